@@ -1,0 +1,259 @@
+"""The plan: what will happen, whole. Launch accepts nothing else, and agents read nothing else.
+
+Standard library only, Python 3.10: nodes read it too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torchdeck.plan.slots import fill
+
+PLAN_VERSION = 1
+
+
+class PlanFormatError(ValueError):
+    """A plan.json is not a plan, or is from a newer Torchdeck."""
+
+
+@dataclass(frozen=True)
+class RankPlacement:
+    """Where one rank runs."""
+
+    rank: int
+    node: str
+    node_rank: int
+    local_rank: int
+    device: str
+    """`cpu`, or `cuda:2` for the node's third GPU."""
+
+
+@dataclass(frozen=True)
+class NodePlan:
+    """What one node executes: `argv` is `torchrun + rank_holder + command`."""
+
+    name: str
+    address: str
+    node_rank: int
+    nproc: int
+    devices: tuple[str, ...]
+    """Devices to lease, by UUID where there is one; empty for CPU ranks, which need no lease."""
+    working_dir: str
+    torchrun: tuple[str, ...]
+    """torchrun and its flags, up to and including `--no-python`."""
+    rank_holder: tuple[str, ...]
+    """Our wrapper around each rank; an exported script leaves it out."""
+    command: tuple[str, ...]
+    """What each rank executes."""
+    env: Mapping[str, str]
+    """Set over the environment the agent was started in."""
+    unset: tuple[str, ...]
+    """Names removed from it; a name ending in `*` is a prefix."""
+    secrets: tuple[str, ...] = ()
+    """Names of variables whose values come over a pipe at launch; never their values."""
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return self.torchrun + self.rank_holder + self.command
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The arithmetic of one optimizer step; only where the training is ours (a recipe)."""
+
+    microbatch: int
+    accumulation: int
+    world_size: int
+    global_batch: int
+    """microbatch × accumulation × world_size, in samples."""
+    lr: float
+    """As written in the config."""
+    lr_factor: float
+    """What the scaling rule multiplies it by."""
+    scaled_lr: float
+    scaling: str
+    reference_batch: int
+    """Global batch at which `lr` holds as written."""
+    steps: int | None
+    """Optimizer steps in all, where the config gives them."""
+
+
+@dataclass(frozen=True)
+class CheckpointPolicy:
+    """Where checkpoints lie and which one a start resumes from."""
+
+    directory: str
+    """May hold slots."""
+    resume: str
+    """`auto`, `never`, or a checkpoint's path."""
+    every_steps: int | None
+    keep_last: int
+
+
+@dataclass(frozen=True)
+class StdoutPolicy:
+    """How numbers are read from what a script prints."""
+
+    enabled: bool
+    patterns: tuple[str, ...] = ()
+    """The user's own regular expressions with named groups; tried before the known ones."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What the agents' lead decides by. Durations in seconds."""
+
+    max_restarts: int = 0
+    restart_delay: float = 1.0
+    on_hang: str = "watch"
+    """`watch`, `stop` or `restart`."""
+    hang_after: float = 30.0
+    """A rank is flagged when it stands still longer than max(this, 5 × its 99th percentile step time)."""
+    cooperative_stop: bool = False
+    """True where ranks poll for a stop, save and exit (a recipe); else a stop is SIGTERM."""
+    stop_grace: float = 120.0
+    """How long ranks may take to finish the step, save and exit."""
+    kill_grace: float = 10.0
+    """From SIGTERM to SIGKILL."""
+    queue: bool = False
+    """Wait for devices that another run holds, instead of being refused."""
+    unattended: str = "continue"
+    node_grace: float = 120.0
+    min_free_bytes: int = 0
+    """Below this much free disk a run is stopped with a checkpoint, while there is room."""
+    system_interval: float = 1.0
+
+
+@dataclass(frozen=True)
+class CodeTree:
+    """What will be executed that is the user's own."""
+
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Path → SHA-256 of its content."""
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """One run, decided."""
+
+    name: str
+    kind: str
+    """`recipe`, `script` or `module`."""
+    target: str
+    """The recipe's name or file, the script's path, or the module."""
+    strategy: str
+    backend: str
+    world_size: int
+    ranks: tuple[RankPlacement, ...]
+    nodes: tuple[NodePlan, ...]
+    batch: Batch | None
+    checkpoint: CheckpointPolicy
+    stdout: StdoutPolicy
+    policy: Policy
+    slots: Mapping[str, str]
+    """Slots that this plan uses → what fills them."""
+    code: CodeTree
+    warnings: tuple[str, ...] = ()
+    version: int = PLAN_VERSION
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over what is executed (nodes, placement, policy) and the code tree; not over warnings or the name."""
+        value = self.to_json()
+        for name in ("name", "warnings", "fingerprint"):
+            value.pop(name, None)
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dicts, lists, strings and numbers; the fingerprint is added by `document`."""
+        value: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
+        return value
+
+    def document(self) -> dict[str, Any]:
+        """What stands in plan.json: `to_json` and the fingerprint."""
+        return {**self.to_json(), "fingerprint": self.fingerprint}
+
+    @classmethod
+    def from_json(cls, value: Any) -> LaunchPlan:
+        """The plan in a plan.json.
+
+        Raises:
+            PlanFormatError: it is not one, is from a newer Torchdeck, or was edited (its fingerprint differs).
+        """
+        if not isinstance(value, Mapping) or "version" not in value:
+            raise PlanFormatError("not a plan: there is no version in it")
+        if int(value["version"]) > PLAN_VERSION:
+            raise PlanFormatError(
+                f"the plan was made by a newer Torchdeck (format {value['version']}, this one reads {PLAN_VERSION})"
+            )
+        try:
+            plan = _plan_from(value)
+        except (KeyError, TypeError, ValueError) as error:
+            raise PlanFormatError(f"not a plan: {type(error).__name__}: {error}") from error
+        written = value.get("fingerprint")
+        if written is not None and written != plan.fingerprint:
+            raise PlanFormatError("the plan was changed after it was made: its fingerprint does not fit its content")
+        return plan
+
+    def filled(self, values: Mapping[str, str]) -> LaunchPlan:
+        """The plan of one attempt: every slot of argv, environment and paths filled.
+
+        Raises:
+            UnknownSlotError: a slot that stands in the plan has no value in `values`.
+        """
+
+        def texts(items: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(fill(item, values) for item in items)
+
+        nodes = tuple(
+            dataclasses.replace(
+                node,
+                working_dir=fill(node.working_dir, values),
+                torchrun=texts(node.torchrun),
+                rank_holder=texts(node.rank_holder),
+                command=texts(node.command),
+                env={name: fill(value, values) for name, value in node.env.items()},
+            )
+            for node in self.nodes
+        )
+        checkpoint = dataclasses.replace(self.checkpoint, directory=fill(self.checkpoint.directory, values))
+        return dataclasses.replace(self, nodes=nodes, checkpoint=checkpoint, slots={})
+
+    def node(self, name: str) -> NodePlan:
+        """The part of node `name`; raises KeyError when it is not in the plan."""
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise KeyError(name)
+
+
+def _plan_from(value: Mapping[str, Any]) -> LaunchPlan:
+    batch = value["batch"]
+    return LaunchPlan(
+        name=value["name"],
+        kind=value["kind"],
+        target=value["target"],
+        strategy=value["strategy"],
+        backend=value["backend"],
+        world_size=int(value["world_size"]),
+        ranks=tuple(RankPlacement(**rank) for rank in value["ranks"]),
+        nodes=tuple(NodePlan(**_tupled(node)) for node in value["nodes"]),
+        batch=None if batch is None else Batch(**batch),
+        checkpoint=CheckpointPolicy(**value["checkpoint"]),
+        stdout=StdoutPolicy(**_tupled(value["stdout"])),
+        policy=Policy(**value["policy"]),
+        slots=dict(value["slots"]),
+        code=CodeTree(**value["code"]),
+        warnings=tuple(value["warnings"]),
+        version=int(value["version"]),
+    )
+
+
+def _tupled(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(item) if isinstance(item, list) else item for name, item in value.items()}

@@ -1,0 +1,55 @@
+"""Named slots: what cannot be known when a plan is made, written `@{name}` in argv, environment and paths.
+
+A person's own `@{` is escaped as `@@{` when a plan is made, so that it arrives byte for byte.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+SLOTS: Mapping[str, str] = {
+    "run_id": "the run's id, given when its directory is made",
+    "run_dir": "the run's directory on the node",
+    "attempt": "number of the attempt, from 1",
+    "port": "free port for the rendezvous, chosen on node 0",
+    "resume": "checkpoint directory to resume from, empty to start afresh",
+    "shipped": "folder with the part of Torchdeck that runs on nodes, named by its content",
+}
+"""Every slot and what fills it."""
+
+_SLOT = re.compile(r"(@?)@\{([a-z_]*)\}?")
+
+
+class UnknownSlotError(ValueError):
+    """A text names a slot that does not exist, or one that has no value yet."""
+
+
+def slot(name: str) -> str:
+    """The text that stands for slot `name`."""
+    if name not in SLOTS:
+        raise UnknownSlotError(f"there is no slot {name!r}; slots are {', '.join(SLOTS)}")
+    return f"@{{{name}}}"
+
+
+def escape(text: str) -> str:
+    """`text` such that `fill` gives it back unchanged."""
+    return text.replace("@{", "@@{")
+
+
+def fill(text: str, values: Mapping[str, str]) -> str:
+    """`text` with every slot replaced by its value and every escape undone.
+
+    Raises:
+        UnknownSlotError: a slot has no value.
+    """
+
+    def replace(match: re.Match[str]) -> str:
+        whole, name = match.group(0), match.group(2)
+        if match.group(1):
+            return whole[1:]
+        if name not in values or not whole.endswith("}"):
+            raise UnknownSlotError(f"slot {whole!r} has no value; known: {', '.join(sorted(values))}")
+        return values[name]
+
+    return _SLOT.sub(replace, text)

@@ -1,0 +1,57 @@
+"""Files that are either wholly there or not there at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in `folder` durable (a rename is only on disk after this)."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_bytes(path: Path, content: bytes, *, durable: bool = True) -> None:
+    """Replace `path` by `content` in one step.
+
+    Args:
+        path: the file; its folder must exist.
+        content: the whole new content.
+        durable: sync file and folder, so that the file survives a power cut.
+
+    Raises:
+        OSError: the old file is then still what it was, and nothing is left beside it.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if durable:
+        sync_folder(path.parent)
+
+
+def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
+    """Replace `path` by `value` as JSON with sorted keys, in one step."""
+    text = json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False)
+    write_bytes(path, text.encode("utf-8") + b"\n", durable=durable)
+
+
+def read_json(path: Path) -> Any:
+    """The JSON value in `path`; None when the file is not there or is not whole."""
+    try:
+        return json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None

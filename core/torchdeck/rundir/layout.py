@@ -1,0 +1,191 @@
+"""Where everything of a run lies. Each file has one writer; the writer is named beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+FORMAT_VERSION = 1
+"""Version of every JSON file in a run directory. One version back is read, a newer one refused."""
+
+
+@dataclass(frozen=True)
+class RunLayout:
+    """Paths inside one run directory."""
+
+    root: Path
+
+    @property
+    def config(self) -> Path:
+        """What the user wrote, frozen (launcher)."""
+        return self.root / "run.toml"
+
+    @property
+    def plan(self) -> Path:
+        """What it resolved to, slots empty (launcher)."""
+        return self.root / "plan.json"
+
+    @property
+    def journal(self) -> Path:
+        """The controller's events (launcher until a controller is up, then the controller)."""
+        return self.root / "journal.jsonl"
+
+    @property
+    def control(self) -> Path:
+        """Requests to the controller, one file each (front ends)."""
+        return self.root / "control"
+
+    @property
+    def controller_lock(self) -> Path:
+        """Held by the controller with flock."""
+        return self.root / "controller.lock"
+
+    @property
+    def controller_log(self) -> Path:
+        """Standard output and error of the detached controller."""
+        return self.root / "controller.log"
+
+    @property
+    def nodes(self) -> Path:
+        return self.root / "nodes"
+
+    @property
+    def attempts(self) -> Path:
+        return self.root / "attempts"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where checkpoints go unless the config names a folder (ranks)."""
+        return self.root / "checkpoints"
+
+    def node(self, name: str) -> NodeLayout:
+        return NodeLayout(self.nodes / name)
+
+    def attempt(self, number: int) -> AttemptLayout:
+        return AttemptLayout(self.attempts / str(number))
+
+    def attempt_numbers(self) -> list[int]:
+        """Numbers of the attempts that have a directory, ascending."""
+        if not self.attempts.is_dir():
+            return []
+        return sorted(int(path.name) for path in self.attempts.iterdir() if path.name.isdecimal())
+
+
+@dataclass(frozen=True)
+class NodeLayout:
+    """Paths of one node's part; all written by that node's agent unless said otherwise."""
+
+    root: Path
+
+    @property
+    def journal(self) -> Path:
+        return self.root / "journal.jsonl"
+
+    @property
+    def heartbeat(self) -> Path:
+        """One small JSON file, overwritten every second."""
+        return self.root / "heartbeat.json"
+
+    @property
+    def system(self) -> Path:
+        """Folder of metric segments: the machine's series, one row a second."""
+        return self.root / "system"
+
+    @property
+    def inbox(self) -> Path:
+        """Requests to the agent, one file each (controller)."""
+        return self.root / "inbox"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the agent with flock."""
+        return self.root / "agent.lock"
+
+    @property
+    def log(self) -> Path:
+        """Standard output and error of the agent and its holder."""
+        return self.root / "agent.log"
+
+
+@dataclass(frozen=True)
+class AttemptLayout:
+    """Paths of one attempt."""
+
+    root: Path
+
+    @property
+    def plan(self) -> Path:
+        """The plan with its slots filled (the lead's agent)."""
+        return self.root / "plan.json"
+
+    @property
+    def stop(self) -> Path:
+        """Exists when the ranks should finish the step, save and exit (agent); rank 0 looks at it."""
+        return self.root / "stop"
+
+    @property
+    def ranks(self) -> Path:
+        return self.root / "ranks"
+
+    def node(self, name: str) -> AttemptNodeLayout:
+        return AttemptNodeLayout(self.root / "nodes" / name)
+
+    def rank(self, rank: int) -> RankLayout:
+        return RankLayout(self.ranks / str(rank))
+
+
+@dataclass(frozen=True)
+class AttemptNodeLayout:
+    """Paths of torchrun's part in one attempt on one node (holder)."""
+
+    root: Path
+
+    @property
+    def holder(self) -> Path:
+        """Identity of the holder and of torchrun (JSON)."""
+        return self.root / "holder.json"
+
+    @property
+    def exit(self) -> Path:
+        """torchrun's exit status as the holder saw it (JSON), written atomically."""
+        return self.root / "exit.json"
+
+    @property
+    def torchrun_log(self) -> Path:
+        """Standard output and error of torchrun itself."""
+        return self.root / "torchrun.log"
+
+
+@dataclass(frozen=True)
+class RankLayout:
+    """Paths of one rank in one attempt (the rank, or the rank holder around it)."""
+
+    root: Path
+
+    @property
+    def stdout(self) -> Path:
+        return self.root / "stdout.log"
+
+    @property
+    def stderr(self) -> Path:
+        return self.root / "stderr.log"
+
+    @property
+    def error(self) -> Path:
+        """torchrun's error file: the Python traceback of a rank that raised."""
+        return self.root / "error.json"
+
+    @property
+    def exit(self) -> Path:
+        """The rank's exit code as its rank holder saw it: one number, 128 + n for signal n."""
+        return self.root / "exit"
+
+    @property
+    def progress(self) -> Path:
+        """The rank's last progress, overwritten."""
+        return self.root / "progress"
+
+    @property
+    def metrics(self) -> Path:
+        """Folder of metric segments, one per table and writer incarnation."""
+        return self.root / "metrics"

@@ -1,0 +1,135 @@
+"""Who a process is, and finding and ending those of one run. Never by name."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+PROC = Path("/proc")
+RUN_ID_VARIABLE = "TORCHDECK_RUN_ID"
+
+
+def boot_id() -> str:
+    """The kernel's identity of this boot; a pid means something only within one."""
+    return (PROC / "sys/kernel/random/boot_id").read_text().strip()
+
+
+@dataclass(frozen=True)
+class ProcessIdentity:
+    """A process beyond doubt: pids are reused, so boot and start time belong to the name."""
+
+    pid: int
+    start_ticks: int
+    boot: str
+
+    @classmethod
+    def of(cls, pid: int) -> ProcessIdentity | None:
+        """Identity of a living process; None when there is none with this pid (a zombie is none)."""
+        stat = read_stat(pid)
+        if stat is None or stat.state in "ZX":
+            return None
+        return cls(pid, stat.start_ticks, boot_id())
+
+    @classmethod
+    def from_json(cls, value: Any) -> ProcessIdentity | None:
+        """Identity from its JSON form; None when `value` is not one."""
+        try:
+            return cls(int(value["pid"]), int(value["start_ticks"]), str(value["boot"]))
+        except (TypeError, KeyError, ValueError):
+            return None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def is_alive(self) -> bool:
+        return ProcessIdentity.of(self.pid) == self
+
+    def send(self, number: signal.Signals) -> bool:
+        """Send a signal to exactly this process; False when it is gone."""
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            return False
+        try:
+            if not self.is_alive():
+                return False
+            signal.pidfd_send_signal(descriptor, number)
+            return True
+        except ProcessLookupError:
+            return False
+        finally:
+            os.close(descriptor)
+
+
+@dataclass(frozen=True)
+class ProcessStat:
+    """What /proc/PID/stat says (proc(5))."""
+
+    pid: int
+    state: str
+    parent: int
+    session: int
+    cpu_ticks: int
+    start_ticks: int
+
+
+def read_stat(pid: int) -> ProcessStat | None:
+    """Stat of a process, zombies included; None when it is gone."""
+    try:
+        text = (PROC / str(pid) / "stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # the command name stands in parentheses and may hold any character, so count from its end
+    fields = text[text.rindex(")") + 2 :].split()
+    return ProcessStat(
+        pid=pid,
+        state=fields[0],
+        parent=int(fields[1]),
+        session=int(fields[3]),
+        cpu_ticks=int(fields[11]) + int(fields[12]),
+        start_ticks=int(fields[19]),
+    )
+
+
+def processes_of_run(run_id: str, *, exclude: Iterable[int] = ()) -> list[ProcessIdentity]:
+    """Living processes that carry `run_id` in the environment they were started with.
+
+    Found by the environment, so that orphans and children in sessions of their own are found too. A process that
+    overwrote its environment block (setproctitle) hides from this: walk the holder's tree as well.
+    """
+    needle = f"{RUN_ID_VARIABLE}={run_id}".encode()
+    skip = set(exclude)
+    found = []
+    for entry in PROC.iterdir():
+        if not entry.name.isdecimal() or int(entry.name) in skip:
+            continue
+        try:
+            block = (entry / "environ").read_bytes()
+        except OSError:
+            continue  # gone, or somebody else's
+        if needle in block.split(b"\0"):
+            identity = ProcessIdentity.of(int(entry.name))
+            if identity is not None:
+                found.append(identity)
+    return found
+
+
+def descendants(root: int) -> list[ProcessIdentity]:
+    """Living processes below `root` in the process tree, parents first; `root` itself not included."""
+    children: dict[int, list[int]] = {}
+    for entry in PROC.iterdir():
+        if entry.name.isdecimal() and (stat := read_stat(int(entry.name))) is not None:
+            children.setdefault(stat.parent, []).append(stat.pid)
+    found: list[ProcessIdentity] = []
+    waiting = list(children.get(root, ()))
+    while waiting:
+        pid = waiting.pop(0)
+        waiting += children.get(pid, ())
+        identity = ProcessIdentity.of(pid)
+        if identity is not None:
+            found.append(identity)
+    return found
