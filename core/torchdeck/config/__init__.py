@@ -1,0 +1,1 @@
+"""What a person asks for: the one schema of run.toml, and reading, checking and editing such files."""

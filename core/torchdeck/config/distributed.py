@@ -1,0 +1,118 @@
+"""The [distributed] table: how many processes, where, and how they work together."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from torchdeck.config.fields import Section, option, table
+
+DDP_ONLY = {"distributed.strategy": ["ddp"]}
+FSDP_ONLY = {"distributed.strategy": ["fsdp"]}
+
+Port = Annotated[int, Field(ge=1, le=65535)]
+GpuIndex = Annotated[int, Field(ge=0)]
+Dtype = Literal["auto", "fp32", "bf16", "fp16"]
+
+
+class Rendezvous(Section):
+    """How the processes of a run find each other."""
+
+    backend: Literal["static"] = option(
+        "torchrun's rendezvous; static keeps ranks known beforehand.", default="static"
+    )
+    port: Literal["auto"] | Port = option(
+        "Port on the first node where the ranks meet; auto takes a free one at launch.",
+        default="auto",
+        right='"auto" or a port from 1 to 65535',
+    )
+
+
+class DdpOptions(Section):
+    """Options of DistributedDataParallel."""
+
+    bucket_mb: float = option(
+        "Size of a bucket of gradients that is reduced at once.", default=25.0, unit="MiB", gt=0
+    )
+    find_unused_parameters: bool = option(
+        "Look for parameters that had no part in the loss: slower, needed when some have none.", default=False
+    )
+    static_graph: bool = option("Promise that the same parameters are used in every step.", default=False)
+    gradient_as_bucket_view: bool = option(
+        "Keep gradients inside the buckets, which saves 4 bytes a parameter.", default=True
+    )
+
+
+class FsdpOptions(Section):
+    """Options of fully sharded data parallel (FSDP2)."""
+
+    reshard_after_forward: bool = option(
+        "Free the gathered parameters after the forward pass: less memory, one more gather.", default=True
+    )
+    wrap: Literal["block", "size"] = option(
+        "What is gathered as one unit: the model's blocks, or modules of min_params and more.",
+        default="block",
+    )
+    min_params: int = option(
+        'Smallest number of parameters of a unit under wrap = "size".',
+        default=1_000_000,
+        unit="parameters",
+        ge=1,
+        visible_if={"distributed.fsdp.wrap": ["size"]},
+    )
+    param_dtype: GpuIndex = Annotated[int, Field(ge=0)]
+Dtype = option(
+        "Number format of gathered parameters; auto follows training.precision.", default="auto"
+    )
+    reduce_dtype: GpuIndex = Annotated[int, Field(ge=0)]
+Dtype = option(
+        "Number format in which gradients are reduced; auto is fp32.", default="auto"
+    )
+
+
+class Distributed(Section):
+    """How many ranks, on which devices, and the strategy that joins them."""
+
+    strategy: Literal["single", "ddp", "fsdp"] = option(
+        "One process, a replica on every rank (ddp), or weights sharded over the ranks (fsdp).", default="ddp"
+    )
+    nodes: list[str] = option(
+        "Machines of the run, the first one leads.",
+        default=["localhost"],
+        min_length=1,
+        group="placement",
+        right='a list of host names without repetition, such as ["localhost"]',
+    )
+    nproc: int | None = option(
+        "Ranks on each node; absent: one for each device, or one on a machine without GPUs.",
+        default=None,
+        unit="ranks",
+        ge=1,
+        le=4096,
+        group="placement",
+    )
+    devices: Literal["auto", "cpu"] | list[GpuIndex | str] = option(
+        "GPUs by index or UUID; auto takes all there are, or the CPU where there are none.",
+        default="auto",
+        group="placement",
+        right='"auto", "cpu", or a list of GPU indices or UUIDs, such as [0, 1]',
+    )
+    backend: Literal["auto", "gloo", "nccl"] = option(
+        "Library the ranks talk through; auto is nccl on GPUs and gloo on the CPU.",
+        default="auto",
+        group="communication",
+    )
+    timeout: float = option(
+        "How long a collective may wait for the other ranks.",
+        default=600.0,
+        unit="s",
+        ge=1,
+        le=86_400,
+        group="communication",
+    )
+    rendezvous: Rendezvous = table(Rendezvous, "How the processes of a run find each other.")
+    ddp: DdpOptions = table(DdpOptions, "Options of DistributedDataParallel.", visible_if=DDP_ONLY)
+    fsdp: FsdpOptions = table(
+        FsdpOptions, "Options of fully sharded data parallel (FSDP2).", visible_if=FSDP_ONLY
+    )

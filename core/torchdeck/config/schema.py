@@ -1,0 +1,202 @@
+"""The one schema of run.toml; validation, documentation, the JSON schema and the form come from it.
+
+Strict: an integer is taken where a number is asked for, and nothing else is converted.
+Contradictions between keys are found in `torchdeck.config.rules`, not here.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, WithJsonSchema
+
+from torchdeck.config.byte_gpt import ByteGptData, ByteGptModel
+from torchdeck.config.distributed import DdpOptions, Distributed, FsdpOptions, Rendezvous
+from torchdeck.config.fields import Section, option, table
+from torchdeck.config.sizes import SIZE_SCHEMA, parse_size
+from torchdeck.config.training import Training
+
+__all__ = [
+    "BUILTIN_RECIPES",
+    "ByteGptData",
+    "ByteGptModel",
+    "Checkpoint",
+    "DdpOptions",
+    "Distributed",
+    "FsdpOptions",
+    "Launch",
+    "Limits",
+    "Rendezvous",
+    "Run",
+    "RunConfig",
+    "Telemetry",
+    "Training",
+]
+
+BUILTIN_RECIPES: dict[str, tuple[type[Section], type[Section]]] = {"byte-gpt": (ByteGptModel, ByteGptData)}
+"""Recipes that come with Torchdeck → the schemas of their [model] and [data] tables."""
+
+ByteSize = Annotated[int, BeforeValidator(parse_size), WithJsonSchema(SIZE_SCHEMA)]
+
+
+class Run(Section):
+    """The [run] table: what is executed."""
+
+    recipe: str | None = option(
+        'A recipe: "byte-gpt", or a Python file that says model, data and loss.',
+        default=None,
+        path=True,
+        min_length=1,
+        right='"byte-gpt" or the path of a .py file',
+    )
+    script: str | None = option(
+        "A Python script that torchrun could start, unchanged.", default=None, path=True, min_length=1
+    )
+    module: str | None = option(
+        "A Python module to run as with python -m.",
+        default=None,
+        min_length=1,
+        right='a dotted module name, such as "mypackage.train"',
+    )
+    args: list[str] = option("Arguments of the script or module.", default=[], right="a list of strings")
+    env: dict[str, str] = option(
+        "Environment variables of the ranks.",
+        default={},
+        right='a table of strings, such as {NAME = "value"}',
+    )
+    working_dir: str | None = option(
+        "Folder the ranks start in; absent: the folder of run.toml.", default=None, path=True, min_length=1
+    )
+    interpreter: str | None = option(
+        "Python of the ranks, with torch in it; absent: the one that runs torchdeck.",
+        default=None,
+        path=True,
+        min_length=1,
+        right="the path of a Python interpreter, or a command found on PATH",
+    )
+
+
+class Checkpoint(Section):
+    """The [checkpoint] table: when the state of training is saved, and which one a start goes on from."""
+
+    every: int | None = option(
+        "Steps between checkpoints; absent: only at a stop and at the end.", default=None, unit="steps", ge=1
+    )
+    keep_last: int = option("Newest checkpoints that are kept; one named final always is.", default=2, ge=1)
+    directory: str | None = option(
+        "Folder of the checkpoints; absent: checkpoints in the run's directory.",
+        default=None,
+        path=True,
+        min_length=1,
+    )
+    resume: str = option(
+        "Go on from this run's newest complete checkpoint (auto), never, or from the one at a path.",
+        default="auto",
+        path=True,
+        min_length=1,
+        right='"auto", "never", or the path of a checkpoint',
+    )
+    final: bool = option("Save a checkpoint named final at the end.", default=True)
+
+
+class Telemetry(Section):
+    """The [telemetry] table: what is measured, and how often."""
+
+    every: int = option("Steps between rows of metrics.", default=1, unit="steps", ge=1)
+    stdout: bool = option("Read loss and other numbers from what a script prints.", default=True)
+    patterns: list[str] = option(
+        "Regular expressions tried on each line before the known ones; named groups name the numbers.",
+        default=[],
+        right="""a list of regular expressions with named groups, such as ['loss=(?P<loss>\\S+)']""",
+    )
+    system_interval: float = option(
+        "Time between samples of CPU, memory, disk, network and GPUs.", default=1.0, unit="s", ge=0.1, le=3600
+    )
+
+
+class Limits(Section):
+    """The [limits] table: when a run is stopped for the sake of the machine or the clock."""
+
+    min_free_disk: ByteSize = option(
+        "Free disk space below which the run saves a checkpoint and stops.",
+        default=512 * 2**20,
+        unit="bytes",
+        ge=0,
+        right='bytes, or a size such as "512MiB" or "2GB"',
+    )
+    max_hours: float | None = option(
+        "Time after which the run saves a checkpoint and stops; absent: none.", default=None, unit="h", gt=0
+    )
+
+
+class Launch(Section):
+    """The [launch] table: how the run is supervised."""
+
+    max_restarts: int = option("Times all ranks are started again after a failure.", default=0, ge=0, le=1000)
+    restart_delay: float = option("Pause before such a start.", default=1.0, unit="s", ge=0, le=86_400)
+    on_hang: Literal["watch", "stop", "restart"] = option(
+        "What happens when a rank stands still: it is flagged, and the run goes on, stops or restarts.",
+        default="watch",
+        group="hangs",
+    )
+    hang_after: float = option(
+        "A rank stands still after this time, or 5 × its 99th percentile step time if that is more.",
+        default=30.0,
+        unit="s",
+        ge=1,
+        le=604_800,
+        group="hangs",
+    )
+    stop_grace: float = option(
+        "How long ranks may take to finish the step, save and exit.",
+        default=120.0,
+        unit="s",
+        ge=0,
+        le=86_400,
+        group="stopping",
+    )
+    kill_grace: float = option(
+        "From SIGTERM to SIGKILL.", default=10.0, unit="s", ge=0, le=3600, group="stopping"
+    )
+    queue: bool = option("Wait for devices that another run holds instead of being refused.", default=False)
+    unattended: Literal["continue", "stop"] = option(
+        "What ranks do when their agent died and none returns.", default="continue", group="nodes"
+    )
+    node_grace: float = option(
+        "How long a silent node may stay silent before the run acts.",
+        default=120.0,
+        unit="s",
+        ge=15,
+        le=86_400,
+        group="nodes",
+    )
+
+
+class RunConfig(Section):
+    """A whole run.toml. Only [run] must be written; paths are absolute once `load_config` has read it."""
+
+    name: str = option(
+        "Name of the run; absent: the file's name without .toml.",
+        default="run",
+        min_length=1,
+        max_length=100,
+        pattern=r"^[^/\\\x00-\x1f\x7f]*[^/\\\x00-\x1f\x7f\s][^/\\\x00-\x1f\x7f]*$",
+        right='a name of 1 to 100 characters without slashes, such as "first-try"',
+    )
+    run: Run = table(Run, "What is executed: exactly one of recipe, script and module.")
+    model: dict[str, Any] = option(
+        "The recipe's model: all options of byte-gpt, or whatever a recipe file's build_model takes.",
+        default={},
+    )
+    data: dict[str, Any] = option(
+        "The recipe's data: all options of byte-gpt, or whatever a recipe file's build_data takes.",
+        default={},
+    )
+    training: Training = table(Training, "How a recipe trains.")
+    distributed: Distributed = table(Distributed, "How many ranks, where, and the strategy that joins them.")
+    checkpoint: Checkpoint = table(
+        Checkpoint, "When the state of training is saved, and what a start goes on from."
+    )
+    telemetry: Telemetry = table(Telemetry, "What is measured, and how often.")
+    limits: Limits = table(Limits, "When a run is stopped for the sake of the machine or the clock.")
+    launch: Launch = table(Launch, "How the run is supervised.")

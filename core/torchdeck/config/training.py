@@ -1,0 +1,127 @@
+"""The [training] table: the arithmetic of one optimizer step and how many there are."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from torchdeck.config.fields import Section, option
+
+Beta = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Training(Section):
+    """How a recipe trains. A script or module reads its own arguments instead."""
+
+    steps: int | None = option(
+        "Optimizer steps in all; give this or epochs.", default=None, unit="steps", ge=1, group="length"
+    )
+    epochs: float | None = option(
+        "Passes over the training data, 0.5 is half of one; give this or steps.",
+        default=None,
+        unit="epochs",
+        gt=0,
+        group="length",
+    )
+    microbatch: int = option(
+        "Samples in one forward and backward pass of one rank.", default=8, unit="samples", ge=1
+    )
+    accumulation: int = option(
+        "Microbatches a rank accumulates before the optimizer steps; ranks synchronise at the last one only.",
+        default=1,
+        unit="microbatches",
+        ge=1,
+    )
+
+    optimizer: Literal["adamw", "adam", "sgd"] = option("The optimizer.", default="adamw", group="optimizer")
+    lr: float = option("Peak learning rate, at the reference batch.", default=1e-3, gt=0, group="optimizer")
+    weight_decay: float = option(
+        "Weight decay of matrices; vectors have none.", default=0.01, ge=0, group="optimizer"
+    )
+    betas: tuple[Beta, Beta] = option(
+        "Adam's two averaging coefficients, each at least 0 and below 1.",
+        default=(0.9, 0.999),
+        group="optimizer",
+        visible_if={"training.optimizer": ["adamw", "adam"]},
+        strict=False,
+        right="two numbers, each at least 0 and below 1, such as [0.9, 0.95]",
+    )
+    momentum: float = option(
+        "Momentum of SGD.",
+        default=0.0,
+        ge=0,
+        lt=1,
+        group="optimizer",
+        visible_if={"training.optimizer": ["sgd"]},
+    )
+    clip: float | None = option(
+        "Largest norm of the whole gradient; absent: it is not clipped.",
+        default=None,
+        gt=0,
+        group="optimizer",
+    )
+
+    schedule: Literal["constant", "linear", "cosine"] = option(
+        "How the learning rate goes on after the warm-up, until the last step.",
+        default="constant",
+        group="schedule",
+    )
+    warmup_steps: int = option(
+        "Steps in which the learning rate rises linearly to its peak.",
+        default=0,
+        unit="steps",
+        ge=0,
+        group="schedule",
+    )
+    min_lr_ratio: float = option(
+        "Where the schedule ends, as a fraction of the peak.",
+        default=0.1,
+        ge=0,
+        le=1,
+        group="schedule",
+        visible_if={"training.schedule": ["linear", "cosine"]},
+    )
+    scaling: Literal["none", "linear", "sqrt"] = option(
+        "How the learning rate follows the global batch: not, in proportion, or by the square root.",
+        default="none",
+        group="schedule",
+    )
+    reference_batch: int | None = option(
+        "Global batch at which lr holds as written; absent: microbatch × accumulation, one rank's.",
+        default=None,
+        unit="samples",
+        ge=1,
+        group="schedule",
+        visible_if={"training.scaling": ["linear", "sqrt"]},
+    )
+
+    precision: Literal["fp32", "bf16", "fp16"] = option(
+        "Number format of forward and backward; weights stay fp32, fp16 comes with a loss scaler.",
+        default="fp32",
+        group="speed",
+    )
+    compile: bool = option("Compile the model with torch.compile.", default=False, group="speed")
+    deterministic: bool = option(
+        "Use deterministic kernels only: slower, and the same bits on the same machine.",
+        default=False,
+        group="speed",
+    )
+    seed: int = option(
+        "Seed of weights, order of samples and dropout.", default=0, ge=0, le=2**63 - 1, group="seed"
+    )
+
+    eval_every: int | None = option(
+        "Steps between evaluations on held-out data, which also run at the end; absent: none.",
+        default=None,
+        unit="steps",
+        ge=1,
+        group="evaluation",
+    )
+    eval_batches: int = option(
+        "Microbatches of held-out data for one evaluation, on all ranks together.",
+        default=16,
+        unit="microbatches",
+        ge=1,
+        group="evaluation",
+    )
