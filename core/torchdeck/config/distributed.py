@@ -61,12 +61,10 @@ class FsdpOptions(Section):
         ge=1,
         visible_if={"distributed.fsdp.wrap": ["size"]},
     )
-    param_dtype: GpuIndex = Annotated[int, Field(ge=0)]
-Dtype = option(
+    param_dtype: Dtype = option(
         "Number format of gathered parameters; auto follows training.precision.", default="auto"
     )
-    reduce_dtype: GpuIndex = Annotated[int, Field(ge=0)]
-Dtype = option(
+    reduce_dtype: Dtype = option(
         "Number format in which gradients are reduced; auto is fp32.", default="auto"
     )
 

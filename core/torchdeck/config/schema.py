@@ -107,7 +107,7 @@ class Telemetry(Section):
     patterns: list[str] = option(
         "Regular expressions tried on each line before the known ones; named groups name the numbers.",
         default=[],
-        right="""a list of regular expressions with named groups, such as ['loss=(?P<loss>\\S+)']""",
+        right="a list of regular expressions with named groups, such as ['loss=(?P<loss>\\S+)']",
     )
     system_interval: float = option(
         "Time between samples of CPU, memory, disk, network and GPUs.", default=1.0, unit="s", ge=0.1, le=3600
