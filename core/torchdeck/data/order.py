@@ -1,0 +1,187 @@
+"""The order of samples: which rank takes which sample in which step, at any world size.
+
+An epoch is one permutation of the data set. Optimizer step after optimizer step takes the next `global_batch`
+samples of it; the last global batch of an epoch takes what is left, however few, so that each sample of an
+epoch counts exactly once: nothing is padded, nothing dropped, no batch crosses into the next epoch. A global
+batch of n samples is cut into `accumulation × world_size` consecutive parts, part k from ⌊k·n/parts⌋ to
+⌊(k+1)·n/parts⌋; microbatch m of rank r is part m·world_size + r. A full batch thus gives every microbatch the
+same size, and a partial one sizes that differ by at most one (none at all where there are fewer samples than
+parts). Which samples a step takes depends on its position alone, never on world size or accumulation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Ids = npt.NDArray[np.int64]
+"""Sample ids, shape (n,)."""
+
+_WORD = 1 << 64
+
+
+class PositionError(ValueError):
+    """A position is not one, or does not fit the data set."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where training is in the data; free of world size, accumulation and batch size."""
+
+    epoch: int = 0
+    """Epochs finished."""
+    consumed: int = 0
+    """Samples of the current epoch that count already."""
+    step: int = 0
+    """Optimizer steps done since the very start."""
+
+    def to_json(self) -> dict[str, int]:
+        return {"v": 1, "epoch": self.epoch, "consumed": self.consumed, "step": self.step}
+
+    @classmethod
+    def from_json(cls, value: Any) -> Position:
+        """The position in `value`.
+
+        Raises:
+            PositionError: it is not a position, or one of a newer Torchdeck.
+        """
+        if not isinstance(value, Mapping):
+            raise PositionError(f"a position is an object with epoch, consumed and step, not {value!r}")
+        if value.get("v") != 1:
+            raise PositionError(f"position has version {value.get('v')!r}; this Torchdeck reads version 1")
+        unknown = set(value) - {"v", "epoch", "consumed", "step"}
+        if unknown:
+            raise PositionError(f"position has unknown fields: {', '.join(sorted(map(str, unknown)))}")
+        return cls(*(_count(name, value.get(name)) for name in ("epoch", "consumed", "step")))
+
+    def check(self, size: int) -> None:
+        """Raises PositionError unless this can be a position in a data set of `size` samples."""
+        if self.consumed > size:
+            raise PositionError(
+                f"the position says {self.consumed} samples of the epoch are used, but the data set "
+                f"has {size}: it is not the data set of the checkpoint"
+            )
+
+
+@dataclass(frozen=True)
+class SampleOrder:
+    """The permutation of every epoch of a data set.
+
+    Sorted by 64 random bits a sample from Philox (Salmon et al., SC 2011) with key (seed, epoch): raw bits
+    and a stable sort, so that no numpy version changes it, and no two (seed, epoch) share a stream.
+
+    Attributes:
+        size: samples in the data set, at least 1.
+        seed: 0 to 2⁶⁴ − 1.
+
+    Raises:
+        ValueError: size or seed is out of range.
+    """
+
+    size: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ValueError(f"a data set of {self.size} samples has no order: it needs at least one sample")
+        if not 0 <= self.seed < _WORD:
+            raise ValueError(f"seed {self.seed} is out of range: it must be from 0 to 2**64 - 1")
+
+    def epoch(self, epoch: int) -> Ids:
+        """Sample ids in the order of epoch `epoch` (from 0), shape (size,)."""
+        if not 0 <= epoch < _WORD:
+            raise ValueError(f"epoch {epoch} is out of range: it must be from 0 to 2**64 - 1")
+        key = np.array([self.seed, epoch], dtype=np.uint64)
+        bits = np.random.Philox(key=key).random_raw(self.size)
+        return np.argsort(bits, kind="stable").astype(np.int64, copy=False)
+
+
+@dataclass(frozen=True)
+class GlobalBatch:
+    """The samples of one optimizer step."""
+
+    ids: Ids
+    """In order, shape (n,); n is the global batch size, or less in the last batch of an epoch."""
+    before: Position
+    after: Position
+    """The position once this step is done."""
+
+    def microbatch(self, index: int, rank: int, *, world_size: int, accumulation: int) -> Ids:
+        """Ids of microbatch `index` of `rank`; may be empty in the last batch of an epoch.
+
+        The gradient of the batch is the mean over its samples, so where sizes differ a microbatch's mean loss
+        counts with `len(microbatch) / len(ids)`.
+
+        Raises:
+            ValueError: rank or index is out of range.
+        """
+        if not 0 <= rank < world_size or not 0 <= index < accumulation:
+            raise ValueError(
+                f"rank {rank}, microbatch {index} is out of range for world size {world_size} and "
+                f"accumulation {accumulation}"
+            )
+        parts = world_size * accumulation
+        part = index * world_size + rank
+        size = len(self.ids)
+        return self.ids[part * size // parts : (part + 1) * size // parts]
+
+
+def global_batches(
+    order: SampleOrder, global_batch: int, start: Position | None = None
+) -> Iterator[GlobalBatch]:
+    """The batches from `start` (default: the beginning) on, for ever; each `after` can be a `start`.
+
+    Args:
+        order: the data set's order.
+        global_batch: samples of one optimizer step (microbatch × accumulation × world size).
+        start: where to go on; a change of `global_batch` there keeps each sample of the epoch counted exactly
+            once.
+
+    Raises:
+        ValueError: `global_batch` is less than 1.
+        PositionError: `start` does not fit the data set.
+    """
+    if global_batch < 1:
+        raise ValueError(f"global batch {global_batch} is out of range: it must be at least 1")
+    position = start if start is not None else Position()
+    position.check(order.size)
+    return _batches(order, global_batch, position)
+
+
+def _count(name: str, value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise PositionError(f"{name} of a position must be a whole number from 0, not {value!r}")
+    return value
+
+
+def _batches(order: SampleOrder, global_batch: int, position: Position) -> Iterator[GlobalBatch]:
+    epoch, consumed, step = position.epoch, position.consumed, position.step
+    while True:
+        ids = order.epoch(epoch)
+        while consumed < order.size:
+            taken = ids[consumed : consumed + global_batch]
+            before = Position(epoch, consumed, step)
+            consumed, step = consumed + len(taken), step + 1
+            whole = consumed == order.size
+            after = Position(epoch + 1, 0, step) if whole else Position(epoch, consumed, step)
+            yield GlobalBatch(taken, before, after)
+        epoch, consumed = epoch + 1, 0
+
+
+def steps_per_epoch(size: int, global_batch: int) -> int:
+    """Optimizer steps of one whole epoch, the partial last batch included."""
+    return -(-size // global_batch)
+
+
+def steps_for_epochs(size: int, global_batch: int, epochs: float) -> int:
+    """Optimizer steps that see `epochs` epochs, a fraction rounded up to a whole step; at least 1."""
+    whole = math.floor(epochs)
+    rest = math.ceil((epochs - whole) * size / global_batch)
+    return max(
+        1, whole * steps_per_epoch(size, global_batch) + min(rest, steps_per_epoch(size, global_batch))
+    )

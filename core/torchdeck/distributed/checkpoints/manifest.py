@@ -1,0 +1,353 @@
+"""A checkpoint's manifest, and what lies in a checkpoint directory.
+
+Standard library only: agent, preflight and command line read checkpoints without torch. `manifest.json` is
+committed last, so a folder that holds none is not a checkpoint; it names every other file with its size and
+SHA-256, and carries a hash of itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+MANIFEST_VERSION = 1
+MANIFEST_NAME = "manifest.json"
+FINAL_NAME = "final"
+UNCOMMITTED_NAME = ".uncommitted"
+"""Lies in a folder from its first moment until its manifest is committed: it is ours to clean."""
+
+_CHECKPOINT = re.compile(r"(?:\.replaced-)?(?:step_(\d{8,})|final)")
+_LEFTOVER = re.compile(r"\.(tmp|deleted|replaced)-(step_(\d{8,})|final)(?:-.+)?")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_CHUNK = 1 << 20
+
+
+class CheckpointError(Exception):
+    """A checkpoint could not be saved or may not be loaded; the message says which, why, and what to do."""
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """What a file of a checkpoint must be: size in bytes and SHA-256 in lower-case hex."""
+
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What `manifest.json` says."""
+
+    step: int
+    """Optimizer steps done."""
+    world_size: int
+    strategy: str
+    run_id: str
+    attempt: int
+    created: float
+    """Seconds since the epoch."""
+    seconds: float
+    """How long the save took, up to the manifest."""
+    position: Mapping[str, Any]
+    """Where the data order is: `torchdeck.data.order.Position` as JSON."""
+    model_fingerprint: str
+    """SHA-256 over names, shapes and dtypes of the model's state."""
+    files: Mapping[str, FileEntry]
+    """Path relative to the checkpoint's folder (with `/`) → what it must be."""
+
+    @property
+    def size(self) -> int:
+        """Bytes in all files together, the manifest not counted."""
+        return sum(entry.size for entry in self.files.values())
+
+    def render(self) -> bytes:
+        """The exact content of `manifest.json`; any other byte sequence is refused by `read_manifest`."""
+        value = {
+            "v": MANIFEST_VERSION,
+            "step": self.step,
+            "world_size": self.world_size,
+            "strategy": self.strategy,
+            "run_id": self.run_id,
+            "attempt": self.attempt,
+            "created": self.created,
+            "seconds": self.seconds,
+            "position": dict(self.position),
+            "model_fingerprint": self.model_fingerprint,
+            "files": {
+                name: {"size": entry.size, "sha256": entry.sha256} for name, entry in self.files.items()
+            },
+        }
+        return _encode({**value, "sha256": hashlib.sha256(_encode(value)).hexdigest()})
+
+
+@dataclass(frozen=True)
+class CheckpointInfo:
+    """One folder of a checkpoint directory, looked at without hashing."""
+
+    path: Path
+    step: int
+    """From the manifest, else from the folder's name; -1 where neither says."""
+    complete: bool
+    """The manifest is there and sound, and every file has the size it names."""
+    size: int
+    """Bytes of the files that are there."""
+    manifest: Manifest | None
+    why: str
+    """Why it is not complete, as a sentence; empty when it is."""
+
+
+def checkpoint_name(step: int) -> str:
+    """Folder name of the checkpoint after `step` optimizer steps."""
+    return f"step_{step:08d}"
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest in `folder`, checked.
+
+    Raises:
+        CheckpointError: there is none, it is not whole, was edited, or is from a newer Torchdeck.
+    """
+    path = folder / MANIFEST_NAME
+    try:
+        content = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        why = (
+            "the save was interrupted, or it is not a checkpoint"
+            if folder.is_dir()
+            else "there is no such folder"
+        )
+        raise CheckpointError(f"{folder} holds no {MANIFEST_NAME}: {why}") from None
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
+    try:
+        value = json.loads(content)
+        version = value["v"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise CheckpointError(f"{path} is damaged: it is not a checkpoint's manifest") from None
+    if isinstance(version, int) and version > MANIFEST_VERSION:
+        raise CheckpointError(
+            f"{folder} was written by a newer Torchdeck (format {version}, this one reads up to "
+            f"{MANIFEST_VERSION}): update Torchdeck to use this checkpoint"
+        )
+    try:
+        manifest = _manifest_from(value)
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        raise CheckpointError(f"{path} is damaged: {type(error).__name__}: {error}") from None
+    if manifest.render() != content:
+        raise CheckpointError(f"{path} is damaged or was edited: it does not fit its own hash")
+    return manifest
+
+
+def verify(folder: Path) -> list[str]:
+    """Everything wrong with a checkpoint, every file hashed; empty when it is sound."""
+    try:
+        manifest = read_manifest(folder)
+    except CheckpointError as error:
+        return [str(error)]
+    return verify_files(folder, manifest, manifest.files)
+
+
+def verify_files(folder: Path, manifest: Manifest, names: Iterable[str]) -> list[str]:
+    """What is wrong with the files `names` of a checkpoint, sizes first, then hashes."""
+    problems = []
+    for name in names:
+        expected = manifest.files[name]
+        problem = _size_problem(folder, name, expected)
+        if problem is None:
+            problem = _hash_problem(folder, name, expected)
+        if problem is not None:
+            problems.append(problem)
+    return problems
+
+
+def hash_file(path: Path) -> FileEntry:
+    """Size and SHA-256 of a file as it is now.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    digest = hashlib.sha256()
+    size = 0
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+            size += len(chunk)
+    return FileEntry(size, digest.hexdigest())
+
+
+def list_checkpoints(directory: Path) -> list[CheckpointInfo]:
+    """What lies in a checkpoint directory: checkpoints and what interrupted saves left, oldest step first.
+
+    `final` comes after the checkpoint of the same step. An absent directory holds nothing.
+
+    Raises:
+        CheckpointError: the directory cannot be listed.
+    """
+    try:
+        folders = [path for path in directory.iterdir() if path.is_dir()]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise CheckpointError(
+            f"checkpoint directory {directory} cannot be listed: {error.strerror}"
+        ) from error
+    found = [info for info in map(inspect, folders) if info is not None]
+    return sorted(
+        found, key=lambda info: (info.step, info.complete, info.path.name == FINAL_NAME, info.path.name)
+    )
+
+
+def newest_complete(directory: Path) -> CheckpointInfo | None:
+    """The complete checkpoint with the most steps; None when there is none. Nothing is hashed."""
+    complete = [info for info in list_checkpoints(directory) if info.complete]
+    return complete[-1] if complete else None
+
+
+def inspect(folder: Path) -> CheckpointInfo | None:
+    """What `folder` is by its name, manifest and sizes; None when its name is none of ours.
+
+    `.replaced-NAME` is the former checkpoint NAME, moved aside while a new one takes its place: complete
+    until then.
+    """
+    checkpoint = _CHECKPOINT.fullmatch(folder.name)
+    if checkpoint is None:
+        leftover = _LEFTOVER.fullmatch(folder.name)
+        if leftover is None:
+            return None
+        step = int(leftover.group(3)) if leftover.group(3) else -1
+        what = "a deletion" if leftover.group(1) == "deleted" else "a save"
+        return CheckpointInfo(
+            folder,
+            step,
+            complete=False,
+            size=_size_on_disk(folder),
+            manifest=None,
+            why=f"left over from {what}, not finished",
+        )
+    step = int(checkpoint.group(1)) if checkpoint.group(1) else -1
+    try:
+        manifest = read_manifest(folder)
+    except CheckpointError as error:
+        return CheckpointInfo(
+            folder, step, complete=False, size=_size_on_disk(folder), manifest=None, why=str(error)
+        )
+    problems = (_size_problem(folder, name, entry) for name, entry in manifest.files.items())
+    why = next((problem for problem in problems if problem is not None), "")
+    if step not in (-1, manifest.step):
+        why = f"{folder} holds the checkpoint of step {manifest.step}: it was renamed"
+    size = _size_on_disk(folder) if why else manifest.size
+    return CheckpointInfo(folder, manifest.step, complete=not why, size=size, manifest=manifest, why=why)
+
+
+def is_leftover(folder: Path) -> bool:
+    """Whether `folder` is a remainder of our own saves and deletions that no start will ever use."""
+    if folder.is_symlink() or not folder.is_dir():
+        return False
+    leftover = _LEFTOVER.fullmatch(folder.name)
+    if leftover is not None and leftover.group(1) in ("tmp", "deleted"):
+        return True
+    if leftover is not None:  # moved aside: only of use while what replaces it is not complete
+        successor = inspect(folder.with_name(leftover.group(2)))
+        return successor is not None and successor.complete
+    named = _CHECKPOINT.fullmatch(folder.name) is not None
+    return named and (folder / UNCOMMITTED_NAME).exists() and not (folder / MANIFEST_NAME).exists()
+
+
+def _encode(value: Any) -> bytes:
+    text = json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8") + b"\n"
+
+
+def _manifest_from(value: Mapping[str, Any]) -> Manifest:
+    position = value["position"]
+    if not isinstance(position, dict):
+        raise TypeError("position is not an object")
+    files = {_relative(name): _entry(name, entry) for name, entry in value["files"].items()}
+    if not files:
+        raise ValueError("it names no files")
+    return Manifest(
+        step=_count(value, "step"),
+        world_size=_count(value, "world_size"),
+        strategy=_text(value, "strategy"),
+        run_id=_text(value, "run_id"),
+        attempt=_count(value, "attempt"),
+        created=_number(value, "created"),
+        seconds=_number(value, "seconds"),
+        position=position,
+        model_fingerprint=_text(value, "model_fingerprint"),
+        files=files,
+    )
+
+
+def _relative(name: str) -> str:
+    path = PurePosixPath(name)
+    if path.is_absolute() or not path.parts or ".." in path.parts or "\0" in name or str(path) != name:
+        raise ValueError(f"file {name!r} is not a plain path inside the checkpoint")
+    return name
+
+
+def _entry(name: str, value: Mapping[str, Any]) -> FileEntry:
+    digest = value["sha256"]
+    if not isinstance(digest, str) or not _SHA256.fullmatch(digest):
+        raise ValueError(f"the hash of {name} is not a SHA-256")
+    return FileEntry(_count(value, "size"), digest)
+
+
+def _count(value: Mapping[str, Any], name: str) -> int:
+    number = value[name]
+    if type(number) is not int or number < 0:
+        raise ValueError(f"{name} is {number!r}, not a whole number")
+    return number
+
+
+def _number(value: Mapping[str, Any], name: str) -> float:
+    number = value[name]
+    if type(number) not in (int, float) or not math.isfinite(number):
+        raise ValueError(f"{name} is {number!r}, not a number")
+    return float(number)
+
+
+def _text(value: Mapping[str, Any], name: str) -> str:
+    text = value[name]
+    if not isinstance(text, str):
+        raise TypeError(f"{name} is {text!r}, not a text")
+    return text
+
+
+def _size_problem(folder: Path, name: str, expected: FileEntry) -> str | None:
+    try:
+        size = (folder / name).stat().st_size
+    except OSError as error:
+        return f"{folder / name} is missing: {error.strerror}"
+    if size != expected.size:
+        return f"{folder / name} has {size} bytes, its manifest says {expected.size}"
+    return None
+
+
+def _hash_problem(folder: Path, name: str, expected: FileEntry) -> str | None:
+    try:
+        actual = hash_file(folder / name)
+    except OSError as error:
+        return f"{folder / name} cannot be read: {error.strerror}"
+    if actual != expected:
+        return f"{folder / name} is damaged: SHA-256 {actual.sha256}, its manifest says {expected.sha256}"
+    return None
+
+
+def _size_on_disk(folder: Path) -> int:
+    return sum(_file_size(path) for path in folder.rglob("*"))
+
+
+def _file_size(path: Path) -> int:
+    try:
+        status = path.lstat()
+    except OSError:
+        return 0  # being deleted this moment
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0
