@@ -126,6 +126,8 @@ class Policy:
     node_grace: float = 120.0
     min_free_bytes: int = 0
     """Below this much free disk a run is stopped with a checkpoint, while there is room."""
+    max_seconds: float | None = None
+    """After this long a run is stopped with a checkpoint; None: no limit."""
     system_interval: float = 1.0
 
 

@@ -37,6 +37,27 @@ def escape(text: str) -> str:
     return text.replace("@{", "@@{")
 
 
+def split(text: str) -> list[tuple[str, str]]:
+    """`text` as pieces in order, each (literal, slot's name) with one of the two empty; escapes undone.
+
+    Raises:
+        UnknownSlotError: a slot that does not exist stands in it.
+    """
+    pieces: list[tuple[str, str]] = []
+    end = 0
+    for match in _SLOT.finditer(text):
+        pieces.append((text[end : match.start()], ""))
+        end = match.end()
+        if match.group(1):
+            pieces.append((match.group(0)[1:], ""))
+        elif match.group(2) in SLOTS and match.group(0).endswith("}"):
+            pieces.append(("", match.group(2)))
+        else:
+            raise UnknownSlotError(f"there is no slot {match.group(0)!r}; slots are {', '.join(SLOTS)}")
+    pieces.append((text[end:], ""))
+    return [piece for piece in pieces if any(piece)]
+
+
 def fill(text: str, values: Mapping[str, str]) -> str:
     """`text` with every slot replaced by its value and every escape undone.
 

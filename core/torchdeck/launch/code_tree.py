@@ -1,0 +1,87 @@
+"""The user's own code that a run will execute, by hash: part of the plan's fingerprint."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+from pathlib import Path
+
+from torchdeck.config.schema import RunConfig
+from torchdeck.plan.launch_plan import CodeTree
+
+MAX_FILES = 2_000
+MAX_BYTES = 64 * 2**20
+MAX_ENTRIES = 20_000
+"""Names looked at in search of Python files: 20 ms or so."""
+_SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages"})
+
+
+def read_code_tree(
+    config: RunConfig, working_dir: Path, *, max_files: int = MAX_FILES, max_bytes: int = MAX_BYTES
+) -> tuple[CodeTree, tuple[str, ...]]:
+    """Hashes of the script or recipe file and of the Python files below the working directory.
+
+    Left out: hidden folders (.git among them), virtual environments, node_modules, installed packages, and what is
+    reached by links only. Files that cannot be read are left out too; preflight speaks of those that matter.
+
+    Args:
+        config: names the script or recipe, if it is a file.
+        working_dir: where ranks start.
+        max_files: at most so many files are hashed,
+        max_bytes: and so many bytes.
+
+    Returns:
+        The tree (paths below the working directory are relative to it), and a warning when it is cut short.
+    """
+    main = config.run.script or config.run.recipe
+    first = [Path(main)] if main is not None and os.sep in main else []
+    found, whole = _python_files(working_dir)
+    files: dict[str, str] = {}
+    size = 0
+    for path in (*first, *found):
+        name = str(path.relative_to(working_dir)) if path.is_relative_to(working_dir) else str(path)
+        if name in files:
+            continue
+        try:
+            size += path.stat().st_size
+            if len(files) >= max_files or size > max_bytes:
+                whole = False
+                break
+            files[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError:
+            continue
+    return CodeTree(files), () if whole else (_cut(working_dir, len(files)),)
+
+
+def _cut(folder: Path, count: int) -> str:
+    return (
+        f"{folder} holds more than is looked at: the plan's fingerprint covers {count} of its Python files; "
+        "run.working_dir can name a smaller folder"
+    )
+
+
+def _python_files(folder: Path) -> tuple[list[Path], bool]:
+    """Python files below `folder` in a fixed order, and whether all of it was seen; links to folders are not followed."""
+    found: list[Path] = []
+    waiting = [folder]
+    seen = 0
+    while waiting:
+        here = waiting.pop()
+        try:
+            with os.scandir(here) as entries:
+                names = list(itertools.islice(entries, MAX_ENTRIES))
+        except OSError:
+            continue
+        seen += len(names)
+        if seen >= MAX_ENTRIES:
+            return found, False
+        names.sort(key=lambda entry: entry.name)
+        found += [here / entry.name for entry in names if entry.name.endswith(".py") and entry.is_file()]
+        folders = [entry.name for entry in names if entry.is_dir(follow_symlinks=False)]
+        waiting += [here / name for name in reversed(folders) if not _is_skipped(here, name)]
+    return found, True
+
+
+def _is_skipped(parent: Path, name: str) -> bool:
+    return name.startswith(".") or name in _SKIPPED or (parent / name / "pyvenv.cfg").exists()

@@ -1,0 +1,99 @@
+"""The NVIDIA GPUs of this machine: from the driver's library, else from nvidia-smi, else none."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import subprocess
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+from torchdeck.nodes.inventory import Device
+
+_SMI_QUERY = ("--query-gpu=index,uuid,name,memory.total", "--format=csv,noheader,nounits")
+_DRIVER_SIGNS = (Path("/dev/nvidiactl"), Path("/proc/driver/nvidia"), Path("/dev/dxg"))
+"""One of them is there wherever the driver is (the last on WSL)."""
+_MIB = 1024 * 1024
+
+
+def probe_gpus(smi: str = "nvidia-smi", limit: float = 10.0) -> tuple[Device, ...]:
+    """GPUs in the driver's order; none where there is no driver.
+
+    Args:
+        smi: program asked when the pynvml package is missing.
+        limit: seconds that it may take; a driver in trouble hangs.
+    """
+    # looking for the driver first saves a machine without one the import of pynvml, 10 ms
+    found = devices_from_nvml() if any(sign.exists() for sign in _DRIVER_SIGNS) else None
+    return devices_from_smi(smi, limit) if found is None else found
+
+
+def devices_from_nvml() -> tuple[Device, ...] | None:
+    """GPUs by NVML; None when the package or the driver's library is missing or will not answer."""
+    if find_spec("pynvml") is None:
+        return None
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return None
+    try:
+        return tuple(_nvml_device(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount()))
+    except pynvml.NVMLError:
+        return None
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _nvml_device(nvml: object, index: int) -> Device:
+    def ask(name: str, *arguments: object) -> object:
+        call: Callable[..., object] = getattr(nvml, name)
+        return call(*arguments)
+
+    handle = ask("nvmlDeviceGetHandleByIndex", index)
+    memory = ask("nvmlDeviceGetMemoryInfo", handle)
+    return Device(
+        index=index,
+        uuid=_text(ask("nvmlDeviceGetUUID", handle)),
+        name=_text(ask("nvmlDeviceGetName", handle)),
+        memory_bytes=int(getattr(memory, "total", 0)),
+    )
+
+
+def _text(value: object) -> str:
+    """Older pynvml gives bytes where newer gives str."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def devices_from_smi(program: str, limit: float) -> tuple[Device, ...]:
+    """GPUs by nvidia-smi; none when it is missing, fails, or takes more than `limit` seconds."""
+    path = shutil.which(program)
+    if path is None:
+        return ()
+    try:
+        answer = subprocess.run(
+            [path, *_SMI_QUERY], capture_output=True, text=True, timeout=limit, check=False, errors="replace"
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    return parse_smi(answer.stdout) if answer.returncode == 0 else ()
+
+
+def parse_smi(text: str) -> tuple[Device, ...]:
+    """Devices in nvidia-smi's CSV (index, UUID, name, MiB); lines that are none are passed over."""
+    devices = []
+    for row in csv.reader(text.splitlines(), skipinitialspace=True):
+        if len(row) < 4 or not row[0].strip().isdecimal():
+            continue
+        memory = row[-1].strip()
+        devices.append(
+            Device(
+                index=int(row[0]),
+                uuid=row[1].strip(),
+                name=", ".join(part.strip() for part in row[2:-1]),
+                memory_bytes=int(memory) * _MIB if memory.isdecimal() else 0,
+            )
+        )
+    return tuple(devices)

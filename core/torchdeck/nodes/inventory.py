@@ -1,0 +1,82 @@
+"""What the machines of a job have: plain values, gathered before a plan is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+Version = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Device:
+    """One GPU as the driver names it."""
+
+    index: int
+    """As nvidia-smi counts (PCI bus order)."""
+    uuid: str
+    """`GPU-…`; empty where the driver did not say."""
+    name: str
+    memory_bytes: int
+
+    @property
+    def key(self) -> str:
+        """What the device is leased by and made visible by: its UUID, else its index."""
+        return self.uuid or str(self.index)
+
+
+@dataclass(frozen=True)
+class NodeInfo:
+    """One machine."""
+
+    name: str
+    """As in the config, and in file names."""
+    address: str
+    """What the other nodes reach it by."""
+    devices: tuple[Device, ...]
+    cpu_count: int
+    """Cores that this user's processes may use."""
+    memory_bytes: int = 0
+    """Main memory in all; 0 where unknown."""
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """The machines that a config may name."""
+
+    nodes: tuple[NodeInfo, ...]
+
+    def __iter__(self) -> Iterator[NodeInfo]:
+        return iter(self.nodes)
+
+    def find(self, name: str) -> NodeInfo | None:
+        """The node called `name`, if it is here."""
+        return next((node for node in self.nodes if node.name == name), None)
+
+
+@dataclass(frozen=True)
+class InterpreterFacts:
+    """What a Python on a node can do, found without importing torch."""
+
+    executable: str
+    """As it is to be called; a link into a virtual environment stays one."""
+    python: str = ""
+    """Version, like `3.11.7`; empty when it could not be run."""
+    torch: str | None = None
+    """Version of the torch package, like `2.13.0+cpu`; None when there is none."""
+    numpy: str | None = None
+    error: str = ""
+    """Why nothing is known about it; empty when all is well."""
+
+    @property
+    def torch_version(self) -> Version | None:
+        """(major, minor) of torch, for gating flags; None without torch."""
+        return None if self.torch is None else major_minor(self.torch)
+
+
+def major_minor(version: str) -> Version:
+    """(2, 13) for `2.13.0+cpu` or `2.13.0a0+git1`; (0, 0) for what is no version."""
+    numbers = version.split("+")[0].split(".")[:2]
+    if len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
+        return (0, 0)
+    return (int(numbers[0]), int(numbers[1]))

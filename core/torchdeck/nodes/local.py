@@ -1,0 +1,32 @@
+"""This machine, as a node."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from torchdeck.nodes.gpus import probe_gpus
+from torchdeck.nodes.inventory import NodeInfo
+
+_CGROUP_CPU = Path("/sys/fs/cgroup/cpu.max")
+
+
+def probe_local(name: str = "localhost") -> NodeInfo:
+    """What this machine has, for a node called `name`; tens of milliseconds at most where there is no GPU."""
+    return NodeInfo(
+        name=name,
+        address="127.0.0.1",
+        devices=probe_gpus(),
+        cpu_count=usable_cores(),
+        memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+    )
+
+
+def usable_cores(quota_file: Path = _CGROUP_CPU) -> int:
+    """Cores that this process may use: its affinity, cut by the container's quota (cgroup v2 `cpu.max`)."""
+    cores = len(os.sched_getaffinity(0))
+    try:
+        quota, period = quota_file.read_text().split()
+        return max(1, min(cores, int(quota) // int(period)))
+    except (OSError, ValueError, ZeroDivisionError):
+        return cores  # no quota ("max"), or no cgroup v2

@@ -1,0 +1,160 @@
+"""Which node runs how many ranks, and which device each rank gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from torchdeck.config.distributed import Distributed
+from torchdeck.config.problems import Problem
+from torchdeck.nodes.inventory import Device, Inventory, NodeInfo
+from torchdeck.plan.launch_plan import RankPlacement
+
+
+@dataclass(frozen=True)
+class NodeShare:
+    """One node's part of the job."""
+
+    node: NodeInfo
+    node_rank: int
+    nproc: int
+    devices: tuple[Device, ...]
+    """The GPUs of its ranks, in order of local rank; empty where ranks run on the CPU."""
+
+
+def place(
+    distributed: Distributed, inventory: Inventory, environ: Mapping[str, str]
+) -> tuple[list[NodeShare], list[Problem]]:
+    """Every node's share, in the order of the config, and what is wrong with what was asked for.
+
+    Args:
+        distributed: which nodes and devices, and how many ranks on each node.
+        inventory: what those nodes have.
+        environ: CUDA_VISIBLE_DEVICES in it narrows `devices = "auto"`.
+    """
+    problems = [
+        Problem(
+            path="distributed.nodes",
+            wrong=f"nothing is known about node {name!r}",
+            right="a node of the inventory: " + ", ".join(node.name for node in inventory),
+        )
+        for name in distributed.nodes
+        if inventory.find(name) is None
+    ]
+    found = [node for name in distributed.nodes if (node := inventory.find(name)) is not None]
+    wanted = {node.name: _devices(node, distributed, environ, problems) for node in found}
+    if distributed.devices == "auto" and len({bool(devices) for devices in wanted.values()}) > 1:
+        bare = ", ".join(name for name, devices in wanted.items() if not devices)
+        problems.append(
+            Problem(
+                path="distributed.devices",
+                wrong=f"there are GPUs on some nodes, and none on {bare}",
+                right='nodes that are alike, or devices = "cpu"',
+            )
+        )
+    shares = []
+    for node_rank, node in enumerate(found):
+        devices = wanted[node.name]
+        nproc = _nproc(node, distributed, devices, problems)
+        shares.append(NodeShare(node, node_rank, nproc, devices[:nproc]))
+    problems += _single(distributed, shares)
+    return shares, problems
+
+
+def rank_placements(shares: Sequence[NodeShare]) -> tuple[RankPlacement, ...]:
+    """Global ranks as torchrun's static rendezvous gives them: cumulative over the nodes in order."""
+    placements: list[RankPlacement] = []
+    for share in shares:
+        for local_rank in range(share.nproc):
+            device = f"cuda:{share.devices[local_rank].index}" if share.devices else "cpu"
+            placements.append(
+                RankPlacement(len(placements), share.node.name, share.node_rank, local_rank, device)
+            )
+    return tuple(placements)
+
+
+def visible(devices: tuple[Device, ...], variable: str | None) -> tuple[Device, ...]:
+    """The devices that CUDA_VISIBLE_DEVICES leaves, in its order; all when it is not set.
+
+    As CUDA reads it: a list of indices or beginnings of UUIDs, cut at the first entry that names no device.
+    """
+    if variable is None:
+        return devices
+    left: list[Device] = []
+    for entry in variable.split(","):
+        match = _named(devices, entry.strip())
+        if match is None or match in left:
+            break
+        left.append(match)
+    return tuple(left)
+
+
+def _named(devices: tuple[Device, ...], entry: str) -> Device | None:
+    if entry.isdecimal():
+        return next((device for device in devices if device.index == int(entry)), None)
+    return next((device for device in devices if entry and device.uuid.startswith(entry)), None)
+
+
+def _devices(
+    node: NodeInfo, distributed: Distributed, environ: Mapping[str, str], problems: list[Problem]
+) -> tuple[Device, ...]:
+    """The GPUs that ranks on `node` may use, in order."""
+    asked = distributed.devices
+    if asked == "cpu":
+        return ()
+    if asked == "auto":
+        return visible(node.devices, environ.get("CUDA_VISIBLE_DEVICES"))
+    chosen: list[Device] = []
+    for position, entry in enumerate(asked):
+        path = f"distributed.devices[{position}]"
+        device = _named(node.devices, str(entry))
+        if device is None:
+            problems.append(Problem(path=path, wrong=f"{node.name} has no GPU {entry}", right=_have(node)))
+        elif device in chosen:
+            problems.append(
+                Problem(path=path, wrong=f"GPU {entry} of {node.name} is named twice", right="each GPU once")
+            )
+        else:
+            chosen.append(device)
+    return tuple(chosen)
+
+
+def _have(node: NodeInfo) -> str:
+    if not node.devices:
+        return f'devices = "cpu": {node.name} has no GPUs'
+    return f"one of {', '.join(str(device.index) for device in node.devices)}"
+
+
+def _nproc(
+    node: NodeInfo, distributed: Distributed, devices: tuple[Device, ...], problems: list[Problem]
+) -> int:
+    if distributed.nproc is None:
+        return 1 if distributed.strategy == "single" else max(1, len(devices))
+    if devices and distributed.nproc > len(devices):
+        have = f"{len(devices)} GPU{'s' if len(devices) > 1 else ''}"
+        problems.append(
+            Problem(
+                path="distributed.nproc",
+                wrong=f"{distributed.nproc} ranks do not fit {node.name}: there {_are(devices)} {have} for them",
+                right=f'at most {len(devices)}, or devices = "cpu"',
+            )
+        )
+    return distributed.nproc
+
+
+def _are(items: Sequence[object]) -> str:
+    return "is" if len(items) == 1 else "are"
+
+
+def _single(distributed: Distributed, shares: Sequence[NodeShare]) -> list[Problem]:
+    world_size = sum(share.nproc for share in shares)
+    if distributed.strategy != "single" or world_size <= 1:
+        return []
+    path = "distributed.nproc" if len(shares) == 1 else "distributed.nodes"
+    return [
+        Problem(
+            path=path,
+            wrong=f'strategy "single" is one process, and this asks for {world_size}',
+            right='one node with nproc = 1, or strategy = "ddp"',
+        )
+    ]
