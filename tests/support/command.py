@@ -1,0 +1,112 @@
+"""The command line as a person uses it: real processes, real files."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from support.waiting import wait_until
+from torchdeck.rundir.journal import Event, read_journal
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.rundir.processes import processes_of_run
+
+COMMAND = [sys.executable, "-m", "torchdeck.cli.main"]
+
+
+@dataclass(frozen=True)
+class Command:
+    """`torchdeck` with a home of its own."""
+
+    home: Path
+
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "TORCHDECK_HOME": str(self.home), "COLUMNS": "160"}
+
+    def run(self, *arguments: str | Path, timeout: float = 120) -> "subprocess.CompletedProcess[str]":
+        """Run to the end; never raises for an exit code."""
+        return subprocess.run(
+            [*COMMAND, *map(str, arguments)],
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    def json(self, *arguments: str | Path) -> Any:
+        """What a command that reads prints under --json."""
+        done = self.run(*arguments, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    @contextmanager
+    def start(self, *arguments: str | Path) -> Iterator["subprocess.Popen[str]"]:
+        """A front end in a session of its own; it is gone afterwards, its run may not be."""
+        process = subprocess.Popen(
+            [*COMMAND, *map(str, arguments)],
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.communicate(timeout=10)
+
+    def runs(self) -> list[RunLayout]:
+        """Directories of all runs, oldest first."""
+        folder = self.home / "runs"
+        return [RunLayout(path) for path in sorted(folder.iterdir())] if folder.is_dir() else []
+
+    def the_run(self, seconds: float = 20) -> RunLayout:
+        """The one run of this home, once its directory is there."""
+        return wait_until(self.runs, seconds, "a run directory")[-1]
+
+
+def agent_events(run: RunLayout, name: str | None = None) -> list[Event]:
+    """What the agent of the local node wrote, of one kind or all."""
+    events = read_journal(run.node("localhost").journal)
+    return [event for event in events if name in (None, event.name)]
+
+
+def wait_for_event(run: RunLayout, name: str, seconds: float = 60, *, count: int = 1) -> Event:
+    """The `count`-th event of a kind in the agent's journal."""
+    return wait_until(
+        lambda: agent_events(run, name)[count - 1 :], seconds, f"event {name!r} number {count} of {run.root.name}"
+    )[0]
+
+
+def wait_for_step(run: RunLayout, step: int, seconds: float = 60) -> None:
+    """Until some rank of the newest attempt has reported `step`."""
+
+    def reached() -> bool:
+        beat = run.node("localhost").heartbeat
+        try:
+            ranks = json.loads(beat.read_text())["ranks"].values()
+        except (OSError, ValueError, KeyError):
+            return False
+        return any((rank.get("step") or 0) >= step for rank in ranks)
+
+    wait_until(reached, seconds, f"step {step} of {run.root.name}", every=0.05)
+
+
+def wait_until_gone(run: RunLayout, seconds: float = 20) -> None:
+    """Until no process carries the run's id in its environment."""
+    wait_until(lambda: not processes_of_run(run.root.name), seconds, f"the processes of {run.root.name} to be gone")
+
+
+def interrupt(process: "subprocess.Popen[str]") -> None:
+    """Ctrl-C, as a terminal sends it to the front end."""
+    process.send_signal(signal.SIGINT)
