@@ -1,0 +1,232 @@
+"""Writes metrics so that a call that returned is on file, whatever happens to the process next.
+
+Standard library, Python 3.10: this runs in the ranks and in the agent. segment_format.py describes the files.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import operator
+import os
+import secrets
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, SupportsFloat
+
+from torchdeck.telemetry.numbers import as_float, as_step, describe, outside_autograd
+from torchdeck.telemetry.segment_format import NAME_LIMIT, SEGMENT_SUFFIX, SOURCES
+from torchdeck.telemetry.segment_writer import Table
+
+KEY_SET_LIMIT = 64
+"""Sets of names that get a table of their own, held open; later sets are split into one table a name."""
+TABLE_LIMIT = 4096
+"""Tables in all. Names made from data ("loss_of_sample_17") would else fill the disk with files."""
+SHAPE_LIMIT = 512
+"""Orders of names remembered for the fast path."""
+
+_PLAIN = frozenset((float, int, bool))
+_log = logging.getLogger("torchdeck")
+_Pick = Callable[[Mapping[str, Any]], "tuple[Any, ...]"]
+
+
+class MetricsWriter:
+    """Appends rows of named numbers to segments in one folder.
+
+    One row is one `pwrite` at an offset of its own, so the kernel has it when `log` returns; a row cut by a
+    full disk is overwritten by the next. Threads, signal handlers and forked children (which write segments of
+    their own) may all log at any moment.
+
+    Nothing that is logged raises: what is not a number is left out, and a disk that cannot be written loses
+    rows, both said once through the `torchdeck` logger.
+
+    Attributes:
+        lost: rows that could not be written.
+    """
+
+    def __init__(self, folder: Path, source: str = "log") -> None:
+        """Make a writer; the folder and the files appear with the first row.
+
+        Args:
+            folder: where segments go; made if absent.
+            source: who writes, one of `SOURCES`.
+
+        Raises:
+            ValueError: there is no such source.
+        """
+        if source not in SOURCES:
+            raise ValueError(f"there is no metrics source {source!r}; sources are {', '.join(SOURCES)}")
+        self._folder = folder
+        self._source = source
+        self._warned: set[str] = set()
+        self._tables: dict[tuple[str, ...], Table] = {}
+        self.lost = 0
+        self._begin_incarnation()
+        restart = weakref.WeakMethod(self._begin_incarnation)
+        os.register_at_fork(after_in_child=lambda: (method := restart()) and method())
+
+    def log(self, values: Mapping[str, SupportsFloat], step: int | None = None) -> None:
+        """Write one row.
+
+        Args:
+            values: name → number: Python and numpy numbers, tensors of one element. NaN and infinities stay.
+            step: the x value. Without one, the row after this set's last, or the newest step that was logged,
+                whichever is later.
+        """
+        try:
+            table, pick = self._shapes[tuple(values)]
+            numbers = pick(values)
+            if step.__class__ is not int:
+                step = self._step_after(table, step)
+            if not _PLAIN.issuperset(map(type, numbers)):
+                numbers = tuple(map(outside_autograd, numbers))
+            table.write(table.pack(step, time.time(), *numbers))
+            table.last_step = self._last_step = step
+            if self._failing:
+                self._say_recovered()
+            return
+        except Exception:  # noqa: BLE001, S110 - whatever it was, the careful way finds out and says it
+            pass
+        try:
+            self._log_carefully(values, step)
+        except Exception as error:  # noqa: BLE001 - metrics never break a training
+            self._warn("", f"metrics could not be written: {type(error).__name__}: {error}")
+
+    def close(self) -> None:
+        """Close the files. A later `log` begins new ones."""
+        with self._lock:
+            self._begin_incarnation()
+
+    def __enter__(self) -> MetricsWriter:  # noqa: PYI034 - typing.Self is not in Python 3.10
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _begin_incarnation(self) -> None:
+        """Forget every table: in a forked child the files are the parent's, and nobody will free its lock."""
+        for table in self._tables.values():
+            table.close()
+        self._lock = threading.RLock()  # for making tables only; reentrant, as a signal handler may log too
+        self._tables = {}
+        self._shapes: dict[tuple[str, ...], tuple[Table, _Pick]] = {}
+        self._last_step = 0
+        self._failing = 0
+        self._numbers_of_files = itertools.count()
+        self._incarnation = f"{self._source}-{os.getpid()}-{time.time_ns()}-{secrets.token_hex(4)}"
+
+    def _log_carefully(self, values: Any, step: Any) -> None:
+        """What `log` does, for names seen for the first time and for values that need a closer look."""
+        if not isinstance(values, Mapping):
+            self._warn(
+                "", f"log() takes a mapping of names to numbers, not {type(values).__name__}: left out"
+            )
+            return
+        numbers = self._numbers(values)
+        if not numbers:
+            return
+        number = self._step_number(step)
+        with self._lock:
+            for table in self._tables_for(tuple(sorted(numbers))):
+                self._write(table, self._step_after(table, number), numbers)
+            if len(numbers) == len(values):
+                self._remember_shape(tuple(values))
+
+    def _write(self, table: Table, step: int, numbers: Mapping[str, float]) -> None:
+        row = table.pack(step, time.time(), *(numbers[key] for key in table.keys))
+        try:
+            if not table.path.parent.is_dir():
+                table.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            table.open(self._source)
+            table.write(row)
+        except OSError as error:
+            self.lost += 1
+            self._failing += 1
+            if self._failing == 1:
+                _log.warning("metrics are being lost: %s: %s", self._folder, error)
+            return
+        finally:
+            if table.spilled:
+                table.close()
+        table.last_step = self._last_step = step
+        if self._failing:
+            self._say_recovered()
+
+    def _say_recovered(self) -> None:
+        _log.warning("metrics are written again; %d rows were lost (%s)", self._failing, self._folder)
+        self._failing = 0
+
+    def _tables_for(self, keys: tuple[str, ...]) -> list[Table]:
+        """The table of this set of names, or where there are too many sets, one table for each name."""
+        table = self._tables.get(keys)
+        if table is not None:
+            return [table]
+        if len(self._tables) < KEY_SET_LIMIT:
+            return [self._new_table(keys, spilled=False)]
+        return [table for key in keys if (table := self._spilled_table(key)) is not None]
+
+    def _spilled_table(self, key: str) -> Table | None:
+        table = self._tables.get((key,))
+        if table is not None:
+            return table
+        if len(self._tables) < TABLE_LIMIT:
+            return self._new_table((key,), spilled=True)
+        self._warn("", f"more than {TABLE_LIMIT} sets of metric names: {key!r} and later ones are left out")
+        return None
+
+    def _new_table(self, keys: tuple[str, ...], *, spilled: bool) -> Table:
+        name = f"{self._incarnation}-{next(self._numbers_of_files)}{SEGMENT_SUFFIX}"
+        table = self._tables[keys] = Table(self._folder / name, keys, spilled=spilled)
+        return table
+
+    def _remember_shape(self, keys: tuple[str, ...]) -> None:
+        """Let later rows with these names in this order take the fast path, where their table stays open."""
+        table = self._tables.get(tuple(sorted(keys)))
+        if table is None or table.spilled:
+            return
+        if len(self._shapes) >= SHAPE_LIMIT:
+            self._shapes.clear()
+        only = keys[0]
+        pick = operator.itemgetter(*table.keys) if len(keys) > 1 else lambda values: (values[only],)
+        self._shapes[keys] = (table, pick)
+
+    def _step_after(self, table: Table, step: Any) -> int:
+        if step is None:
+            return max(table.last_step + 1, self._last_step)
+        return operator.index(step)
+
+    def _step_number(self, step: Any) -> int | None:
+        """`step` as a 64-bit integer; None, said once, when it is none."""
+        if step is None:
+            return None
+        try:
+            return as_step(step)
+        except Exception:  # noqa: BLE001 - a foreign __int__ may raise anything
+            self._warn(
+                "step", f"a step is a whole number, not {describe(step)}: counted on from the last one"
+            )
+            return None
+
+    def _numbers(self, values: Mapping[Any, Any]) -> dict[str, float]:
+        """The values that are numbers, by usable names; the others are said once and left out."""
+        numbers = {}
+        for name, value in values.items():
+            if not (isinstance(name, str) and 0 < len(name) <= NAME_LIMIT):
+                self._warn(repr(name)[:80], f"a metric's name is 1 to {NAME_LIMIT} characters: left out")
+                continue
+            try:
+                numbers[name] = as_float(value)
+            except Exception:  # noqa: BLE001 - a foreign __float__ may raise anything
+                self._warn(name, f"a metric is one number, not {describe(value)}: left out")
+        return numbers
+
+    def _warn(self, name: str, message: str) -> None:
+        if name not in self._warned:
+            self._warned.add(name)
+            _log.warning("torchdeck.log: %s%s", f"{name}: " if name else "", message)
