@@ -13,11 +13,12 @@ FEATURES = 16
 class Paced(nn.Module):
     """Two blocks with dropout; every forward takes at least `pace` seconds."""
 
-    def __init__(self, width: int, pace: float) -> None:
+    def __init__(self, width: int, pace: float, dropout: float) -> None:
         super().__init__()
         self.pace = pace
         self.layers = nn.ModuleList(
-            nn.Sequential(nn.Linear(size, width), nn.Tanh(), nn.Dropout(0.2)) for size in (FEATURES, width)
+            nn.Sequential(nn.Linear(size, width), nn.Tanh(), nn.Dropout(dropout))
+            for size in (FEATURES, width)
         )
         self.head = nn.Linear(width, 1)
 
@@ -30,7 +31,9 @@ class Paced(nn.Module):
 
 
 def build_model(options: dict[str, Any]) -> nn.Module:
-    return Paced(int(options.get("width", 32)), float(options.get("pace", 0.0)))
+    return Paced(
+        int(options.get("width", 32)), float(options.get("pace", 0.0)), float(options.get("dropout", 0.2))
+    )
 
 
 def build_data(options: dict[str, Any], split: str) -> Dataset[Any]:

@@ -84,7 +84,9 @@ def agent_events(run: RunLayout, name: str | None = None) -> list[Event]:
 def wait_for_event(run: RunLayout, name: str, seconds: float = 60, *, count: int = 1) -> Event:
     """The `count`-th event of a kind in the agent's journal."""
     return wait_until(
-        lambda: agent_events(run, name)[count - 1 :], seconds, f"event {name!r} number {count} of {run.root.name}"
+        lambda: agent_events(run, name)[count - 1 :],
+        seconds,
+        f"event {name!r} number {count} of {run.root.name}",
     )[0]
 
 
@@ -104,7 +106,9 @@ def wait_for_step(run: RunLayout, step: int, seconds: float = 60) -> None:
 
 def wait_until_gone(run: RunLayout, seconds: float = 20) -> None:
     """Until no process carries the run's id in its environment."""
-    wait_until(lambda: not processes_of_run(run.root.name), seconds, f"the processes of {run.root.name} to be gone")
+    wait_until(
+        lambda: not processes_of_run(run.root.name), seconds, f"the processes of {run.root.name} to be gone"
+    )
 
 
 def interrupt(process: "subprocess.Popen[str]") -> None:

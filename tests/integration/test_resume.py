@@ -1,0 +1,141 @@
+"""Stop, damage, kill and resume real two-rank training, and compare bit for bit with a run that was left alone."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from support.command import Command, agent_events, interrupt, wait_for_event, wait_for_step, wait_until_gone
+from support.training import Training, assert_same_state, final_state, losses, uninterrupted
+from torchdeck.distributed.checkpoints.manifest import list_checkpoints
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.rundir.processes import processes_of_run
+
+PACE = 0.15
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunLayout]:
+    """Runs that nobody touched, by strategy."""
+    runs = {}
+    for strategy, precision in (("ddp", "fp32"), ("fsdp", "bf16")):
+        folder = tmp_path_factory.mktemp(f"reference-{strategy}")
+        training = Training(folder, strategy=strategy, precision=precision)
+        runs[strategy] = uninterrupted(Command(folder / "home"), training)
+    return runs
+
+
+@pytest.mark.parametrize(("strategy", "precision"), [("ddp", "fp32"), ("fsdp", "bf16")])
+def test_stopped_and_resumed_run_is_bit_exact(
+    strategy: str, precision: str, reference: dict[str, RunLayout], tmp_path: Path
+) -> None:
+    """A run stopped by Ctrl-C and resumed has the losses and the final weights of one that was left alone."""
+    command = Command(tmp_path / "home")
+    training = Training(tmp_path / "work", strategy=strategy, precision=precision)
+    with command.start("--no-gui", "--trust", training.write(PACE)) as front:
+        run = command.the_run()
+        wait_for_step(run, 12)
+        interrupt(front)
+        output, _ = front.communicate(timeout=60)
+        assert front.returncode == 130, output
+    (finished,) = agent_events(run, "finished")
+    assert finished.fields["state"] == "CANCELLED"
+    assert finished.fields["resumable"] is True
+    stopped_at = max(losses(run))
+    assert 12 <= stopped_at < 40
+    wait_until_gone(run)
+
+    resumed = command.run("runs", "resume", run.root.name)
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    started = agent_events(run, "attempt_started")
+    assert [event.fields["resume_step"] for event in started] == [None, stopped_at]
+    assert losses(run) == losses(reference[strategy])
+    assert losses(run, "heldout_loss") == losses(reference[strategy], "heldout_loss")
+    assert_same_state(final_state(run, tmp_path), final_state(reference[strategy], tmp_path))
+
+
+def test_damaged_checkpoint_is_refused_and_the_one_before_is_used(
+    reference: dict[str, RunLayout], tmp_path: Path
+) -> None:
+    """After a stop, one flipped byte in the newest checkpoint sends the resume to the one before, and it says so."""
+    command = Command(tmp_path / "home")
+    training = Training(tmp_path / "work")
+    with command.start("--no-gui", "--trust", training.write(PACE)) as front:
+        run = command.the_run()
+        wait_for_step(run, 12)
+        stop = command.run("runs", "stop", run.root.name)
+        assert stop.returncode == 0, stop.stdout + stop.stderr
+        front.communicate(timeout=60)
+    newest = list_checkpoints(run.checkpoints)[-1]
+    assert newest.step > 10
+    data = max((path for path in newest.path.rglob("*.distcp")), key=lambda path: path.stat().st_size)
+    content = bytearray(data.read_bytes())
+    content[len(content) // 2] ^= 1
+    data.write_bytes(content)
+
+    verified = command.run("ckpt", "verify", run.root.name)
+    assert verified.returncode == 1
+    assert data.name in verified.stdout + verified.stderr
+    resumed = command.run("runs", "resume", run.root.name)
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    assert agent_events(run, "attempt_started")[-1].fields["resume_step"] == 10
+    assert newest.path.name in resumed.stdout + resumed.stderr
+    assert losses(run) == losses(reference["ddp"])
+    assert_same_state(final_state(run, tmp_path), final_state(reference["ddp"], tmp_path))
+
+
+def test_killed_rank_is_named_and_the_gang_restarts_from_the_newest_checkpoint(
+    reference: dict[str, RunLayout], tmp_path: Path
+) -> None:
+    """SIGKILL of a rank: named with its signal, all start again from the last checkpoint, and the end is the same."""
+    command = Command(tmp_path / "home")
+    training = Training(tmp_path / "work")
+    arguments = ("--no-gui", "--trust", "--set", "launch.max_restarts=1", "--set", "launch.restart_delay=0.2")
+    with command.start(*arguments, training.write(PACE)) as front:
+        run = command.the_run()
+        wait_for_step(run, 13)
+        victims = [
+            process
+            for process in processes_of_run(run.root.name)
+            if environment_of(process.pid, "RANK") == "1"
+        ]
+        ranks = [process for process in victims if "python" in command_of(process.pid)]
+        assert ranks
+        ranks[0].send(signal.SIGKILL)
+        output, _ = front.communicate(timeout=120)
+        assert front.returncode == 0, output
+    failed = wait_for_event(run, "attempt_ended").fields
+    assert failed["outcome"] == "failed"
+    assert failed["first_failure"]["rank"] == 1
+    assert failed["first_failure"]["signal"] in ("SIGKILL", 9)
+    assert [event.fields["resume_step"] for event in agent_events(run, "attempt_started")] == [None, 10]
+    assert losses(run) == losses(reference["ddp"])
+    assert_same_state(final_state(run, tmp_path), final_state(reference["ddp"], tmp_path))
+
+
+def test_world_size_one_and_two_see_the_same_loss_curve(
+    reference: dict[str, RunLayout], tmp_path: Path
+) -> None:
+    """One rank with two microbatches a step has the losses of two ranks with one, to float tolerance."""
+    command = Command(tmp_path / "home")
+    training = Training(tmp_path / "work", strategy="single", nproc=1)
+    two = Training(tmp_path / "work2")
+    quiet = ("--set", "model.dropout=0.0")
+    one = uninterrupted(command, training, "--set", "training.accumulation=2", *quiet)
+    both = uninterrupted(command, two, *quiet)
+    assert losses(one).keys() == losses(both).keys()
+    for step, value in losses(one).items():
+        assert value == pytest.approx(losses(both)[step], rel=1e-5)
+
+
+def environment_of(pid: int, name: str) -> str | None:
+    """One variable of a living process's environment."""
+    for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+        if entry.startswith(name.encode() + b"="):
+            return entry.decode().split("=", 1)[1]
+    return None
+
+
+def command_of(pid: int) -> str:
+    """First word of a living process's command line."""
+    return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
