@@ -10,9 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class Section(BaseModel):
     """A table of run.toml: frozen, no unknown keys, no text taken for a number."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, validate_default=False
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)
 
 
 def option(

@@ -1,0 +1,170 @@
+"""Every key of run.toml and what is known of it, read from the schema."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from torchdeck.config.fields import Section
+from torchdeck.config.problems import shown
+from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+
+_UNIT_NAMES = {"s": "seconds", "h": "hours"}
+
+Conditions = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of run.toml, or one table when `section` is set."""
+
+    path: tuple[str, ...]
+    description: str
+    expected: str
+    """What a right value looks like, in words."""
+    default: Any = None
+    unit: str | None = None
+    group: str | None = None
+    choices: tuple[str, ...] = ()
+    takes_text: bool = False
+    """Text is right and a number is not."""
+    is_path: bool = False
+    free: bool = False
+    """A table with keys of the user's own."""
+    visible_if: Conditions = field(default_factory=dict)
+    """Other keys and the values for which this one has an effect."""
+    section: type[Section] | None = None
+    recipe: str | None = None
+    """The built-in recipe it is an option of."""
+
+    @property
+    def name(self) -> str:
+        """The dotted path."""
+        return ".".join(self.path)
+
+
+@cache
+def all_keys() -> Mapping[tuple[str, ...], Key]:
+    """Every key and table by path, in the schema's order; a built-in recipe's options included."""
+    found: dict[tuple[str, ...], Key] = {EXTENDS.path: EXTENDS}
+    for key in _keys_of(RunConfig, (), {}, None):
+        found[key.path] = key
+        if len(key.path) == 1 and key.name in ("model", "data"):
+            for recipe, sections in BUILTIN_RECIPES.items():
+                section = sections[("model", "data").index(key.name)]
+                for option in _keys_of(section, key.path, {"run.recipe": [recipe]}, recipe):
+                    found.setdefault(option.path, option)
+    return found
+
+
+EXTENDS = Key(
+    ("extends",),
+    "Another file whose values hold where this one gives none; relative to this file, and chains are fine.",
+    'the path of a run file, such as "base.toml"',
+    takes_text=True,
+    is_path=True,
+)
+"""The one key the loader uses up itself."""
+
+
+def keys_in(section: tuple[str, ...]) -> list[str]:
+    """Names that may stand directly in table `section`; () is the root."""
+    return [path[-1] for path in all_keys() if path[:-1] == section]
+
+
+def _keys_of(
+    section: type[Section], parent: tuple[str, ...], conditions: Conditions, recipe: str | None
+) -> Iterator[Key]:
+    for name, info in section.model_fields.items():
+        extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
+        own: Any = extra.get("visible_if", {})
+        visible_if = {**conditions, **own}
+        path = (*parent, name)
+        annotation = info.annotation
+        if isinstance(annotation, type) and issubclass(annotation, Section):
+            names = ", ".join(annotation.model_fields)
+            yield Key(
+                path,
+                str(info.description),
+                f"a table with keys {names}",
+                visible_if=visible_if,
+                section=annotation,
+                recipe=recipe,
+            )
+            yield from _keys_of(annotation, path, visible_if, recipe)
+        else:
+            yield _leaf(path, info, extra, visible_if, recipe)
+
+
+def _leaf(
+    path: tuple[str, ...],
+    info: FieldInfo,
+    extra: Mapping[str, Any],
+    visible_if: Conditions,
+    recipe: str | None,
+) -> Key:
+    parts = _alternatives(info.annotation)
+    return Key(
+        path,
+        str(info.description),
+        str(
+            extra.get("right")
+            or (
+                "a path"
+                if extra.get("path")
+                else _expected(info.annotation, info.metadata, extra.get("unit"))
+            )
+        ),
+        default=info.get_default(call_default_factory=True),
+        unit=extra.get("unit"),
+        group=extra.get("group"),
+        choices=tuple(choice for part in parts if get_origin(part) is Literal for choice in get_args(part)),
+        takes_text=str in parts,
+        is_path=bool(extra.get("path")),
+        free=any(get_origin(part) is dict for part in parts),
+        visible_if=visible_if,
+        recipe=recipe,
+    )
+
+
+def _alternatives(annotation: Any) -> list[Any]:
+    if get_origin(annotation) in (Union, types.UnionType):
+        return [part for part in get_args(annotation) if part is not type(None)]
+    return [annotation]
+
+
+def _expected(annotation: Any, metadata: Sequence[Any], unit: str | None) -> str:
+    """A type and its limits in words."""
+    if annotation is int or annotation is float:
+        number = "a whole number" if annotation is int else "a number"
+        return number + (f" of {_UNIT_NAMES.get(unit, unit)}" if unit else "") + _limits(metadata)
+    origin = get_origin(annotation)
+    if origin is Literal:
+        return " or ".join(shown(choice) for choice in get_args(annotation))
+    alternatives = _alternatives(annotation)
+    if len(alternatives) > 1 or alternatives[0] is not annotation:
+        return " or ".join(_expected(part, metadata, unit) for part in alternatives)
+    if origin is list:
+        return "a list"
+    return {bool: "true or false", str: "text"}.get(annotation, "a table")
+
+
+def _limits(metadata: Sequence[Any]) -> str:
+    """The range in words: pydantic keeps it as annotated_types.Ge, Gt, Le and Lt."""
+    limits = {
+        name: getattr(item, name)
+        for item in metadata
+        for name in ("ge", "gt", "le", "lt")
+        if hasattr(item, name)
+    }
+    if "ge" in limits and "le" in limits:
+        return f" from {limits['ge']} to {limits['le']}"
+    if "ge" in limits and "lt" in limits:
+        return f" from {limits['ge']}, below {limits['lt']}"
+    words = {"ge": "at least", "gt": "greater than", "le": "at most", "lt": "below"}
+    return "".join(f", {words[name]} {limit}" for name, limit in limits.items())

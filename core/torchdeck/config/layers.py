@@ -1,0 +1,101 @@
+"""Several sources, one config: base files, the run file, the command line; and which key came from where."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torchdeck.config.document import KeyPath
+
+EXCLUSIVE = (
+    (("run", "recipe"), ("run", "script"), ("run", "module")),
+    (("training", "steps"), ("training", "epochs")),
+)
+"""Keys of which one is given. A later layer's displaces an earlier one's: TOML cannot unset a key."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a key stands."""
+
+    file: str
+    line: int | None
+    folder: str
+    """Relative paths in the value are relative to this folder; absolute."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One source of values."""
+
+    table: Mapping[str, Any]
+    locate: Callable[[KeyPath], Origin]
+
+
+class Merged:
+    """The layers laid over each other, later ones on top."""
+
+    def __init__(self, root: Origin) -> None:
+        self.table: dict[str, Any] = {}
+        self._origins: dict[KeyPath, Origin] = {(): root}
+
+    def origin(self, path: KeyPath) -> Origin:
+        """Where `path` stands, or the innermost table around it that stands anywhere."""
+        while path not in self._origins:
+            path = path[:-1]
+        return self._origins[path]
+
+    def has(self, path: KeyPath) -> bool:
+        """Whether `path` is written anywhere."""
+        return path != () and path in self._origins
+
+    def lay(self, layer: Layer) -> None:
+        """Put `layer` on top: tables are merged, everything else is replaced."""
+        for group in EXCLUSIVE:
+            given = [path for path in group if _holds(layer.table, path)]
+            for path in group if given else ():
+                self.remove(path)
+        self._merge(self.table, layer.table, (), layer)
+
+    def remove(self, path: KeyPath) -> None:
+        """Forget `path`, as if nobody had written it."""
+        table: Any = self.table
+        for key in path[:-1]:
+            table = table.get(key) if isinstance(table, dict) else None
+        if isinstance(table, dict):
+            table.pop(path[-1], None)
+        self._forget(path)
+
+    def _forget(self, path: KeyPath) -> None:
+        for known in [known for known in self._origins if known[: len(path)] == path]:
+            del self._origins[known]
+
+    def _merge(self, into: dict[str, Any], table: Mapping[str, Any], parent: KeyPath, layer: Layer) -> None:
+        for key, value in table.items():
+            path = (*parent, key)
+            if isinstance(value, dict) and isinstance(into.get(key), dict):
+                self._origins[path] = layer.locate(path)
+                self._merge(into[key], value, path, layer)
+                continue
+            if key in into:
+                self._forget(path)
+            into[key] = copy.deepcopy(value)
+            self._note(value, path, layer)
+
+    def _note(self, value: Any, path: KeyPath, layer: Layer) -> None:
+        self._origins[path] = layer.locate(path)
+        if isinstance(value, (dict, list)):
+            below = value.items() if isinstance(value, dict) else enumerate(value)
+            for key, item in below:
+                self._note(item, (*path, key), layer)
+
+
+def _holds(table: Mapping[str, Any], path: tuple[str, ...]) -> bool:
+    value: Any = table
+    for key in path:
+        if not isinstance(value, dict) or key not in value:
+            return False
+        value = value[key]
+    return True

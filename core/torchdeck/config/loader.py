@@ -1,0 +1,93 @@
+"""Reading a run file: the files it extends, `--set`, every problem at once, and paths made absolute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torchdeck.config.keys import all_keys
+from torchdeck.config.layers import Layer, Merged, Origin
+from torchdeck.config.overrides import lay_overrides
+from torchdeck.config.problems import ConfigError, Problem
+from torchdeck.config.resolve import resolved
+from torchdeck.config.schema import RunConfig
+from torchdeck.config.sources import read_chain
+from torchdeck.config.validate import validate
+
+
+@dataclass(frozen=True)
+class LoadedConfig:
+    """A run file that is right."""
+
+    config: RunConfig
+    """Complete: paths are absolute, a built-in recipe's options are all there."""
+    path: Path
+    """The run file; absolute."""
+    files: tuple[Path, ...]
+    """It and the files it extends, the most basic first; absolute."""
+    text: str
+    """The run file's text, byte for byte as it was when it was read."""
+    written: Mapping[str, Any]
+    """What the files and `--set` say together, without defaults, as it is written."""
+
+
+def load_config(path: str | Path, overrides: Sequence[str] = ()) -> LoadedConfig:
+    """Read a run file.
+
+    Args:
+        path: the file.
+        overrides: texts such as `training.lr=3e-4`, later ones winning; a relative path in one is relative to
+            the current folder, one in a file to that file's folder.
+
+    Raises:
+        ConfigError: with every problem, when there is any.
+    """
+    sources = read_chain(Path(path))
+    top = sources[-1]
+    merged = Merged(Origin(top.name, 1, str(top.path.parent)))
+    for source in sources:
+        merged.lay(source.layer())
+    problems = lay_overrides(merged, overrides, Path.cwd())
+    config = _finished(merged, problems, top.path.stem, top.path.parent)
+    files = tuple(source.path for source in sources)
+    return LoadedConfig(config, top.path, files, top.text, merged.table)
+
+
+def config_from_dict(
+    table: Mapping[str, Any], base_dir: str | Path, overrides: Sequence[str] = (), *, name: str = "run"
+) -> RunConfig:
+    """The config that a table of a run file's shape says.
+
+    Args:
+        table: as tomllib would read it from a file; `extends` is for files only.
+        base_dir: what relative paths in it are relative to, and the ranks' default working directory.
+        overrides: as for `load_config`.
+        name: the run's name where the table gives none.
+
+    Raises:
+        ConfigError: with every problem, when there is any.
+    """
+    origin = Origin("", None, str(Path(base_dir).absolute()))
+    merged = Merged(origin)
+    merged.lay(Layer({key: value for key, value in table.items() if key != "extends"}, lambda _path: origin))
+    problems = lay_overrides(merged, overrides, Path.cwd())
+    if "extends" in table:
+        problems.append(Problem("extends", "", None, "only a file can extend another", "no extends"))
+    return _finished(merged, problems, name, Path(origin.folder))
+
+
+def _finished(merged: Merged, problems: list[Problem], name: str, folder: Path) -> RunConfig:
+    try:
+        config = validate(merged)
+    except ConfigError as error:
+        raise ConfigError([*problems, *error.problems]) from None
+    if problems:
+        raise ConfigError(problems)
+    return resolved(config, merged, name, str(folder))
+
+
+def known_keys() -> list[str]:
+    """The dotted name of every key and table of a run file."""
+    return [key.name for key in all_keys().values()]

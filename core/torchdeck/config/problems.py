@@ -1,0 +1,86 @@
+"""What is wrong with a config, said in one go: key, file and line, what is wrong, what would be right."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+OVERRIDE = "--set"
+"""What stands for the file of a value given on the command line."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong with a config."""
+
+    path: str
+    """The key, `training.lr`; empty where it is about a whole file."""
+    file: str
+    """The file as the user would name it; `--set` for the command line; empty for a config made by code."""
+    line: int | None
+    """Counted from 1; None where there is no file."""
+    wrong: str
+    right: str
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        parts = [part for part in (place, self.path) if part]
+        return f"{': '.join([*parts, self.wrong])}. Right would be: {self.right}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields as plain values."""
+        return asdict(self)
+
+
+class ConfigError(ValueError):
+    """A config cannot be used; `problems` says everything that is wrong with it."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+def shown(value: Any, limit: int = 60) -> str:
+    """`value` as it would stand in TOML, cut to `limit` characters."""
+    if isinstance(value, bool):
+        text = "true" if value else "false"
+    elif isinstance(value, str):
+        text = json.dumps(value, ensure_ascii=False)
+    elif isinstance(value, (list, tuple)):
+        text = "[" + ", ".join(shown(item, limit) for item in value[:limit]) + "]"
+    elif isinstance(value, dict):
+        text = "{" + ", ".join(f"{key} = {shown(item, limit)}" for key, item in value.items()) + "}"
+    elif isinstance(value, int) and abs(value) >= 10**18:
+        text = f"a whole number of {value.bit_length()} bits"  # str() refuses the longest ones
+    else:
+        text = str(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def kind(value: Any) -> str:
+    """What sort of value it is, in words."""
+    names: tuple[tuple[type | tuple[type, ...], str], ...] = (
+        (bool, "true or false"),
+        (str, "text"),
+        (int, "a whole number"),
+        (float, "a number"),
+        ((list, tuple), "a list"),
+        (dict, "a table"),
+        (type(None), "nothing"),
+    )
+    return next((name for types, name in names if isinstance(value, types)), "a date or time")
+
+
+def dotted(path: Sequence[str | int]) -> str:
+    """`("run", "args", 2)` as `run.args[2]`; keys that TOML would want quoted are quoted."""
+    text = ""
+    for key in path:
+        if isinstance(key, int):
+            text += f"[{key}]"
+            continue
+        plain = re.fullmatch(r"[A-Za-z0-9_-]+", key)
+        text += ("." if text else "") + (key if plain is not None else json.dumps(key, ensure_ascii=False))
+    return text

@@ -1,0 +1,55 @@
+"""The last step of reading a run file: absolute paths, and defaults that hang on where the file stands."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from torchdeck.config.keys import all_keys
+from torchdeck.config.layers import Merged
+from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+
+WORDS: Mapping[tuple[str, ...], frozenset[str]] = {
+    ("run", "recipe"): frozenset(BUILTIN_RECIPES),
+    ("checkpoint", "resume"): frozenset({"auto", "never"}),
+    ("data", "source"): frozenset({"stdlib"}),
+}
+"""Values of path keys that are words and no paths."""
+
+
+def resolved(config: RunConfig, merged: Merged, name: str, folder: str) -> RunConfig:
+    """The config with absolute paths; relative ones are relative to the folder of the file they stand in.
+
+    Args:
+        config: valid.
+        merged: where its values come from.
+        name: the run's name where none is written.
+        folder: the working directory of the ranks where none is written.
+    """
+    table: dict[str, Any] = config.model_dump()
+    builtin = config.run.recipe in BUILTIN_RECIPES
+    for path, key in all_keys().items():
+        if not key.is_path or path[0] not in table or (key.recipe is not None and not builtin):
+            continue
+        section = table[path[0]]
+        value = section[path[1]]
+        if value is not None and value not in WORDS.get(path, ()):
+            bare_command = path == ("run", "interpreter") and "/" not in value
+            section[path[1]] = value if bare_command else absolute(value, merged.origin(path).folder)
+    if table["run"]["working_dir"] is None:
+        table["run"]["working_dir"] = folder
+    if not merged.has(("name",)):
+        table["name"] = name_from(name)
+    return RunConfig.model_validate(table)
+
+
+def absolute(path: str, folder: str) -> str:
+    """`path` seen from `folder`, without `~` and `..`; symbolic links stay as they are."""
+    return os.path.normpath(os.path.join(folder, os.path.expanduser(path)))  # noqa: PTH111, PTH118 (keeps a NUL or "//" from raising)
+
+
+def name_from(text: str) -> str:
+    """A run's name from a file's: what a name may not hold is replaced by a dash."""
+    return re.sub(r"[/\\\x00-\x1f\x7f]", "-", text).strip()[:100] or "run"

@@ -1,0 +1,153 @@
+"""Reading run files: one, or a chain of them through `extends`."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torchdeck.config.document import KeyPath, TooDeepError, scan
+from torchdeck.config.keys import EXTENDS
+from torchdeck.config.layers import Layer, Origin
+from torchdeck.config.problems import ConfigError, Problem, kind, shown
+
+MAX_BYTES = 1 << 20
+"""Longer files are not run files."""
+
+_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One run file, read."""
+
+    path: Path
+    """Absolute."""
+    name: str
+    """As the user would name it."""
+    text: str
+    table: Mapping[str, Any]
+    """Its content without `extends`."""
+    extends: Any
+    lines: Mapping[KeyPath, int]
+
+    def layer(self) -> Layer:
+        """Its content as a layer of a config."""
+        return Layer(self.table, self.origin)
+
+    def origin(self, path: KeyPath) -> Origin:
+        """Where `path` stands in it; the first line for what does not."""
+        return Origin(self.name, self.lines.get(path, 1), str(self.path.parent))
+
+
+def read_chain(path: Path) -> list[Source]:
+    """The run file at `path` and those it extends, the most basic first.
+
+    Raises:
+        ConfigError: one of them cannot be read, is not TOML, or they extend each other in a circle.
+    """
+    chain: list[Source] = []
+    name = str(path)
+    at = Path(path).absolute()
+    via: Source | None = None
+    while True:
+        resolved = _resolved(at)
+        if via is not None and any(_resolved(source.path) == resolved for source in chain):
+            circle = " → ".join([*(source.name for source in chain), name])
+            raise _extends_error(
+                via, f"these files extend each other in a circle: {circle}", "a chain with an end"
+            )
+        source = read_source(at, name, via)
+        chain.append(source)
+        if source.extends is None:
+            return chain[::-1]
+        if not isinstance(source.extends, str) or not source.extends or "\0" in source.extends:
+            wrong = f"{shown(source.extends)} is {kind(source.extends)}" if source.extends else "it is empty"
+            raise _extends_error(source, wrong, EXTENDS.expected)
+        target = Path(source.extends).expanduser() if source.extends != "~" else Path(source.extends)
+        name = str(Path(source.name).parent / target)
+        at, via = source.path.parent / target, source
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):  # a circle of symbolic links; reading it says so
+        return path
+
+
+def _extends_error(source: Source, wrong: str, right: str) -> ConfigError:
+    return ConfigError([Problem("extends", source.name, source.lines.get(("extends",)), wrong, right)])
+
+
+def read_source(path: Path, name: str, via: Source | None = None) -> Source:
+    """Read one run file; `via` is the file whose `extends` names it.
+
+    Raises:
+        ConfigError: it cannot be read, or is not TOML.
+    """
+    text = _read_text(path, name, via)
+    try:
+        table = tomllib.loads(text)
+        lines = scan(text).lines
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError([_syntax_problem(name, text, str(error))]) from error
+    except (RecursionError, TooDeepError) as error:
+        right = "tables and lists nested a few levels deep"
+        raise ConfigError(
+            [Problem("", name, 1, "it is nested too deeply to be a run file", right)]
+        ) from error
+    except ValueError as error:  # tomllib passes on what int() and datetime() refuse
+        raise ConfigError(
+            [Problem("", name, 1, f"a value in it cannot be read: {error}", "valid TOML")]
+        ) from error
+    extends = table.pop("extends", None)
+    return Source(path, name, text, table, extends, lines)
+
+
+def _read_text(path: Path, name: str, via: Source | None) -> str:
+    def refused(wrong: str, right: str) -> ConfigError:
+        if via is not None:
+            return _extends_error(via, f"{name}: {wrong}", right)
+        return ConfigError([Problem("", name, None, wrong, right)])
+
+    try:
+        if not path.exists():
+            raise refused(
+                "there is no such file", "the path of a run file; torchdeck init writes a first one"
+            )
+        if not path.is_file():
+            raise refused("this is not a file", "the path of a run file")
+        if path.stat().st_size > MAX_BYTES:
+            raise refused("this file is too long to be a run file", f"at most {MAX_BYTES} bytes of TOML")
+        content = path.read_bytes()
+    except (OSError, ValueError) as error:
+        if isinstance(error, ConfigError):
+            raise
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise refused(f"it cannot be read: {reason}", "a file you may read") from error
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        problem = Problem(
+            "", name, line, f"byte {error.start} is not UTF-8", "text in UTF-8, as TOML requires"
+        )
+        raise ConfigError([problem]) from error
+
+
+def _syntax_problem(name: str, text: str, message: str) -> Problem:
+    """tomllib's message with its line and column taken apart."""
+    place = _PLACE.search(message)
+    line, column = text.count("\n") + 1, len(text.rpartition("\n")[2]) + 1
+    if place is not None and place.group(1):
+        line, column = int(place.group(1)), int(place.group(2))
+    what = message[: place.start()] if place is not None else message
+    row = text.split("\n")[line - 1].strip() if line <= text.count("\n") + 1 else ""
+    wrong = f"this is not valid TOML: {what[:1].lower()}{what[1:]}, at column {column}" + (
+        f": {row}" if row else ""
+    )
+    return Problem("", name, line, wrong, "valid TOML: key = value, with text in quotes")
