@@ -1,4 +1,4 @@
-"""A user's recipe: a small regression with dropout, as slow as its options say, so that a test can step in."""
+"""A user's recipe: a small regression with dropout, as slow as its options say, so that tests can step in."""
 
 import threading
 from typing import Any

@@ -1,15 +1,22 @@
-"""Stop, damage, kill and resume real two-rank training, and compare bit for bit with a run that was left alone."""
+"""Stop, damage, kill and resume real two-rank training, and compare bit for bit with a run left alone."""
 
 import signal
 from pathlib import Path
 
 import pytest
 
-from support.command import Command, agent_events, interrupt, wait_for_event, wait_for_step, wait_until_gone
+from support.command import (
+    Command,
+    agent_events,
+    interrupt,
+    rank_process,
+    wait_for_event,
+    wait_for_step,
+    wait_until_gone,
+)
 from support.training import Training, assert_same_state, final_state, losses, uninterrupted
 from torchdeck.distributed.checkpoints.manifest import list_checkpoints
 from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import processes_of_run
 
 PACE = 0.15
 
@@ -57,7 +64,7 @@ def test_stopped_and_resumed_run_is_bit_exact(
 def test_damaged_checkpoint_is_refused_and_the_one_before_is_used(
     reference: dict[str, RunLayout], tmp_path: Path
 ) -> None:
-    """After a stop, one flipped byte in the newest checkpoint sends the resume to the one before, and it says so."""
+    """One flipped byte in the newest checkpoint sends the resume to the one before, and it says so."""
     command = Command(tmp_path / "home")
     training = Training(tmp_path / "work")
     with command.start("--no-gui", "--trust", training.write(PACE)) as front:
@@ -87,21 +94,14 @@ def test_damaged_checkpoint_is_refused_and_the_one_before_is_used(
 def test_killed_rank_is_named_and_the_gang_restarts_from_the_newest_checkpoint(
     reference: dict[str, RunLayout], tmp_path: Path
 ) -> None:
-    """SIGKILL of a rank: named with its signal, all start again from the last checkpoint, and the end is the same."""
+    """A killed rank is named with its signal, all start again from the last checkpoint, to the same end."""
     command = Command(tmp_path / "home")
     training = Training(tmp_path / "work")
     arguments = ("--no-gui", "--trust", "--set", "launch.max_restarts=1", "--set", "launch.restart_delay=0.2")
     with command.start(*arguments, training.write(PACE)) as front:
         run = command.the_run()
         wait_for_step(run, 13)
-        victims = [
-            process
-            for process in processes_of_run(run.root.name)
-            if environment_of(process.pid, "RANK") == "1"
-        ]
-        ranks = [process for process in victims if "python" in command_of(process.pid)]
-        assert ranks
-        ranks[0].send(signal.SIGKILL)
+        rank_process(run, 1).send(signal.SIGKILL)
         output, _ = front.communicate(timeout=120)
         assert front.returncode == 0, output
     failed = wait_for_event(run, "attempt_ended").fields
@@ -126,16 +126,3 @@ def test_world_size_one_and_two_see_the_same_loss_curve(
     assert losses(one).keys() == losses(both).keys()
     for step, value in losses(one).items():
         assert value == pytest.approx(losses(both)[step], rel=1e-5)
-
-
-def environment_of(pid: int, name: str) -> str | None:
-    """One variable of a living process's environment."""
-    for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-        if entry.startswith(name.encode() + b"="):
-            return entry.decode().split("=", 1)[1]
-    return None
-
-
-def command_of(pid: int) -> str:
-    """First word of a living process's command line."""
-    return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 from support.waiting import wait_until
 from torchdeck.rundir.journal import Event, read_journal
 from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import processes_of_run
+from torchdeck.rundir.processes import ProcessIdentity, processes_of_run
 
 COMMAND = [sys.executable, "-m", "torchdeck.cli.main"]
 
@@ -109,6 +109,37 @@ def wait_until_gone(run: RunLayout, seconds: float = 20) -> None:
     wait_until(
         lambda: not processes_of_run(run.root.name), seconds, f"the processes of {run.root.name} to be gone"
     )
+
+
+def identity_in(events: Sequence[Event], name: str) -> ProcessIdentity:
+    """The process named by the newest event of a kind."""
+    newest = [event for event in events if event.name == name][-1]
+    identity = ProcessIdentity.from_json(newest.fields["identity"])
+    assert identity is not None
+    return identity
+
+
+def rank_process(run: RunLayout, rank: int) -> ProcessIdentity:
+    """The Python process of one rank: below its rank holder, above its helpers."""
+    carried = [
+        process
+        for process in processes_of_run(run.root.name)
+        if variable(process.pid, "RANK") == str(rank) and "python" in executable(process.pid)
+    ]
+    return min(carried, key=lambda process: (process.start_ticks, process.pid))
+
+
+def variable(pid: int, name: str) -> str | None:
+    """One variable of a living process's environment."""
+    for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+        if entry.startswith(name.encode() + b"="):
+            return entry.decode().split("=", 1)[1]
+    return None
+
+
+def executable(pid: int) -> str:
+    """First word of a living process's command line."""
+    return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
 
 
 def interrupt(process: "subprocess.Popen[str]") -> None:

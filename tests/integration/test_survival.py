@@ -1,0 +1,154 @@
+"""Kill, freeze and starve the processes of real training in turn: the run goes on, or says what happened."""
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.command import (
+    Command,
+    agent_events,
+    identity_in,
+    rank_process,
+    wait_for_event,
+    wait_for_step,
+    wait_until_gone,
+)
+from support.training import Training, losses, uninterrupted
+from support.waiting import wait_until
+from torchdeck.distributed.checkpoints.manifest import newest_complete
+from torchdeck.rundir.journal import read_journal
+from torchdeck.rundir.processes import ProcessIdentity, processes_of_run
+
+
+def test_run_survives_controller_agent_and_holder(tmp_path: Path) -> None:
+    """With controller, agent and holder killed one after the other, training ends well with every loss there."""
+    command = Command(tmp_path / "home")
+    training = Training(tmp_path / "work", steps=60)
+    with command.start("--no-gui", "--trust", training.write(0.2)) as front:
+        run = command.the_run()
+        wait_for_step(run, 3)
+        front.kill()
+    controller = identity_in(read_journal(run.journal), "controller_started")
+    assert controller.send(signal.SIGKILL)
+    first_agent = identity_in(agent_events(run), "agent_started")
+    assert first_agent.send(signal.SIGKILL)
+    second_agent = wait_until(
+        lambda: next(
+            (
+                event
+                for event in agent_events(run, "agent_started")
+                if ProcessIdentity.from_json(event.fields["identity"]) != first_agent
+            ),
+            None,
+        ),
+        20,
+        "the holder to start another agent",
+    )
+    assert second_agent.fields["adopted"] is True
+    holder = ProcessIdentity.from_json(
+        json.loads(run.attempt(1).node("localhost").holder.read_text())["holder"]
+    )
+    assert holder is not None
+    assert holder.send(signal.SIGKILL)
+    attached = command.run("runs", "attach", run.root.name)
+    assert attached.returncode == 0, attached.stdout + attached.stderr
+    assert agent_events(run, "finished")[-1].fields["state"] == "SUCCEEDED"
+    assert len(agent_events(run, "attempt_started")) == 1
+    wait_until_gone(run)
+    assert sorted(losses(run)) == list(range(1, 61))
+    assert losses(run) == losses(
+        uninterrupted(Command(tmp_path / "other"), Training(tmp_path / "2", steps=60))
+    )
+
+
+def test_power_cut_is_never_called_running(tmp_path: Path) -> None:
+    """With every process of a run killed at one moment, the run is LOST or FAILED, and can be resumed."""
+    command = Command(tmp_path / "home")
+    with command.start("--no-gui", "--trust", Training(tmp_path / "work").write(0.15)) as front:
+        run = command.the_run()
+        wait_for_step(run, 12)
+        supervisors = [
+            identity_in(read_journal(run.journal), "controller_started"),
+            identity_in(agent_events(run), "agent_started"),
+            ProcessIdentity.from_json(
+                json.loads(run.attempt(1).node("localhost").holder.read_text())["holder"]
+            ),
+        ]
+        front.kill()
+        for process in supervisors:
+            assert process is not None
+            process.send(signal.SIGSTOP)
+        for process in [*processes_of_run(run.root.name), *supervisors]:
+            assert process is not None
+            process.send(signal.SIGKILL)
+        wait_until_gone(run)
+    shown = command.json("runs", "show", run.root.name)
+    assert shown["state"] in ("LOST", "FAILED")
+    resumed = command.run("runs", "resume", run.root.name)
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    assert agent_events(run, "attempt_started")[-1].fields["resume_step"] == 10
+    assert sorted(losses(run)) == list(range(1, 41))
+
+
+def test_frozen_rank_is_flagged_by_name_and_forgiven(tmp_path: Path) -> None:
+    """A rank under SIGSTOP is named with phase and step in the terminal and the journal; SIGCONT clears it."""
+    command = Command(tmp_path / "home")
+    arguments = ("--no-gui", "--trust", "--set", "launch.hang_after=2")
+    with command.start(*arguments, Training(tmp_path / "work").write(0.1)) as front:
+        run = command.the_run()
+        wait_for_step(run, 5)
+        frozen = rank_process(run, 1)
+        frozen.send(signal.SIGSTOP)
+        flagged = wait_for_event(run, "hang", 30).fields
+        assert flagged["rank"] == 1
+        assert flagged["phase"] == "training"
+        assert "SIGSTOP" in flagged["detail"]
+        frozen.send(signal.SIGCONT)
+        wait_for_event(run, "hang_over", 30)
+        output, _ = front.communicate(timeout=90)
+    assert front.returncode == 0, output
+    assert "rank 1" in output
+    assert "SIGSTOP" in output
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 48 MiB, where this machine lets us mount one."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=48m,mode=0700", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("mounting a small file system needs root")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_filling_disk_stops_the_run_with_a_checkpoint(small_disk: Path, tmp_path: Path) -> None:
+    """When the disk fills up in mid-run, the run saves a checkpoint while there is room, stops and says why."""
+    command = Command(small_disk / "home")
+    training = Training(tmp_path / "work", every=1000)
+    arguments = ("--no-gui", "--trust", "--set", "limits.min_free_disk='16MiB'")
+    with command.start(*arguments, training.write(0.15)) as front:
+        run = command.the_run()
+        wait_for_step(run, 5)
+        (small_disk / "ballast").write_bytes(bytes(36 << 20))
+        output, _ = front.communicate(timeout=60)
+    assert front.returncode == 1, output
+    (finished,) = agent_events(run, "finished")
+    assert finished.fields["state"] == "FAILED"
+    assert finished.fields["resumable"] is True
+    assert "disk" in finished.fields["why"]
+    assert "disk" in output
+    saved = newest_complete(run.checkpoints)
+    assert saved is not None
+    assert saved.step >= 5
+    refused = command.run("runs", "resume", run.root.name)
+    assert refused.returncode == 3, refused.stdout + refused.stderr
+    (small_disk / "ballast").unlink()
+    resumed = command.run("runs", "resume", run.root.name)
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    assert sorted(losses(run)) == list(range(1, 41))
