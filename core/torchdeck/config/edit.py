@@ -1,7 +1,7 @@
 """Changing single values of a run file's text; every other byte of it stays.
 
-The text is cut at the spans `document.scan` finds, so that comments, order, quotes and blanks survive; tomlkit
-writes the new value. (tomlkit's own insertion puts a key below the comment that introduces the next table.)
+The text is cut at the spans `document.scan` finds, so that comments, order, quotes and blanks survive;
+tomlkit writes the new value. (Its own insertion puts a key below the comment that introduces the next table.)
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class EditError(ValueError):
 def set_value(text: str, path: Sequence[str], value: Any) -> str:
     """`text` with the key at `path` set to `value`, a plain value of TOML.
 
-    An existing value is replaced in place. A new key goes below the last key of its table; a new table, to the end of
-    the tables it belongs to.
+    An existing value is replaced in place. A new key goes below the last key of its table; a new table,
+    to the end of the tables it belongs to.
 
     Raises:
-        EditError: the text is not TOML, `path` leads through something that is no table, or is a table itself.
+        EditError: the text is not TOML, `path` leads through a value that is no table, or is a table.
     """
     keys = tuple(path)
     wanted = _parsed(text)
@@ -90,9 +90,10 @@ def _toml(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_toml(item) for item in value) + "]"
     try:
-        return tomlkit.item(value).as_string()
+        text: str = tomlkit.item(value).as_string()
     except (TOMLKitError, TypeError, ValueError) as error:
         raise EditError(f"{value!r} cannot be written as TOML") from error
+    return text
 
 
 def _key(key: str) -> str:
@@ -159,7 +160,7 @@ def _at_line(text: str, offset: int, line: str, newline: str) -> str:
 
 
 def _on_top(document: Document, line: str, newline: str) -> str:
-    """The text with a first key before any table: above the first table and the comment that introduces it."""
+    """The text with a first key before any table: above the first table and the comment introducing it."""
     text = document.text
     if not document.headers:
         return _at_line(text, len(text), line, newline)

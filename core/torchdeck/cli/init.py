@@ -1,0 +1,93 @@
+"""`torchdeck init`: a commented run.toml to start from."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+USAGE_ERROR = 2
+DEFAULT_NAME = "run.toml"
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "init",
+        help="write a commented run.toml from a preset",
+        description="Write a commented run.toml from a preset. Nothing is overwritten without --force.",
+    )
+    parser.add_argument("path", metavar="PATH", nargs="?", help=f"file or folder; default ./{DEFAULT_NAME}")
+    parser.add_argument(
+        "--preset", metavar="NAME", default="quickstart", help="default quickstart; see --list"
+    )
+    parser.add_argument("--list", action="store_true", help="list the presets and write nothing")
+    parser.add_argument("--force", action="store_true", help="overwrite files that are there already")
+    parser.add_argument("--json", action="store_true", help="the presets, or the files written, as JSON")
+    parser.set_defaults(handler=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the files; 2 when there is no such preset, one of them exists, or it cannot be written."""
+    from torchdeck.config import presets
+
+    if args.list:
+        return _list(as_json=args.json)
+    try:
+        text = presets.preset_text(args.preset)
+        companions = presets.preset_companions(args.preset)
+    except presets.UnknownPresetError as error:
+        return _refuse(str(error))
+    target = _target(args.path)
+    contents = {target: text, **{target.parent / name: content for name, content in companions.items()}}
+    existing = [str(path) for path in contents if path.exists()]
+    if existing and not args.force:
+        return _refuse(f"{' and '.join(existing)} exists already; --force overwrites, another PATH does not")
+    try:
+        _write(contents)
+    except OSError as error:
+        return _refuse(f"{error.filename or target} cannot be written: {error.strerror or error}")
+    if args.json:
+        sys.stdout.write(
+            json.dumps({"preset": args.preset, "files": [str(path) for path in contents]}) + "\n"
+        )
+    else:
+        sys.stdout.write("".join(f"wrote {path}\n" for path in contents))
+        trust = " --trust" if companions else ""
+        sys.stdout.write(f"next: torchdeck --no-gui{trust} {target}\n")
+    return 0
+
+
+def _list(*, as_json: bool) -> int:
+    from torchdeck.config import presets
+
+    summaries = {name: presets.preset_summary(name) for name in presets.preset_names()}
+    if as_json:
+        rows = [{"name": name, "summary": summary} for name, summary in summaries.items()]
+        sys.stdout.write(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
+    else:
+        width = max(len(name) for name in summaries)
+        sys.stdout.write("".join(f"{name:<{width}}  {summary}\n" for name, summary in summaries.items()))
+    return 0
+
+
+def _target(path: str | None) -> Path:
+    """The run file to write: PATH, or run.toml in it where it is a folder or does not end in .toml."""
+    target = Path(path or ".").expanduser()
+    return target / DEFAULT_NAME if target.is_dir() or target.suffix != ".toml" else target
+
+
+def _write(contents: Mapping[Path, str]) -> None:
+    from torchdeck.rundir.atomic import write_bytes
+
+    for path, text in contents.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(path, text.encode("utf-8"))
+
+
+def _refuse(message: str) -> int:
+    sys.stderr.write(f"torchdeck init: {message}\n")
+    return USAGE_ERROR

@@ -1,0 +1,134 @@
+"""The schema for people and programs: the JSON schema, a reference of every key, and one key explained."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchdeck.config.keys import Key, all_keys
+from torchdeck.config.problems import dotted, shown
+from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.config.spelling import advice, meant_by
+
+
+class UnknownKeyError(ValueError):
+    """A run file has no such key."""
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON schema (draft 2020-12) of a run file, `extends` and the built-in recipes' options included."""
+    schema = RunConfig.model_json_schema()
+    properties = schema["properties"]
+    extends = all_keys()[("extends",)]
+    properties["extends"] = {"type": "string", "title": "Extends", "description": extends.description}
+    definitions = schema["$defs"]
+    for recipe, sections in BUILTIN_RECIPES.items():
+        for table, section in zip(("model", "data"), sections, strict=True):
+            definitions[section.__name__] = section.model_json_schema()
+            condition = {
+                "properties": {"run": {"properties": {"recipe": {"const": recipe}}, "required": ["recipe"]}}
+            }
+            then = {"properties": {table: {"$ref": f"#/$defs/{section.__name__}"}}}
+            schema.setdefault("allOf", []).append({"if": {**condition, "required": ["run"]}, "then": then})
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **schema,
+        "title": "Torchdeck run file",
+        "description": "A run.toml: what to run, on how many ranks, and how it is supervised.",
+    }
+
+
+def reference() -> str:
+    """Every key of a run file, as Markdown: one heading a table, one row a key."""
+    lines = [
+        "# Keys of a run file",
+        "",
+        "Made from the schema by `torchdeck schema --docs`; `torchdeck schema KEY` explains one key.",
+        "An integer is taken where a number is asked for; nothing else is converted.",
+        "",
+        "| key | value | default | meaning |",
+        "|---|---|---|---|",
+    ]
+    keys = all_keys().values()
+    lines += [_row(key) for key in keys if len(key.path) == 1 and key.section is None and not key.free]
+    for table in keys:
+        if table.section is None and not table.free:
+            continue
+        rows = [_row(key) for key in keys if key.path[:-1] == table.path and key.section is None]
+        recipe = f" ({', '.join(BUILTIN_RECIPES)})" if table.path in (("model",), ("data",)) else ""
+        if rows:
+            lines += ["", f"## [{table.name}]{recipe}", "", table.description, ""]
+            lines += ["| key | value | default | meaning |", "|---|---|---|---|", *rows]
+    return "\n".join(lines) + "\n"
+
+
+def explain(name: str) -> str:
+    """One key, or one table and its keys, for a terminal.
+
+    Raises:
+        UnknownKeyError: there is no such key; the message names the nearest.
+    """
+    key = _known(name)
+    text = [key.name if key.section is None and not key.free else f"[{key.name}]", f"  {key.description}", ""]
+    inside = [known for known in all_keys().values() if known.path[:-1] == key.path]
+    if key.section is None:
+        text.append(f"  value    {key.expected}")
+        if not key.free or key.default:
+            text.append(f"  default  {_default(key)}")
+        if key.unit:
+            text.append(f"  unit     {key.unit}")
+        text.append(f"  example  {_example(key)}")
+    for other, values in key.visible_if.items():
+        text.append(f"  has an effect with {other} = {' or '.join(shown(value) for value in values)}")
+    width = max((len(known.path[-1]) for known in inside), default=0)
+    text += [f"  {known.path[-1]:<{width}}  {known.description}" for known in inside]
+    return "\n".join(text) + "\n"
+
+
+def facts(name: str) -> dict[str, Any]:
+    """What `explain` says, for programs.
+
+    Raises:
+        UnknownKeyError: there is no such key; the message names the nearest.
+    """
+    key = _known(name)
+    return {
+        "key": key.name,
+        "description": key.description,
+        "value": key.expected,
+        "default": key.default,
+        "unit": key.unit,
+        "choices": list(key.choices),
+        "visible_if": {other: list(values) for other, values in key.visible_if.items()},
+        "recipe": key.recipe,
+        "keys": [known.path[-1] for known in all_keys().values() if known.path[:-1] == key.path],
+    }
+
+
+def _known(name: str) -> Key:
+    path = tuple(part.strip() for part in name.strip().strip("[]").split("."))
+    key = all_keys().get(path)
+    if key is None:
+        raise UnknownKeyError(f"there is no key {dotted(path)}; there is {advice(path, meant_by(path))}")
+    return key
+
+
+def _row(key: Key) -> str:
+    condition = "".join(
+        f" With `{other}` = {' or '.join(shown(value) for value in values)}."
+        for other, values in key.visible_if.items()
+        if other != "run.recipe"
+    )
+    cells = (f"`{key.path[-1]}`", key.expected, _default(key), key.description + condition)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _default(key: Key) -> str:
+    return "none" if key.default is None else shown(key.default)
+
+
+def _example(key: Key) -> str:
+    """How the key is given on the command line."""
+    value = key.default
+    if value is None:
+        value = {"steps": 100, "samples": 64, "s": 10, "h": 2}.get(key.unit or "", "…")
+    return f"--set {key.name}={value if isinstance(value, str) else shown(value)}"
