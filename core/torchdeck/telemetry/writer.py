@@ -38,8 +38,8 @@ class MetricsWriter:
     """Appends rows of named numbers to segments in one folder.
 
     One row is one `pwrite` at an offset of its own, so the kernel has it when `log` returns; a row cut by a
-    full disk is overwritten by the next. Threads, signal handlers and forked children (which write segments of
-    their own) may all log at any moment.
+    full disk is overwritten by the next. Threads, signal handlers and forked children (which write segments
+    of their own) may all log at any moment.
 
     Nothing that is logged raises: what is not a number is left out, and a disk that cannot be written loses
     rows, both said once through the `torchdeck` logger.

@@ -1,0 +1,124 @@
+"""A user's own regular expressions for stdout, kept from costing more than a line is worth.
+
+Standard library, Python 3.10: checked with the config, used by the agent.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import math
+import re
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from torchdeck.telemetry.stdout_patterns import NAME_LIMIT, Reading, number_in, parse_line
+
+LINE_LIMIT = 1024
+"""Characters of a line that users' patterns see; what they cost may grow with a power of the length."""
+SLOW_MATCH = 0.2
+"""Seconds; a pattern that took longer for one line is not used again."""
+_log = logging.getLogger("torchdeck")
+
+
+class PatternError(ValueError):
+    """A text cannot be used as a pattern; the message says why and what would be right."""
+
+
+class LineParser:
+    """Reads lines by the user's patterns first, then by the known formats."""
+
+    def __init__(self, patterns: Sequence[str] = ()) -> None:
+        """Make a parser.
+
+        Args:
+            patterns: regular expressions with named groups, searched for anywhere in a line. The group
+                `step` is the step, every other one a metric by its name. The first that finds a number is
+                believed alone.
+
+        Raises:
+            PatternError: see `compile_pattern`.
+        """
+        self._patterns = [compile_pattern(text) for text in patterns]
+
+    def parse(self, line: str) -> Reading | None:
+        """The step and the metrics in one printed line; None when there are none. Never raises."""
+        for pattern in tuple(self._patterns):
+            begun = time.perf_counter()
+            match = pattern.search(line[:LINE_LIMIT])
+            if time.perf_counter() - begun > SLOW_MATCH:
+                self._patterns.remove(pattern)
+                _log.warning("pattern %r takes over %s s a line: used no more", pattern.pattern, SLOW_MATCH)
+            if match is not None and (reading := _reading_of(match)) is not None:
+                return reading
+        return parse_line(line)
+
+
+def compile_pattern(text: str) -> re.Pattern[str]:
+    """A user's pattern, checked.
+
+    Raises:
+        PatternError: it is no regular expression, names no group, or repeats within a repeat, which can take
+            longer than the universe lasts for a line that almost matches.
+    """
+    try:
+        pattern = re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise PatternError(f"{text!r} is not a regular expression: {error}") from error
+    if not set(pattern.groupindex) - {"step"}:
+        raise PatternError(
+            f"{text!r} has no named group to take a metric from: write e.g. loss is (?P<loss>[0-9.]+)"
+        )
+    long = [name for name in pattern.groupindex if len(name) > NAME_LIMIT]
+    if long:
+        raise PatternError(f"{text!r} has a group with a name of more than {NAME_LIMIT} characters")
+    if _repeats_within(_parse_tree(text), inside=False):
+        raise PatternError(
+            f"{text!r} has a repeat, or a choice by |, within a repeat, as in (a+b?)*: a line that "
+            "almost matches could take for ever; write it without, e.g. [a-z ]* for (?:[a-z]+ )*"
+        )
+    return pattern
+
+
+def _reading_of(match: re.Match[str]) -> Reading | None:
+    found = {name: _number_or_none(text) for name, text in match.groupdict().items()}
+    step = found.pop("step", None)
+    metrics = {name: value for name, value in found.items() if value is not None}
+    if not metrics:
+        return None
+    return (int(step) if step is not None and math.isfinite(step) else None), metrics
+
+
+def _number_or_none(text: str | None) -> float | None:
+    try:
+        return number_in(text or "")
+    except ValueError:
+        return None
+
+
+def _parse_tree(text: str) -> Any:
+    parser: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
+    return parser.parse(text)
+
+
+def _repeats_within(tree: Any, *, inside: bool) -> bool:
+    """Whether a part of varying length, or a choice, stands inside something repeated.
+
+    Args:
+        tree: a sequence of (operation, argument), as Python's own parser makes it.
+        inside: whether `tree` is itself repeated.
+    """
+    for operation, argument in tree:
+        name = str(operation)
+        if name in {"MAX_REPEAT", "MIN_REPEAT"}:
+            low, high, body = argument
+            if (inside and low != high) or _repeats_within(body, inside=inside or int(high) > 1):
+                return True
+        elif name == "BRANCH":
+            if inside or any(_repeats_within(part, inside=inside) for part in argument[1]):
+                return True
+        elif name == "SUBPATTERN" and _repeats_within(argument[-1], inside=inside):
+            return True
+    return False
