@@ -1,0 +1,55 @@
+"""torch.distributed.checkpoint, asked the same way by every strategy."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
+from torch.distributed.checkpoint.filesystem import FileSystemWriter
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
+
+from torchdeck.distributed.checkpoints.metadata import CheckedReader
+from torchdeck.distributed.checkpoints.peers import Peers
+
+
+def write(folder: Path, tensors: dict[str, torch.Tensor], peers: Peers) -> None:
+    """Write `tensors` into `folder`: rank r as `__r_….distcp`, rank 0 also `.metadata`; nothing is synced."""
+    # what every rank holds whole comes from rank 0: replicas of running statistics differ and must not be
+    # mixed
+    planner = DefaultSavePlanner(
+        flatten_state_dict=False, flatten_sharded_tensors=False, dedup_save_to_lowest_rank=True
+    )
+    with _alone_is_fine():
+        save(
+            tensors,
+            storage_writer=FileSystemWriter(folder, sync_files=False),
+            planner=planner,
+            process_group=peers.group,
+            no_dist=peers.world_size == 1,
+        )
+
+
+def read(folder: Path, files: Collection[str], tensors: dict[str, torch.Tensor], peers: Peers) -> None:
+    """Fill `tensors` in place from a checkpoint, each rank reading what its layout needs."""
+    with _alone_is_fine():
+        load(
+            tensors,
+            storage_reader=CheckedReader(folder, files),
+            planner=DefaultLoadPlanner(flatten_state_dict=False, flatten_sharded_tensors=False),
+            process_group=peers.group,
+            no_dist=peers.world_size == 1,
+        )
+
+
+@contextmanager
+def _alone_is_fine() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", message="torch.distributed is disabled, unavailable or uninitialized"
+        )
+        yield

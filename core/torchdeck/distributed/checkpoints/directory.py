@@ -1,0 +1,197 @@
+"""What rank 0 does in a checkpoint directory: lock, clean, commit, delete, rotate. Standard library only.
+
+Every step leaves the directory such that a crash at any moment loses no complete checkpoint and makes no
+partial one look complete:
+
+- a save writes into `.tmp-NAME-ATTEMPT`, which is renamed to NAME only when all its files are on disk, and
+becomes a
+  checkpoint with its manifest, committed last;
+- a former NAME is first moved aside to `.replaced-NAME`, and stays a checkpoint there until the new one is
+committed; - a deletion first renames to `.deleted-NAME-…`, so that a half-deleted one has no checkpoint's
+name.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import itertools
+import json
+import logging
+import os
+import shutil
+import time
+from pathlib import Path
+
+from torchdeck.distributed.checkpoints.manifest import (
+    MANIFEST_NAME,
+    UNCOMMITTED_NAME,
+    CheckpointError,
+    Manifest,
+    inspect,
+    is_leftover,
+    list_checkpoints,
+)
+from torchdeck.rundir.atomic import sync_folder, write_bytes
+
+_LOCK_NAME = ".lock"
+_LOCK_POLL = 0.1
+_log = logging.getLogger(__name__)
+
+
+class CheckpointDirectory:
+    """The directory of one run's checkpoints, for its only writer."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: int | None = None
+
+    def open(self, run_id: str, *, wait: float = 10.0) -> None:
+        """Make the directory, become its only writer, and remove what interrupted saves left.
+
+        Args:
+            run_id: said to whoever finds the directory locked.
+            wait: seconds to wait for a former writer to go away.
+
+        Raises:
+            CheckpointError: it cannot be made or written to, or another run is saving into it.
+        """
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._take_lock(run_id, wait)
+        except OSError as error:
+            raise CheckpointError(
+                f"checkpoints cannot be written to {self.path}: {error.strerror}; "
+                "choose another checkpoint.directory"
+            ) from error
+        self.clean()
+
+    def close(self) -> None:
+        """Let another writer have the directory."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def clean(self) -> list[Path]:
+        """Delete what interrupted saves and deletions left: folders with our temporary names or mark only."""
+        leftovers = [path for path in self.path.iterdir() if is_leftover(path)]
+        for path in leftovers:
+            _remove_tree(path)
+        return leftovers
+
+    def make_temporary(self, folder: Path) -> None:
+        """Make `folder` (`.tmp-NAME-ATTEMPT`), empty but for the mark that it is ours and not committed.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        if folder.exists():
+            shutil.rmtree(folder)
+        folder.mkdir(mode=0o700)
+        (folder / UNCOMMITTED_NAME).touch(mode=0o600)
+
+    def commit(self, temporary: Path, name: str, manifest: Manifest) -> Path:
+        """Turn `temporary`, whose files are all on disk, into checkpoint `name`.
+
+        Raises:
+            OSError: a former checkpoint of that name is then still one.
+        """
+        target = self.path / name
+        aside = self.path / f".replaced-{name}"
+        sync_folder(temporary)
+        if target.exists():
+            self._move_aside(target, aside)
+        temporary.rename(target)
+        sync_folder(self.path)
+        write_bytes(target / MANIFEST_NAME, manifest.render())
+        (target / UNCOMMITTED_NAME).unlink()
+        if aside.exists():
+            self.delete(aside)
+        return target
+
+    def discard(self, temporary: Path, name: str) -> None:
+        """Remove what a failed save left, and move a former checkpoint back; never raises OSError."""
+        for folder in (temporary, self.path / name):
+            if is_leftover(folder):
+                _remove_tree(folder)
+        aside, target = self.path / f".replaced-{name}", self.path / name
+        if aside.exists() and not target.exists():
+            try:
+                aside.rename(target)
+            except OSError as error:
+                _log.warning("checkpoint %s stays under that name: %s", aside, error)
+
+    def delete(self, folder: Path) -> None:
+        """Delete a checkpoint; it stops being one before its first file goes. Never raises OSError."""
+        name = folder.name.removeprefix(".replaced-")
+        try:
+            tombstone = self._unused(f".deleted-{name}")
+            folder.rename(tombstone)
+            sync_folder(self.path)
+        except OSError as error:
+            _log.warning("checkpoint %s could not be deleted: %s", folder, error)
+            return
+        _remove_tree(tombstone)
+
+    def rotate(self, newest: Path, keep_last: int) -> list[Path]:
+        """Delete the oldest checkpoints so that `newest` and the `keep_last` − 1 before it stay.
+
+        `final`, checkpoints of later steps (of a history that was given up; they go when their step comes
+        again) and folders that are not ours are left alone. Call it only once `newest` is committed.
+        """
+        steps = [info for info in list_checkpoints(self.path) if info.path.name.startswith("step_")]
+        own = next(info for info in steps if info.path == newest)
+        older = [info for info in steps if info.step < own.step and info.manifest is not None]
+        complete = [info for info in older if info.complete]
+        kept = complete[-(keep_last - 1) :] if keep_last > 1 else []
+        oldest_kept = kept[0].step if kept else own.step
+        gone = [info.path for info in older if info.step < oldest_kept]
+        for path in gone:
+            self.delete(path)
+        return gone
+
+    def _unused(self, stem: str) -> Path:
+        names = (self.path / f"{stem}-{number}" for number in itertools.count(1))
+        return next(path for path in names if not path.exists())
+
+    def _move_aside(self, target: Path, aside: Path) -> None:
+        info = inspect(target)
+        if info is None or not info.complete:
+            self.delete(target)
+            return
+        if aside.exists():
+            self.delete(aside)
+        target.rename(aside)
+
+    def _take_lock(self, run_id: str, wait: float) -> None:
+        # a POSIX lock, not flock: forked data-loader children that outlive their rank must not hold it
+        descriptor = os.open(self.path / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        limit = time.monotonic() + wait
+        while True:
+            try:
+                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError as error:
+                if error.errno in (errno.ENOLCK, errno.EOPNOTSUPP):
+                    break  # a file system without locks: the run's own lock has to do
+                if error.errno not in (errno.EACCES, errno.EAGAIN):
+                    os.close(descriptor)
+                    raise
+                if time.monotonic() > limit:
+                    holder = os.pread(descriptor, 4096, 0).decode("utf-8", "replace").strip()
+                    os.close(descriptor)
+                    raise CheckpointError(
+                        f"another run is saving checkpoints into {self.path} ({holder}): stop it, "
+                        "or choose another checkpoint.directory"
+                    ) from None
+            time.sleep(_LOCK_POLL)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps({"run_id": run_id, "pid": os.getpid()}).encode(), 0)
+        self._lock = descriptor
+
+
+def _remove_tree(folder: Path) -> None:
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        _log.warning("%s could not be removed (the next start tries again): %s", folder, error)

@@ -1,0 +1,121 @@
+"""One load: verify everything, compare with this run, then read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+
+from torchdeck.distributed.checkpoints import dcp
+from torchdeck.distributed.checkpoints.manifest import CheckpointError, Manifest, read_manifest, verify_files
+from torchdeck.distributed.checkpoints.model_state import (
+    first_difference,
+    listing_of,
+    model_fingerprint,
+    model_tensors,
+    restore_model,
+)
+from torchdeck.distributed.checkpoints.optimizer_state import (
+    check_same_optimizers,
+    empty_tensors,
+    restore_optimizers,
+)
+from torchdeck.distributed.checkpoints.peers import Peers
+from torchdeck.distributed.checkpoints.rank_file import derive_rank, restore_rank
+from torchdeck.distributed.checkpoints.saving import MODEL_PREFIX
+from torchdeck.distributed.checkpoints.state import LoadedState, TrainState
+from torchdeck.distributed.checkpoints.trainer_file import TrainerFile, read_trainer_file
+
+T = TypeVar("T")
+
+
+def load_all(folder: Path, state: TrainState, peers: Peers) -> LoadedState:
+    """Fill `state` and this rank's random state from the checkpoint in `folder`.
+
+    Raises:
+        CheckpointError: on every rank.
+    """
+    what = f"loading checkpoint {folder}"
+    manifests = peers.together(what, lambda: read_manifest(folder))
+    manifest = manifests[0]
+    if any(other != manifest for other in manifests):
+        raise CheckpointError(f"{what} failed: ranks see different files there; all nodes must share it")
+    peers.together(what, lambda: _verify_share(folder, manifest, peers))
+    plan = _locally(peers, what, lambda: _compare(folder, manifest, state))
+    peers.collectively(what, lambda: dcp.read(folder, manifest.files, plan.places, peers))
+    peers.together(what, lambda: _put_back(folder, manifest, state, plan, peers))
+    trainer = plan.trainer
+    return LoadedState(
+        step=trainer.step,
+        position=trainer.position,
+        scheduler_state=trainer.scheduler,
+        scaler_state=trainer.scaler,
+        extra=trainer.extra,
+        rng_restored=manifest.world_size == peers.world_size,
+        notice=_notice(manifest, peers),
+    )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a verified checkpoint says, and the memory to read its tensors into."""
+
+    trainer: TrainerFile
+    model: dict[str, torch.Tensor]
+    optimizer: dict[str, torch.Tensor]
+
+    @property
+    def places(self) -> dict[str, torch.Tensor]:
+        return {MODEL_PREFIX + name: tensor for name, tensor in self.model.items()} | self.optimizer
+
+
+def _locally(peers: Peers, what: str, action: Callable[[], T]) -> T:
+    """This rank's result of `action`, once all ranks have theirs; results are not exchanged."""
+    results: list[T] = []
+    peers.together(what, lambda: results.append(action()))
+    return results[0]
+
+
+def _verify_share(folder: Path, manifest: Manifest, peers: Peers) -> None:
+    # largest first, dealt out in turn: each file is hashed by one rank, the work about even
+    names = sorted(manifest.files, key=lambda name: (-manifest.files[name].size, name))
+    problems = verify_files(folder, manifest, names[peers.rank :: peers.world_size])
+    if problems:
+        raise CheckpointError("; ".join(problems))
+
+
+def _compare(folder: Path, manifest: Manifest, state: TrainState) -> _Plan:
+    trainer = read_trainer_file(folder)
+    if model_fingerprint(trainer.model) != manifest.model_fingerprint or trainer.step != manifest.step:
+        raise CheckpointError("its manifest and its trainer.json are not of the same save")
+    model = model_tensors(state.model)
+    difference = first_difference(trainer.model, listing_of(model))
+    if difference is not None:
+        raise CheckpointError(
+            f"it is of another model: {difference}; resume with the model it was saved from"
+        )
+    check_same_optimizers(state.model, state.optimizers, trainer.optimizers)
+    return _Plan(trainer, model, empty_tensors(state.model, state.optimizers, trainer.optimizers))
+
+
+def _put_back(folder: Path, manifest: Manifest, state: TrainState, plan: _Plan, peers: Peers) -> None:
+    restore_model(state.model, plan.model)
+    restore_optimizers(state.model, state.optimizers, plan.trainer.optimizers, plan.optimizer)
+    # last of all: nothing after it may draw a random number
+    if manifest.world_size == peers.world_size:
+        restore_rank(folder, peers.rank, state.model)
+    else:
+        derive_rank(folder, peers.rank, peers.world_size)
+
+
+def _notice(manifest: Manifest, peers: Peers) -> str:
+    if manifest.world_size == peers.world_size:
+        return ""
+    return (
+        f"the checkpoint was saved by {manifest.world_size} ranks and goes on with {peers.world_size}: "
+        "weights are bit-identical, random numbers are derived afresh, "
+        "and later losses may differ in the last digits"
+    )

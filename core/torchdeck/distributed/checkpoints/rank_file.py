@@ -1,0 +1,54 @@
+"""The file each rank keeps of its own in a checkpoint: random state and local buffers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from torchdeck.distributed.checkpoints.manifest import CheckpointError
+from torchdeck.distributed.checkpoints.model_state import local_buffers, restore_buffers
+from torchdeck.distributed.checkpoints.rng import derive_rng, restore_rng, rng_state
+
+
+def rank_file_name(rank: int) -> str:
+    return f"rank_{rank:05d}.pt"
+
+
+def write_rank_file(folder: Path, rank: int, model: nn.Module) -> None:
+    """Write this rank's file.
+
+    Raises:
+        OSError: the disk is full or gone.
+    """
+    with (folder / rank_file_name(rank)).open("wb") as file:
+        torch.save({"rng": rng_state(), "buffers": local_buffers(model)}, file)
+
+
+def restore_rank(folder: Path, rank: int, model: nn.Module) -> None:
+    """Continue exactly where this rank was, at the same world size.
+
+    Raises:
+        CheckpointError: the file is not a rank's.
+    """
+    state = _read(folder / rank_file_name(rank))
+    restore_buffers(model, state["buffers"])
+    restore_rng(state["rng"])
+
+
+def derive_rank(folder: Path, rank: int, world_size: int) -> None:
+    """Fresh random state by rule, at another world size.
+
+    Raises:
+        CheckpointError: rank 0's file is not a rank's.
+    """
+    derive_rng(_read(folder / rank_file_name(0))["rng"], rank, world_size)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    if not isinstance(state, dict) or not {"rng", "buffers"} <= state.keys():
+        raise CheckpointError(f"{path} is not a rank's part of a checkpoint")
+    return state

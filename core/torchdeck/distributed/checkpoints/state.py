@@ -1,0 +1,41 @@
+"""What goes into a checkpoint and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+
+@dataclass
+class TrainState:
+    """What a save writes and a load fills; the dicts hold JSON values only."""
+
+    model: nn.Module
+    """Plain, or inside DDP, FSDP2 or torch.compile, in any order."""
+    optimizers: Sequence[torch.optim.Optimizer]
+    scheduler_state: dict[str, Any] = field(default_factory=dict)
+    scaler_state: dict[str, Any] = field(default_factory=dict)
+    position: dict[str, Any] = field(default_factory=dict)
+    """`Position.to_json()` of the data order."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Whatever else the trainer wants back."""
+
+
+@dataclass(frozen=True)
+class LoadedState:
+    """What a load gives back; model, optimizers and random state it put in place."""
+
+    step: int
+    """Optimizer steps done."""
+    position: dict[str, Any]
+    scheduler_state: dict[str, Any]
+    scaler_state: dict[str, Any]
+    extra: dict[str, Any]
+    rng_restored: bool = True
+    """Every rank goes on exactly where it was; False after a change of world size."""
+    notice: str = ""
+    """A sentence for the user where the resume is not bit-exact; else empty."""

@@ -1,0 +1,88 @@
+"""`trainer.json`: everything of a checkpoint that is not a tensor."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torchdeck.distributed.checkpoints.manifest import CheckpointError
+from torchdeck.distributed.checkpoints.model_state import Listing, listing_from_json, listing_to_json
+
+TRAINER_NAME = "trainer.json"
+_VERSION = 1
+_PARTS = ("position", "scheduler", "scaler", "extra")
+
+
+@dataclass(frozen=True)
+class TrainerFile:
+    """The content of `trainer.json`."""
+
+    step: int
+    position: dict[str, Any]
+    scheduler: dict[str, Any]
+    scaler: dict[str, Any]
+    extra: dict[str, Any]
+    model: Listing
+    optimizers: list[dict[str, Any]]
+    """As `optimizer_state.describe_optimizers` gives it."""
+
+    def render(self) -> bytes:
+        """The file's content.
+
+        Raises:
+            CheckpointError: a part holds something that JSON would not give back as it is; the message names
+                it.
+        """
+        for part in _PARTS:
+            _check_json(part, getattr(self, part))
+        value = {
+            "v": _VERSION,
+            "step": self.step,
+            **{part: getattr(self, part) for part in _PARTS},
+            "model": listing_to_json(self.model),
+            "optimizers": self.optimizers,
+        }
+        return json.dumps(value, ensure_ascii=False).encode("utf-8")
+
+
+def read_trainer_file(folder: Path) -> TrainerFile:
+    """The trainer file of a checkpoint whose hashes were checked.
+
+    Raises:
+        CheckpointError: it is not one, or is from a newer Torchdeck.
+    """
+    path = folder / TRAINER_NAME
+    try:
+        value = json.loads(path.read_bytes())
+        version = int(value["v"])
+        if version > _VERSION:
+            raise CheckpointError(
+                f"{path} was written by a newer Torchdeck (format {version}, this one reads {_VERSION}): "
+                "update Torchdeck to use this checkpoint"
+            )
+        return TrainerFile(
+            step=int(value["step"]),
+            **{part: dict(value[part]) for part in _PARTS},
+            model=listing_from_json(value["model"]),
+            optimizers=list(value["optimizers"]),
+        )
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise CheckpointError(f"{path} is not a checkpoint's trainer state: {error}") from error
+
+
+def _check_json(path: str, value: Any) -> None:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise CheckpointError(f"{path} has the key {key!r}; keys of saved state must be texts")
+            _check_json(f"{path}.{key}", item)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            _check_json(f"{path}[{index}]", item)
+    elif not (value is None or isinstance(value, (str, int, float, bool))):
+        raise CheckpointError(
+            f"{path} is {value!r}; saved state holds numbers, texts, lists and objects with text keys only"
+        )
