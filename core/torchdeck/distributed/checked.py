@@ -1,0 +1,76 @@
+"""JSON objects into dataclasses, every field checked: what comes from another process is not believed."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class SettingsError(ValueError):
+    """Settings are not what they should be; the message names the field and what would be right."""
+
+
+def read_fields(cls: type[T], value: Any, path: str) -> T:
+    """A `cls` (dataclass) of the JSON object `value`.
+
+    Fields may be bool, int, float, str, dict, Literal, a tuple of fixed length, any of these or None, or
+    another such dataclass. A whole number is taken for a float, nothing else is converted.
+
+    Args:
+        cls: a dataclass; a field with a default may be missing.
+        value: from JSON.
+        path: where the value stands, for messages: "training" makes "training.lr".
+
+    Raises:
+        SettingsError: unknown, missing or wrong fields.
+    """
+    if not isinstance(value, Mapping):
+        raise SettingsError(f"{path} must be an object, not {value!r}")
+    hints = typing.get_type_hints(cls)
+    fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]  # T is a dataclass
+    unknown = sorted(set(value) - set(fields))
+    if unknown:
+        raise SettingsError(f"{path} has unknown fields {', '.join(unknown)}; known are {', '.join(fields)}")
+    read: dict[str, Any] = {}
+    for name, field in fields.items():
+        if name in value:
+            read[name] = _read(hints[name], value[name], f"{path}.{name}")
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            raise SettingsError(f"{path}.{name} is missing")
+    return cls(**read)
+
+
+def _read(hint: Any, value: Any, path: str) -> Any:
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return read_fields(hint, value, path)
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        if value is None and types.NoneType in arguments:
+            return None
+        (inner,) = [argument for argument in arguments if argument is not types.NoneType]
+        return _read(inner, value, path)
+    if origin is typing.Literal:
+        if value not in arguments:
+            raise SettingsError(f"{path} is {value!r}; right is one of {', '.join(map(repr, arguments))}")
+        return value
+    if origin is tuple:
+        if not isinstance(value, (list, tuple)) or len(value) != len(arguments):
+            raise SettingsError(f"{path} must be {len(arguments)} values, not {value!r}")
+        return tuple(
+            _read(inner, item, f"{path}[{i}]")
+            for i, (inner, item) in enumerate(zip(arguments, value, strict=True))
+        )
+    return _plain(origin or hint, value, path)
+
+
+def _plain(kind: Any, value: Any, path: str) -> Any:
+    if kind is float and type(value) is int:
+        return float(value)
+    if type(value) is not kind:
+        raise SettingsError(f"{path} must be {kind.__name__}, not {value!r}")
+    return value

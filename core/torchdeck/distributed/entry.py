@@ -1,0 +1,86 @@
+"""What every rank of a recipe run executes: `python -m torchdeck.distributed.entry`.
+
+Reads TORCHDECK_RECIPE and the launcher's variables, trains, and exits 0 at the end or when it was stopped, 1
+when it failed; why is then in the rank's error.json.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Mapping
+
+from torchdeck.data.order import PositionError
+from torchdeck.distributed.checked import SettingsError
+from torchdeck.distributed.checkpoints.manifest import CheckpointError
+from torchdeck.distributed.error_file import torchrun_error_file, write_error
+from torchdeck.distributed.run_context import RunContext
+from torchdeck.distributed.settings import Place, RecipeSettings
+from torchdeck.recipes.errors import RecipeError
+from torchdeck.telemetry.progress import ProgressFile
+
+EXPLAINED = (RecipeError, SettingsError, CheckpointError, PositionError)
+"""Errors whose message is all a person needs; their traceback is in error.json."""
+
+
+def main() -> int:
+    """Train as the environment says; the process's exit code."""
+    context, place = RunContext(), Place()
+    try:
+        place = Place.from_environment(os.environ)
+        context = RunContext.from_environment(os.environ)
+        layout = context.rank_layout(place.rank)
+        if layout is not None:
+            # before torch is imported, which takes seconds
+            ProgressFile(layout.progress).report("starting", 0)
+        _train(_settings(os.environ), place, context)
+    except Exception as error:  # noqa: BLE001 - whatever it is ends up in error.json
+        _fail(error, place, context)
+        return 1
+    return 0
+
+
+def _settings(environment: Mapping[str, str]) -> RecipeSettings:
+    text = environment.get("TORCHDECK_RECIPE")
+    if not text:
+        raise SettingsError(
+            "TORCHDECK_RECIPE is not set: start recipes with `torchdeck --no-gui run.toml`, or with the "
+            "script that `torchdeck plan --export sh` writes"
+        )
+    return RecipeSettings.from_json(text)
+
+
+def _train(settings: RecipeSettings, place: Place, context: RunContext) -> None:
+    # torch comes with these
+    from torchdeck.distributed.precision import Precision
+    from torchdeck.distributed.strategies.registry import make_strategy
+    from torchdeck.distributed.trainer.hooks import make_hooks
+    from torchdeck.distributed.trainer.trainer import Trainer
+    from torchdeck.recipes.loader import load_recipe
+
+    recipe = load_recipe(settings.recipe)
+    strategy = make_strategy(settings.distributed, Precision(settings.training.precision), place)
+    strategy.setup()
+    hooks = make_hooks(context.rank_layout(place.rank), place.rank, strategy.device)
+    trainer = Trainer(settings, recipe, strategy, context, hooks)
+    finished = trainer.run()
+    for hook in hooks:
+        hook.close()
+    strategy.close()
+    if place.rank == 0:
+        print("training is complete" if finished else "training was stopped and can be resumed", flush=True)
+
+
+def _fail(error: Exception, place: Place, context: RunContext) -> None:
+    layout = context.rank_layout(place.rank)
+    write_error(error, [*torchrun_error_file(), *([layout.error] if layout else [])])
+    if isinstance(error, EXPLAINED):
+        print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+    else:
+        traceback.print_exception(type(error), error, error.__traceback__)
+        sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""error.json: why a rank failed, as torch.distributed.elastic.multiprocessing.errors writes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+
+from torchdeck.rundir.atomic import write_bytes
+
+
+def error_content(error: BaseException, *, now: float) -> bytes:
+    """The file for `error`; `now` is in unix seconds.
+
+    torchrun reads whole seconds from `timestamp`; `time` has the digits that tell which of two ranks failed
+    first.
+    """
+    stack = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    extra = {"py_callstack": stack, "timestamp": str(int(now)), "time": now}
+    value = {"message": {"message": f"{type(error).__name__}: {error}", "extraInfo": extra}}
+    return json.dumps(value, indent=1).encode() + b"\n"
+
+
+def write_error(error: BaseException, paths: Iterable[Path]) -> None:
+    """Write `error` to each of `paths`; one that cannot be written is said and passed over."""
+    content = error_content(error, now=time.time())
+    for path in paths:
+        _write(path, content)
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_bytes(path, content)
+    except OSError as failure:
+        print(f"torchdeck: {path} cannot be written: {failure}", flush=True)
+
+
+def torchrun_error_file() -> list[Path]:
+    """Where torchrun looks for this rank's error, if it started it."""
+    path = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    return [Path(path)] if path else []

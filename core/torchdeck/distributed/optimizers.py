@@ -1,0 +1,52 @@
+"""Optimizers by name."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.optim import SGD, Adam, AdamW, Optimizer
+
+from torchdeck.distributed.settings import TrainingSettings
+from torchdeck.recipes.errors import RecipeError
+
+
+def make_optimizer(model: nn.Module, settings: TrainingSettings) -> Optimizer:
+    """The optimizer of `settings` over the parameters of `model` that want a gradient.
+
+    Weight decay is for matrices; biases, norms and other vectors have none. Build it after the model was
+    wrapped: sharding replaces parameters.
+
+    Raises:
+        RecipeError: the model has no parameter to train.
+    """
+    groups = _groups(model, settings.weight_decay)
+    lr = settings.scaled_lr
+    if settings.optimizer == "sgd":
+        return SGD(groups, lr=lr, momentum=settings.momentum)
+    kind = AdamW if settings.optimizer == "adamw" else Adam
+    # one kernel for the whole update; the default on CPU is a Python loop over parameters
+    return kind(groups, lr=lr, betas=settings.betas, fused=_can_fuse(groups))
+
+
+def set_lr(optimizer: Optimizer, lr: float) -> None:
+    """Give every group of `optimizer` the learning rate `lr`."""
+    for group in optimizer.param_groups:
+        group["lr"] = lr
+
+
+def _groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if not parameters:
+        raise RecipeError(
+            "the model has no parameters to train: build_model must return a module with at least one "
+            "parameter that requires a gradient"
+        )
+    matrices = [parameter for parameter in parameters if parameter.dim() >= 2]
+    vectors = [parameter for parameter in parameters if parameter.dim() < 2]
+    groups = [(matrices, weight_decay), (vectors, 0.0)]
+    return [{"params": members, "weight_decay": decay} for members, decay in groups if members]
+
+
+def _can_fuse(groups: list[dict[str, object]]) -> bool:
+    parameters = [p for group in groups for p in group["params"]]  # type: ignore[attr-defined]
+    return all(isinstance(p, torch.Tensor) and p.is_floating_point() for p in parameters)

@@ -1,0 +1,83 @@
+"""Number formats of forward and backward, and the loss scaler fp16 needs."""
+
+from __future__ import annotations
+
+import math
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from torchdeck.recipes.errors import RecipeError
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+_GROWTH = 2.0
+_BACKOFF = 0.5
+_GROWTH_INTERVAL = 2000
+_SMALLEST_SCALE = 2.0**-14
+
+
+@dataclass(frozen=True)
+class Precision:
+    """The precision of a run: weights are fp32, forward and backward in `dtype` where it is safe."""
+
+    name: str
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return DTYPES[self.name]
+
+    def autocast(self, device: torch.device) -> AbstractContextManager[object]:
+        """The context a forward pass runs in."""
+        if self.name == "fp32":
+            return nullcontext()
+        return torch.autocast(device.type, dtype=self.dtype)
+
+    def make_scaler(self) -> LossScaler:
+        """A loss scaler; for formats with fp32's range one that never changes anything."""
+        return LossScaler(enabled=self.name == "fp16")
+
+
+class LossScaler:
+    """Dynamic loss scaling (Micikevicius et al., 2018), with the defaults of torch.amp.GradScaler.
+
+    Whether gradients overflowed is read from their norm over all ranks, which is the same everywhere also
+    where each rank holds a shard alone; so all ranks skip the same steps, and unscaling is one factor in the
+    clipping's pass.
+    """
+
+    def __init__(self, *, enabled: bool, initial: float = 2.0**16) -> None:
+        self.enabled = enabled
+        self.scale = initial if enabled else 1.0
+        self._good_steps = 0
+
+    def update(self, norm: float) -> bool:
+        """Take note of a step's gradient norm; says whether the optimizer may step.
+
+        Raises:
+            RecipeError: gradients overflow however small the scale.
+        """
+        if not self.enabled:
+            return True
+        if math.isfinite(norm):
+            self._good_steps += 1
+            if self._good_steps == _GROWTH_INTERVAL:
+                self.scale, self._good_steps = self.scale * _GROWTH, 0
+            return True
+        self.scale, self._good_steps = self.scale * _BACKOFF, 0
+        if self.scale < _SMALLEST_SCALE:
+            raise RecipeError(
+                "fp16 gradients overflow at every loss scale: the model diverged, or use precision bf16 or "
+                "fp32"
+            )
+        return False
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"scale": self.scale, "good_steps": self._good_steps} if self.enabled else {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from `state`; an empty one (saved in another precision) changes nothing."""
+        if self.enabled and state:
+            self.scale, self._good_steps = float(state["scale"]), int(state["good_steps"])

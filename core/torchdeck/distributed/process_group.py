@@ -1,0 +1,83 @@
+"""The ranks together: joining, adding numbers up over all of them, leaving."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from torchdeck.distributed.settings import Place
+from torchdeck.recipes.errors import RecipeError
+
+
+def choose_device(place: Place, backend: str) -> torch.device:
+    """The device of this rank: the GPU of its local rank where the launcher made GPUs visible, else the CPU.
+
+    Raises:
+        RecipeError: nccl without a GPU for this rank.
+    """
+    visible = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if visible > place.local_rank:
+        return torch.device("cuda", place.local_rank)
+    if backend == "nccl" or visible:
+        raise RecipeError(
+            f"rank {place.rank} is local rank {place.local_rank} and sees {visible} GPUs: lower "
+            "distributed.nproc, "
+            f'name more devices, or set distributed.devices = "cpu"'
+        )
+    return torch.device("cpu")
+
+
+class ProcessGroup:
+    """The default process group, or this rank alone; joined on creation.
+
+    Args:
+        place: this rank.
+        backend: "gloo" or "nccl".
+        timeout: how long a collective may wait for the other ranks, seconds.
+        alone: do not join anything; sums are then the rank's own.
+    """
+
+    def __init__(self, place: Place, *, backend: str, timeout: float, alone: bool = False) -> None:
+        self.rank = place.rank
+        self.world_size = place.world_size
+        self.device = choose_device(place, backend)
+        self._joined = not alone
+        if self.device.type == "cuda":
+            torch.cuda.set_device(self.device)
+        if self._joined:
+            # a bound device lets NCCL connect at once and not guess the GPU in a barrier
+            dist.init_process_group(
+                backend,
+                timeout=timedelta(seconds=timeout),
+                device_id=self.device if backend == "nccl" else None,
+            )
+
+    def sum(self, values: Sequence[float]) -> list[float]:
+        """Each of `values` added up over all ranks in float64; the same on every rank."""
+        return self._reduce(values, dist.ReduceOp.SUM)
+
+    def minimum(self, values: Sequence[float]) -> list[float]:
+        """The least of each of `values` over all ranks."""
+        return self._reduce(values, dist.ReduceOp.MIN)
+
+    def sum_tensor(self, value: torch.Tensor) -> torch.Tensor:
+        """`value` added up over all ranks, in place."""
+        if self._joined:
+            dist.all_reduce(value)
+        return value
+
+    def close(self) -> None:
+        """Leave the group; no collective may follow."""
+        if self._joined:
+            self._joined = False
+            dist.destroy_process_group()
+
+    def _reduce(self, values: Sequence[float], operation: dist.ReduceOp.RedOpType) -> list[float]:
+        if not self._joined:
+            return [float(value) for value in values]
+        tensor = torch.tensor(values, dtype=torch.float64, device=self.device)
+        dist.all_reduce(tensor, op=operation)
+        return tensor.tolist()

@@ -1,0 +1,192 @@
+"""What a rank is told: the recipe's settings from the plan, and its place from the launcher's variables.
+
+Standard library only. The planner writes the settings as JSON into TORCHDECK_RECIPE; they were resolved
+there, so nothing is guessed or defaulted by the machine it happens to run on.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from torchdeck.distributed.checked import SettingsError, read_fields
+
+SETTINGS_VERSION = 1
+
+DtypeName = Literal["auto", "fp32", "bf16", "fp16"]
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """The [training] table; `scaled_lr` is `lr` after the scaling rule, and what counts."""
+
+    steps: int | None
+    epochs: float | None
+    microbatch: int
+    accumulation: int
+    optimizer: Literal["adamw", "adam", "sgd"]
+    lr: float
+    scaled_lr: float
+    weight_decay: float = 0.01
+    betas: tuple[float, float] = (0.9, 0.999)
+    momentum: float = 0.0
+    clip: float | None = None
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    warmup_steps: int = 0
+    min_lr_ratio: float = 0.1
+    scaling: Literal["none", "linear", "sqrt"] = "none"
+    reference_batch: int | None = None
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    compile: bool = False
+    deterministic: bool = False
+    seed: int = 0
+    eval_every: int | None = None
+    eval_batches: int = 16
+
+
+@dataclass(frozen=True)
+class DdpSettings:
+    """Options of DistributedDataParallel."""
+
+    bucket_mb: float = 25.0
+    find_unused_parameters: bool = False
+    static_graph: bool = False
+    gradient_as_bucket_view: bool = True
+
+
+@dataclass(frozen=True)
+class FsdpSettings:
+    """Options of FSDP2."""
+
+    reshard_after_forward: bool = True
+    wrap: Literal["block", "size"] = "block"
+    min_params: int = 1_000_000
+    param_dtype: DtypeName = "auto"
+    reduce_dtype: DtypeName = "auto"
+
+
+@dataclass(frozen=True)
+class DistributedSettings:
+    """How the ranks work together; the backend is resolved, `timeout` is in seconds."""
+
+    strategy: Literal["single", "ddp", "fsdp"]
+    backend: Literal["gloo", "nccl"]
+    timeout: float = 600.0
+    ddp: DdpSettings = field(default_factory=DdpSettings)
+    fsdp: FsdpSettings = field(default_factory=FsdpSettings)
+
+
+@dataclass(frozen=True)
+class CheckpointSettings:
+    """Where checkpoints go and when; `every` is in steps, None only at the end."""
+
+    directory: str
+    every: int | None = None
+    keep_last: int = 3
+    final: bool = True
+
+
+@dataclass(frozen=True)
+class TelemetrySettings:
+    """Steps between two rows of metrics."""
+
+    every: int = 1
+
+
+@dataclass(frozen=True)
+class RecipeSettings:
+    """All of TORCHDECK_RECIPE."""
+
+    version: int
+    recipe: str
+    model: dict[str, Any]
+    data: dict[str, Any]
+    training: TrainingSettings
+    distributed: DistributedSettings
+    checkpoint: CheckpointSettings
+    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
+
+    @classmethod
+    def from_json(cls, text: str) -> RecipeSettings:
+        """The settings in `text`, checked.
+
+        Raises:
+            SettingsError: not JSON, a newer version, or a field is missing, unknown, of the wrong type or out
+            of range.
+        """
+        try:
+            value = json.loads(text)
+        except ValueError as error:
+            raise SettingsError(f"TORCHDECK_RECIPE is not JSON: {error}") from None
+        version = value.get("version") if isinstance(value, dict) else None
+        if version != SETTINGS_VERSION:
+            raise SettingsError(
+                f"TORCHDECK_RECIPE has version {version!r}; this Torchdeck reads version {SETTINGS_VERSION}"
+            )
+        settings = read_fields(cls, value, "recipe")
+        _check_ranges(settings)
+        return settings
+
+
+def _check_ranges(settings: RecipeSettings) -> None:
+    training, checkpoint = settings.training, settings.checkpoint
+    if (training.steps is None) == (training.epochs is None):
+        raise SettingsError("give exactly one of training.steps and training.epochs")
+    least = {
+        "training.steps": (training.steps, 1),
+        "training.microbatch": (training.microbatch, 1),
+        "training.accumulation": (training.accumulation, 1),
+        "training.warmup_steps": (training.warmup_steps, 0),
+        "training.eval_every": (training.eval_every, 1),
+        "training.eval_batches": (training.eval_batches, 1),
+        "training.seed": (training.seed, 0),
+        "checkpoint.every": (checkpoint.every, 1),
+        "checkpoint.keep_last": (checkpoint.keep_last, 1),
+        "telemetry.every": (settings.telemetry.every, 1),
+    }
+    for name, (number, low) in least.items():
+        if number is not None and number < low:
+            raise SettingsError(f"{name} is {number}; right is {low} or more")
+    positive = {
+        "training.epochs": training.epochs,
+        "training.clip": training.clip,
+        "training.scaled_lr": training.scaled_lr,
+        "distributed.timeout": settings.distributed.timeout,
+    }
+    for name, amount in positive.items():
+        if amount is not None and not (math.isfinite(amount) and amount > 0):
+            raise SettingsError(f"{name} is {amount}; right is a number above 0")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where this rank stands, as torchrun says it."""
+
+    rank: int = 0
+    world_size: int = 1
+    local_rank: int = 0
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Place:
+        """RANK, WORLD_SIZE and LOCAL_RANK; alone where they are not set.
+
+        Raises:
+            SettingsError: they are not numbers or do not fit each other.
+        """
+        try:
+            place = cls(
+                rank=int(environment.get("RANK", "0")),
+                world_size=int(environment.get("WORLD_SIZE", "1")),
+                local_rank=int(environment.get("LOCAL_RANK", "0")),
+            )
+        except ValueError as error:
+            raise SettingsError(f"RANK, WORLD_SIZE and LOCAL_RANK must be whole numbers: {error}") from None
+        if not 0 <= place.rank < place.world_size or place.local_rank < 0:
+            raise SettingsError(
+                f"RANK {place.rank} is out of range for WORLD_SIZE {place.world_size}, LOCAL_RANK "
+                f"{place.local_rank}"
+            )
+        return place

@@ -1,0 +1,1 @@
+"""How the ranks share the work: one interface, one file a strategy."""

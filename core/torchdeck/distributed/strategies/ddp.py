@@ -1,0 +1,32 @@
+"""A replica of the model on every rank, gradients averaged: torch's DistributedDataParallel."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from torchdeck.distributed.strategies.base import Blocks, Strategy
+
+
+class DdpStrategy(Strategy):
+    """Data parallel; every rank holds all weights."""
+
+    name = "ddp"
+
+    def wrap_model(self, model: nn.Module, blocks: Blocks | None) -> nn.Module:  # noqa: ARG002 - nothing to shard
+        options = self.settings.ddp
+        return DistributedDataParallel(
+            model.to(self.device),
+            device_ids=[self.device.index] if self.device.type == "cuda" else None,
+            bucket_cap_mb=options.bucket_mb,
+            find_unused_parameters=options.find_unused_parameters,
+            static_graph=options.static_graph,
+            gradient_as_bucket_view=options.gradient_as_bucket_view,
+        )
+
+    def accumulate(self, wrapped: nn.Module, *, last: bool) -> AbstractContextManager[object]:
+        if last or not isinstance(wrapped, DistributedDataParallel):
+            return nullcontext()
+        return wrapped.no_sync()

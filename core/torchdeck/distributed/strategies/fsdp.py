@@ -1,0 +1,92 @@
+"""Weights, gradients and optimizer state sharded over the ranks: torch's FSDP2 (`fully_shard`)."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor
+
+from torchdeck.distributed.precision import DTYPES
+from torchdeck.distributed.strategies.base import Blocks, Strategy
+from torchdeck.recipes.errors import RecipeError
+
+
+class FsdpStrategy(Strategy):
+    """Fully sharded data parallel; a unit's weights are gathered while it computes."""
+
+    name = "fsdp"
+
+    def wrap_model(self, model: nn.Module, blocks: Blocks | None) -> nn.Module:
+        options = self.settings.fsdp
+        mesh = init_device_mesh(self.device.type, (self.world_size,))
+        policy = self._mixed_precision()
+        units = (
+            _units_by_size(model, options.min_params) if options.wrap == "size" else _blocks_of(model, blocks)
+        )
+        for unit in units:
+            fully_shard(
+                unit, mesh=mesh, mp_policy=policy, reshard_after_forward=options.reshard_after_forward
+            )
+        fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=options.reshard_after_forward)
+        # what fully_shard leaves alone, such as buffers of a module it does not manage
+        return model.to(self.device)
+
+    def accumulate(self, wrapped: nn.Module, *, last: bool) -> AbstractContextManager[object]:
+        if isinstance(wrapped, FSDPModule):
+            wrapped.set_requires_gradient_sync(last)
+            wrapped.set_is_last_backward(last)
+        return nullcontext()
+
+    def local_gradients(self, model: nn.Module) -> list[Tensor]:
+        return [g.to_local() if isinstance(g, DTensor) else g for g in super().local_gradients(model)]
+
+    def total_square(self, local: float) -> float:
+        # each element lies on one rank: padding is not part of a local tensor
+        return self.group.sum([local])[0]
+
+    def _mixed_precision(self) -> MixedPrecisionPolicy:
+        options, run = self.settings.fsdp, self.precision.dtype
+        parameters = run if options.param_dtype == "auto" else DTYPES[options.param_dtype]
+        # sums over ranks in fp32: bf16 has 8 bits of mantissa
+        reduction = torch.float32 if options.reduce_dtype == "auto" else DTYPES[options.reduce_dtype]
+        return MixedPrecisionPolicy(param_dtype=parameters, reduce_dtype=reduction)
+
+
+def _blocks_of(model: nn.Module, blocks: Blocks | None) -> list[nn.Module]:
+    if blocks is None:
+        raise RecipeError(
+            'distributed.fsdp.wrap is "block", but the recipe has no function blocks(model): define it to '
+            'return the modules to shard one by one, or set distributed.fsdp.wrap = "size"'
+        )
+    units = list(blocks(model))
+    inside = {id(module) for module in model.modules()}
+    for unit in units:
+        if id(unit) not in inside:
+            raise RecipeError(
+                f"blocks(model) returned {type(unit).__name__}, which is not a module of the model"
+            )
+    return [unit for unit in units if unit is not model]
+
+
+def _units_by_size(model: nn.Module, least: int) -> list[nn.Module]:
+    """Modules with `least` or more parameters that no smaller unit has, innermost first; not `model`."""
+    units: list[nn.Module] = []
+
+    def visit(module: nn.Module) -> set[nn.Parameter]:
+        """Parameters below `module` that no unit has."""
+        free = set(module.parameters(recurse=False))
+        for child in module.children():
+            free |= visit(child)
+        # a container's forward may never be called, so it must not be a unit
+        called = not isinstance(module, (nn.ModuleList, nn.ModuleDict))
+        if module is not model and called and sum(parameter.numel() for parameter in free) >= least:
+            units.append(module)
+            return set()
+        return free
+
+    visit(model)
+    return units

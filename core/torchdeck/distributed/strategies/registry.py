@@ -1,0 +1,29 @@
+"""Strategies by name."""
+
+from __future__ import annotations
+
+from torchdeck.distributed.checked import SettingsError
+from torchdeck.distributed.precision import Precision
+from torchdeck.distributed.settings import DistributedSettings, Place
+from torchdeck.distributed.strategies.base import Strategy
+from torchdeck.distributed.strategies.ddp import DdpStrategy
+from torchdeck.distributed.strategies.fsdp import FsdpStrategy
+from torchdeck.distributed.strategies.single import SingleStrategy
+
+STRATEGIES: dict[str, type[Strategy]] = {
+    strategy.name: strategy for strategy in (SingleStrategy, DdpStrategy, FsdpStrategy)
+}
+
+
+def make_strategy(settings: DistributedSettings, precision: Precision, place: Place) -> Strategy:
+    """The strategy `settings` names; not set up yet.
+
+    Raises:
+        SettingsError: there is none of that name.
+    """
+    kind = STRATEGIES.get(settings.strategy)
+    if kind is None:
+        raise SettingsError(
+            f"there is no strategy {settings.strategy!r}; right is one of {', '.join(STRATEGIES)}"
+        )
+    return kind(settings, precision, place)

@@ -1,0 +1,27 @@
+"""One rank, no communication."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from torchdeck.distributed.process_group import ProcessGroup
+from torchdeck.distributed.strategies.base import Blocks, Strategy
+from torchdeck.recipes.errors import RecipeError
+
+
+class SingleStrategy(Strategy):
+    """Training in this process alone."""
+
+    name = "single"
+
+    def _join(self) -> ProcessGroup:
+        if self.world_size != 1:
+            raise RecipeError(
+                f'distributed.strategy "single" is one rank, but there are {self.world_size}: '
+                'use "ddp" or "fsdp", or set distributed.nproc = 1'
+            )
+        settings = self.settings
+        return ProcessGroup(self.place, backend=settings.backend, timeout=settings.timeout, alone=True)
+
+    def wrap_model(self, model: nn.Module, blocks: Blocks | None) -> nn.Module:  # noqa: ARG002 - nothing to shard
+        return model.to(self.device)

@@ -1,0 +1,1 @@
+"""The training loop over any strategy, and what happens around its steps."""

@@ -1,0 +1,149 @@
+"""The loop: steps, and between them metrics, evaluation, checkpoints and the wish to stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from torchdeck.data.order import Position
+from torchdeck.distributed.batches import BatchLoader, StepBatches
+from torchdeck.distributed.schedules import lr_factor
+from torchdeck.distributed.settings import RecipeSettings
+from torchdeck.distributed.strategies.base import Strategy
+from torchdeck.distributed.trainer.evaluation import Evaluation
+from torchdeck.distributed.trainer.hooks import Counts, Hook
+from torchdeck.distributed.trainer.phases import Phases
+from torchdeck.distributed.trainer.saving import Saving
+from torchdeck.distributed.trainer.step import Stepper, StepResult
+from torchdeck.distributed.trainer.stop import StopFlag
+from torchdeck.distributed.trainer.throughput import Throughput
+
+
+@dataclass(frozen=True)
+class LoopParts:
+    """What the loop drives."""
+
+    strategy: Strategy
+    stepper: Stepper
+    loader: BatchLoader
+    evaluation: Evaluation | None
+    saving: Saving
+    stop: StopFlag
+    phases: Phases
+    hooks: Sequence[Hook]
+
+
+class TrainingLoop:
+    """Trains from a position to the last step, or until a stop is wished.
+
+    Args:
+        settings: what to train and how.
+        parts: what does the work.
+        total: optimizer steps in all.
+        position: where to begin.
+        counts: what was trained on before.
+    """
+
+    def __init__(
+        self, settings: RecipeSettings, parts: LoopParts, total: int, position: Position, counts: Counts
+    ) -> None:
+        self._settings = settings
+        self._parts = parts
+        self._total = total
+        self._position = position
+        self._counts = counts
+        self._throughput = Throughput()
+
+    def run(self) -> bool:
+        """Train.
+
+        Returns:
+            True at the end, False when it was stopped before; either way what there is, is saved.
+
+        Raises:
+            RecipeError: the loss is not finite, or not a loss.
+            CheckpointError: a checkpoint could not be written.
+        """
+        parts = self._parts
+        if self._position.step == 0:
+            self._evaluate()
+        # a wish that came while loading is granted before the first step
+        stopped = parts.strategy.group.sum([float(parts.stop.wished())])[0] > 0 or self._steps()
+        if stopped:
+            parts.phases.enter("stopping", self._position.step)
+            if parts.saving.saved_step != self._position.step:
+                self._save()
+        elif self._settings.checkpoint.final:
+            self._save(final=True)
+        parts.phases.enter("stopping" if stopped else "done", self._position.step)
+        return not stopped
+
+    def _steps(self) -> bool:
+        """All steps that are left; whether it was stopped before the last."""
+        left = max(0, self._total - self._position.step)
+        with closing(self._parts.loader.steps(self._position, left)) as steps:
+            began = time.perf_counter()
+            for batches in steps:
+                result = self._step(batches, began)
+                last = result.step == self._total
+                if result.stop and not last:
+                    return True
+                if last or _due(self._settings.training.eval_every, result.step):
+                    self._evaluate()
+                if not last and _due(self._settings.checkpoint.every, result.step):
+                    self._save()
+                began = time.perf_counter()
+        return False
+
+    def _step(self, batches: StepBatches, began: float) -> StepResult:
+        step, parts = batches.after.step, self._parts
+        parts.phases.compute("training", step - 1, batches.samples)
+        wants_row = step == self._total or _due(self._settings.telemetry.every, step)
+        result = parts.stepper.run(
+            batches,
+            lr=self._lr(step - 1),
+            # measured before a save too: what is not finite must not get into a checkpoint
+            measure=wants_row or _due(self._settings.checkpoint.every, step),
+            stop_wished=parts.stop.wished(),
+            began=began,
+        )
+        self._position = batches.after
+        self._counts.add(result)
+        self._throughput.add(result)
+        self._report(result, wants_row=wants_row)
+        return result
+
+    def _report(self, result: StepResult, *, wants_row: bool) -> None:
+        rates = self._throughput.take() if wants_row else None
+        for hook in self._parts.hooks:
+            hook.step(result)
+            if rates is not None:
+                hook.row(result, rates, self._counts)
+
+    def _evaluate(self) -> None:
+        parts, step = self._parts, self._position.step
+        if parts.evaluation is None:
+            return
+        loss = parts.evaluation.run(lambda size: parts.phases.compute("evaluating", step, size))
+        for hook in parts.hooks:
+            hook.evaluated(step, loss)
+
+    def _save(self, *, final: bool = False) -> None:
+        self._parts.phases.enter("saving", self._position.step)
+        self._parts.saving.save(self._position, self._parts.stepper, self._counts, final=final)
+
+    def _lr(self, step: int) -> float:
+        training = self._settings.training
+        return training.scaled_lr * lr_factor(
+            step,
+            total=self._total,
+            warmup=training.warmup_steps,
+            schedule=training.schedule,
+            min_ratio=training.min_lr_ratio,
+        )
+
+
+def _due(every: int | None, step: int) -> bool:
+    return every is not None and step % every == 0

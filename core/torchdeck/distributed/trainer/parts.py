@@ -1,0 +1,36 @@
+"""From settings and a recipe to what an optimizer step works on."""
+
+from __future__ import annotations
+
+from torchdeck.distributed.optimizers import make_optimizer
+from torchdeck.distributed.seeding import seed_all
+from torchdeck.distributed.settings import RecipeSettings
+from torchdeck.distributed.strategies.base import Strategy
+from torchdeck.distributed.trainer.setup import build_model
+from torchdeck.distributed.trainer.step import TrainingParts
+from torchdeck.recipes.loader import Recipe
+
+
+def build_parts(settings: RecipeSettings, recipe: Recipe, strategy: Strategy) -> TrainingParts:
+    """Model, strategy around it, optimizer and scaler; every rank starts from the same weights.
+
+    Afterwards what ranks draw (dropout) differs from rank to rank.
+
+    Raises:
+        RecipeError: the recipe's model cannot be trained, or not by this strategy.
+    """
+    seed = settings.training.seed
+    seed_all(seed)
+    model = build_model(recipe, settings.model)
+    wrapped = strategy.wrap_model(model, recipe.blocks)
+    if settings.training.compile:
+        wrapped.compile()  # in place, so names in checkpoints stay what they are
+    seed_all(seed, stream=1 + strategy.rank)
+    return TrainingParts(
+        strategy=strategy,
+        model=model,
+        wrapped=wrapped,
+        optimizer=make_optimizer(model, settings.training),
+        scaler=strategy.precision.make_scaler(),
+        loss=recipe.loss,
+    )

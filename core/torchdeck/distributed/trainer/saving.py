@@ -1,0 +1,80 @@
+"""Checkpoints of a training: what is in them, and going on from one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from torchdeck.data.order import Position
+from torchdeck.distributed.checkpoints.store import CheckpointStore, TrainState
+from torchdeck.distributed.run_context import RunContext
+from torchdeck.distributed.settings import CheckpointSettings
+from torchdeck.distributed.trainer.hooks import Counts
+from torchdeck.distributed.trainer.step import Stepper, TrainingParts
+
+
+class Saving:
+    """Saves and loads everything a training consists of.
+
+    Args:
+        parts: model, optimizer, scaler and the strategy, all as they train.
+        settings: where and how many.
+        context: the run that is named in the manifest.
+    """
+
+    def __init__(self, parts: TrainingParts, settings: CheckpointSettings, context: RunContext) -> None:
+        self._parts = parts
+        self._store = CheckpointStore(
+            Path(settings.directory),
+            keep_last=settings.keep_last,
+            run_id=context.run_id,
+            attempt=context.attempt,
+            rank=parts.strategy.rank,
+            world_size=parts.strategy.world_size,
+            strategy=parts.strategy.name,
+        )
+        self.saved_step: int | None = None
+        """The newest step this attempt saved or started from."""
+
+    def save(self, position: Position, stepper: Stepper, counts: Counts, *, final: bool = False) -> None:
+        """Save all ranks' state; every rank calls it at the same step.
+
+        Raises:
+            CheckpointError: it could not be written; earlier checkpoints are as they were.
+        """
+        extra = {
+            "tokens": counts.tokens,
+            "samples": counts.samples,
+            "tokens_per_sample": stepper.tokens_per_sample,
+        }
+        self._store.save(self._state(position, extra), position.step, final=final)
+        self.saved_step = position.step
+
+    def load(self, folder: Path, stepper: Stepper, counts: Counts) -> Position:
+        """Put the state of checkpoint `folder` into model, optimizer, scaler, `stepper` and `counts`.
+
+        Returns:
+            Where in the data training goes on.
+
+        Raises:
+            CheckpointError: it is damaged, or of another model.
+        """
+        loaded = self._store.load(folder, self._state(Position(), {}))
+        self._parts.scaler.load_state_dict(dict(loaded.scaler_state))
+        stepper.tokens_per_sample = loaded.extra.get("tokens_per_sample")
+        counts.tokens = float(loaded.extra.get("tokens", 0.0))
+        counts.samples = int(loaded.extra.get("samples", 0))
+        self.saved_step = loaded.step
+        return Position.from_json(loaded.position)
+
+    def _state(self, position: Position, extra: dict[str, Any]) -> TrainState:
+        parts = self._parts
+        return TrainState(
+            model=parts.model,
+            optimizers=[parts.optimizer],
+            # the learning rate is a pure function of the step, so this is all a scheduler remembers
+            scheduler_state={"step": position.step},
+            scaler_state=parts.scaler.state_dict(),
+            position=position.to_json(),
+            extra=extra,
+        )

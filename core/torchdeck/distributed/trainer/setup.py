@@ -1,0 +1,93 @@
+"""What the recipe builds, checked before anything depends on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from torchdeck.distributed.batches import SizedDataset
+from torchdeck.distributed.process_group import ProcessGroup
+from torchdeck.recipes.errors import RecipeError
+from torchdeck.recipes.loader import Recipe
+
+
+def build_model(recipe: Recipe, options: dict[str, Any]) -> nn.Module:
+    """The recipe's model.
+
+    Raises:
+        RecipeError: it is not a module, or has nothing to train.
+    """
+    model = recipe.build_model(dict(options))
+    if not isinstance(model, nn.Module):
+        raise RecipeError(
+            f"build_model of recipe {recipe.name} returned {type(model).__name__}: return a torch.nn.Module"
+        )
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise RecipeError(
+            f"the model of recipe {recipe.name} has no parameters to train: build_model must return a "
+            "module with at least one parameter that requires a gradient"
+        )
+    return model
+
+
+def build_training_data(recipe: Recipe, options: dict[str, Any], group: ProcessGroup) -> SizedDataset:
+    """The recipe's training data, the same on every rank.
+
+    Raises:
+        RecipeError: it is not a map-style data set, is empty, or its size differs between ranks.
+    """
+    data = _build_data(recipe, options, "train", group)
+    if data is None or len(data) == 0:
+        raise RecipeError(
+            f'the training data of recipe {recipe.name} is empty: build_data(options, "train") must return '
+            "a data "
+            "set with at least one sample; look at the paths in [data]"
+        )
+    return data
+
+
+def build_heldout_data(recipe: Recipe, options: dict[str, Any], group: ProcessGroup) -> SizedDataset | None:
+    """The recipe's held-out data, the same on every rank; None where nothing is held out.
+
+    Raises:
+        RecipeError: it is not a map-style data set, or its size differs between ranks.
+    """
+    data = _build_data(recipe, options, "heldout", group)
+    return data if data is not None and len(data) > 0 else None
+
+
+def _build_data(
+    recipe: Recipe, options: dict[str, Any], split: str, group: ProcessGroup
+) -> SizedDataset | None:
+    data = recipe.build_data(dict(options), split)
+    size = 0 if data is None else _checked_size(data, recipe, split)
+    smallest, negative_largest = group.minimum([size, -size])
+    if smallest != -negative_largest:
+        raise RecipeError(
+            f"the {split} data has {smallest:.0f} samples on one rank and {-negative_largest:.0f} on "
+            "another: all ranks must read the same data, which is then divided among them"
+        )
+    return data  # type: ignore[no-any-return]  # has what a SizedDataset has
+
+
+def _checked_size(data: Any, recipe: Recipe, split: str) -> int:
+    if not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
+        raise RecipeError(
+            f'build_data(options, "{split}") of recipe {recipe.name} returned {type(data).__name__}: '
+            "return a "
+            "map-style data set, which has __len__ and __getitem__"
+        )
+    return len(data)
+
+
+def loader_workers(data: dict[str, Any]) -> int:
+    """Data-loading processes of a rank: `workers` in [data], 0 when absent.
+
+    Raises:
+        RecipeError: it is not a number from 0.
+    """
+    workers = data.get("workers", 0)
+    if type(workers) is not int or workers < 0:
+        raise RecipeError(f"data.workers is {workers!r}; right is a whole number from 0")
+    return workers

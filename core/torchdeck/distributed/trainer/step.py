@@ -1,0 +1,138 @@
+"""One optimizer step: microbatches forward and backward, one reduction, clipping, update."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+from torch.optim import Optimizer
+
+from torchdeck.distributed.batches import StepBatches
+from torchdeck.distributed.optimizers import set_lr
+from torchdeck.distributed.precision import LossScaler
+from torchdeck.distributed.strategies.base import Strategy
+from torchdeck.distributed.trainer.losses import WeightedSum, checked_loss, global_mean, raise_for_bad_loss
+from torchdeck.recipes.errors import RecipeError
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What one optimizer step was, the same on every rank but for `seconds`."""
+
+    step: int
+    """Steps done, this one included."""
+    loss: float
+    """Mean over all tokens (or samples) of the global batch, before the update."""
+    lr: float
+    grad_norm: float | None
+    """Norm of the whole gradient before clipping; None where it was not measured."""
+    samples: int
+    tokens: float
+    """What the loss is the mean over: tokens, or samples where the recipe counts none."""
+    seconds: float
+    stop: bool
+    """Somebody asked for a stop; all ranks learn of it in the same step."""
+
+
+@dataclass(frozen=True)
+class TrainingParts:
+    """What a step works on."""
+
+    strategy: Strategy
+    model: nn.Module
+    """Holds the weights."""
+    wrapped: nn.Module
+    """To be called: the strategy's and the compiler's work around `model`."""
+    optimizer: Optimizer
+    scaler: LossScaler
+    loss: Callable[[Any, Any], Any]
+    """The recipe's."""
+
+
+class Stepper:
+    """Makes optimizer steps.
+
+    The gradient is that of the mean over all tokens of the global batch, however unevenly they lie in
+    microbatches and ranks. How many there are is known only after the last forward, so each microbatch is
+    weighed by an expectation (tokens a sample in the first step × samples), and the rest is a factor in the
+    clipping's pass.
+
+    Attributes:
+        tokens_per_sample: of the first step; None before it. Part of a checkpoint, as rounding depends on it.
+    """
+
+    def __init__(
+        self, parts: TrainingParts, clip: float | None, tokens_per_sample: float | None = None
+    ) -> None:
+        self._parts = parts
+        self._clip = clip
+        self.tokens_per_sample = tokens_per_sample
+
+    def run(
+        self, batches: StepBatches, *, lr: float, measure: bool, stop_wished: bool, began: float
+    ) -> StepResult:
+        """One step.
+
+        Args:
+            batches: this rank's part.
+            lr: learning rate of this step.
+            measure: the gradient's norm is wanted; it is measured anyway where something depends on it.
+            stop_wished: this rank was asked to stop.
+            began: `time.perf_counter()` before the batches were asked for.
+
+        Raises:
+            RecipeError: the loss or the gradient is not finite, or the recipe's loss is not a loss.
+        """
+        parts = self._parts
+        step = batches.after.step
+        set_lr(parts.optimizer, lr)
+        expected = batches.samples * (self.tokens_per_sample or 1.0)
+        losses = self._accumulate(batches, parts.strategy.world_size / expected * parts.scaler.scale)
+        local = losses.total()
+        total, weight, stop = parts.strategy.group.sum([local, losses.weight, float(stop_wished)])
+        if not math.isfinite(total):
+            raise_for_bad_loss(parts.strategy.group, local, what=f"loss in step {step}")
+        loss = global_mean(total, weight, what="training")
+        norm = self._update(expected / weight, step, measure=measure)
+        if self.tokens_per_sample is None:
+            self.tokens_per_sample = weight / batches.samples
+        seconds = time.perf_counter() - began
+        return StepResult(step, loss, lr, norm, batches.samples, weight, seconds, stop > 0)
+
+    def _accumulate(self, batches: StepBatches, factor: float) -> WeightedSum:
+        """Forward and backward of every microbatch; gradients stay multiplied by `factor`'s share."""
+        parts, losses = self._parts, WeightedSum()
+        accumulation = batches.accumulation
+        for index, microbatch in enumerate(batches.microbatches):
+            with parts.strategy.accumulate(parts.wrapped, last=index == accumulation - 1):
+                batch = parts.strategy.to_device(microbatch.batch)
+                with parts.strategy.precision.autocast(parts.strategy.device):
+                    returned = parts.loss(parts.wrapped, batch)
+                loss, weight = checked_loss(returned, microbatch.samples)
+                parts.strategy.backward(loss * (weight * factor))
+            losses.add(loss, weight)
+        return losses
+
+    def _update(self, correction: float, step: int, *, measure: bool) -> float | None:
+        """Clip and step; the gradient's norm where it was measured."""
+        parts = self._parts
+        norm = parts.strategy.clip_gradients(
+            parts.model,
+            scale=correction / parts.scaler.scale,
+            max_norm=self._clip,
+            measure=measure or parts.scaler.enabled,
+        )
+        finite = norm is None or math.isfinite(norm)
+        if not finite and not parts.scaler.enabled:
+            raise RecipeError(
+                f"the gradient's norm in step {step} is {norm}: lower training.lr, set training.clip, or "
+                "look at the loss function"
+            )
+        if norm is None or parts.scaler.update(norm):
+            parts.strategy.optimizer_step(parts.optimizer)
+        parts.optimizer.zero_grad(set_to_none=True)
+        return norm if finite else None

@@ -1,0 +1,110 @@
+"""Puts a training together: recipe, strategy, data, checkpoint to go on from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch.utils.data import default_collate
+
+from torchdeck.data.order import Position, SampleOrder
+from torchdeck.distributed.batches import BatchLoader, BatchShape, SizedDataset
+from torchdeck.distributed.run_context import RunContext
+from torchdeck.distributed.seeding import make_deterministic
+from torchdeck.distributed.settings import RecipeSettings
+from torchdeck.distributed.strategies.base import Strategy
+from torchdeck.distributed.trainer.evaluation import Evaluation
+from torchdeck.distributed.trainer.hooks import Counts, Hook
+from torchdeck.distributed.trainer.length import total_steps
+from torchdeck.distributed.trainer.loop import LoopParts, TrainingLoop
+from torchdeck.distributed.trainer.parts import build_parts
+from torchdeck.distributed.trainer.phases import Phases
+from torchdeck.distributed.trainer.saving import Saving
+from torchdeck.distributed.trainer.setup import build_heldout_data, build_training_data, loader_workers
+from torchdeck.distributed.trainer.step import Stepper
+from torchdeck.distributed.trainer.stop import StopFlag
+from torchdeck.recipes.loader import Recipe
+
+
+class Trainer:
+    """One training of one recipe, on one of its ranks.
+
+    Args:
+        settings: what to train and how.
+        recipe: its model, data and loss.
+        strategy: set up already.
+        context: the run; where to look for a stop, and what to go on from.
+        hooks: who is told what happens.
+
+    Raises:
+        RecipeError: the recipe, its data or its settings cannot be trained.
+        CheckpointError: the checkpoint to go on from is damaged or of another model.
+        PositionError: it is of another data set.
+    """
+
+    def __init__(
+        self,
+        settings: RecipeSettings,
+        recipe: Recipe,
+        strategy: Strategy,
+        context: RunContext,
+        hooks: Sequence[Hook] = (),
+    ) -> None:
+        self._settings = settings
+        self._recipe = recipe
+        self._strategy = strategy
+        phases = Phases(hooks, compiles=settings.training.compile)
+        phases.enter("loading", 0)
+        if settings.training.deterministic:
+            make_deterministic()
+        options = recipe.options_of_data(settings.model, settings.data)
+        # before the model, and so before the seed: what a data set draws must not change the weights
+        data = build_training_data(recipe, options, strategy.group)
+        heldout = (
+            build_heldout_data(recipe, options, strategy.group) if settings.training.eval_every else None
+        )
+        self.parts = build_parts(settings, recipe, strategy)
+        stepper, counts = Stepper(self.parts, settings.training.clip), Counts()
+        saving = Saving(self.parts, settings.checkpoint, context)
+        position = saving.load(context.resume, stepper, counts) if context.resume else Position()
+        phases.total = total_steps(settings.training, len(data), self._shape.global_batch, position)
+        loop = LoopParts(
+            strategy=strategy,
+            stepper=stepper,
+            loader=self._loader(data),
+            evaluation=self._evaluation(heldout),
+            saving=saving,
+            stop=StopFlag(context.stop_file, strategy.rank),
+            phases=phases,
+            hooks=hooks,
+        )
+        self._loop = TrainingLoop(settings, loop, phases.total, position, counts)
+
+    def run(self) -> bool:
+        """Train; True at the end, False when it was stopped before. See `TrainingLoop.run`."""
+        self.parts.wrapped.train()
+        return self._loop.run()
+
+    @property
+    def _shape(self) -> BatchShape:
+        training, strategy = self._settings.training, self._strategy
+        return BatchShape(training.microbatch, training.accumulation, strategy.rank, strategy.world_size)
+
+    def _loader(self, data: SizedDataset) -> BatchLoader:
+        return BatchLoader(
+            data,
+            SampleOrder(len(data), self._settings.training.seed),
+            self._shape,
+            collate=self._recipe.collate,
+            workers=loader_workers(self._settings.data),
+            timeout=self._settings.distributed.timeout,
+            pin=self._strategy.device.type == "cuda",
+        )
+
+    def _evaluation(self, data: SizedDataset | None) -> Evaluation | None:
+        if data is None:
+            return None
+        training = self._settings.training
+        collate = self._recipe.collate or default_collate
+        return Evaluation(
+            self.parts, data, collate, microbatch=training.microbatch, limit=training.eval_batches
+        )

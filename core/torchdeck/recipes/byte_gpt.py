@@ -1,0 +1,139 @@
+"""Recipe byte-gpt: a small GPT over bytes, pre-norm, with learned positions (Radford et al., 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from torchdeck.recipes.errors import RecipeError
+from torchdeck.recipes.text_bytes import ByteWindows, build_windows
+
+VOCABULARY = 256
+_INITIAL_STD = 0.02
+
+
+class Attention(nn.Module):
+    """Causal self-attention over (batch, time, width)."""
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.dropout = dropout
+        self.qkv = nn.Linear(width, 3 * width, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, time, width = x.shape
+        qkv = self.qkv(x).view(batch, time, 3, self.heads, width // self.heads)
+        query, key, value = qkv.permute(2, 0, 3, 1, 4)
+        dropout = self.dropout if self.training else 0.0
+        mixed = functional.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=True)
+        return self.out(mixed.transpose(1, 2).reshape(batch, time, width))  # type: ignore[no-any-return]
+
+
+class Block(nn.Module):
+    """Attention and a GELU layer of four times the width, each on normalised input and added to it."""
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.attention_norm = nn.LayerNorm(width)
+        self.attention = Attention(width, heads, dropout)
+        self.mlp_norm = nn.LayerNorm(width)
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width), nn.Dropout(dropout)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attention(self.attention_norm(x))
+        return x + self.mlp(self.mlp_norm(x))  # type: ignore[no-any-return]
+
+
+class ByteGpt(nn.Module):
+    """Bytes (batch, time) int64 → logits (batch, time, 256).
+
+    Args:
+        layers: transformer blocks.
+        heads: attention heads; they divide `width`.
+        width: size of the hidden state.
+        context: largest time.
+        dropout: fraction of activations dropped in training.
+        tie_weights: the output layer is the embedding's transpose (Press & Wolf, 2017).
+    """
+
+    def __init__(
+        self, *, layers: int, heads: int, width: int, context: int, dropout: float, tie_weights: bool = False
+    ) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(VOCABULARY, width)
+        self.positions = nn.Embedding(context, width)
+        self.dropout = nn.Dropout(dropout)
+        self.blocks = nn.ModuleList(Block(width, heads, dropout) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, VOCABULARY, bias=False)
+        self._initialise(layers)
+        if tie_weights:
+            self.head.weight = self.embedding.weight
+
+    def _initialise(self, layers: int) -> None:
+        """Normal weights; those that add to the residual stream are smaller by √(2·layers), as in GPT-2."""
+        for name, parameter in self.named_parameters():
+            if parameter.dim() < 2:
+                continue
+            into_residual = name.endswith(("attention.out.weight", "mlp.2.weight"))
+            nn.init.normal_(
+                parameter, std=_INITIAL_STD / (2 * layers) ** 0.5 if into_residual else _INITIAL_STD
+            )
+        for module in self.modules():
+            if isinstance(module, nn.Linear) and module.bias is not None:
+                nn.init.zeros_(module.bias)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        positions = torch.arange(tokens.shape[1], device=tokens.device)
+        x = self.dropout(self.embedding(tokens) + self.positions(positions))
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))  # type: ignore[no-any-return]
+
+
+def build_model(options: dict[str, Any]) -> ByteGpt:
+    """The model of a [model] table: layers, heads, width, context, dropout, tie_weights.
+
+    Raises:
+        RecipeError: the heads do not divide the width.
+    """
+    sizes = {"layers": 4, "heads": 4, "width": 128, "context": 128, "dropout": 0.0} | options
+    if sizes["width"] % sizes["heads"]:
+        raise RecipeError(
+            f"model.width {sizes['width']} cannot be divided among {sizes['heads']} heads: "
+            f"make it a multiple of model.heads"
+        )
+    return ByteGpt(**sizes)
+
+
+def data_options(model: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+    """The [data] table with the length of a sample, which is the model's context."""
+    return {"context": model.get("context", 128), **data}
+
+
+def build_data(options: dict[str, Any], split: str) -> ByteWindows | None:
+    """Windows of the text in `options`: source, heldout, max_bytes, and context from the model."""
+    rest = dict(options)
+    return build_windows(rest.pop("source", "stdlib"), split, **rest)
+
+
+def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, int]:
+    """Mean cross entropy in nats a byte, and the number of bytes."""
+    tokens, targets = batch
+    logits = model(tokens)
+    mean = functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+    return mean, targets.numel()
+
+
+def blocks(model: nn.Module) -> Iterable[nn.Module]:
+    """The transformer blocks: what FSDP gathers as one unit each."""
+    assert isinstance(model, ByteGpt)  # noqa: S101 - the recipe's own model; narrows the type
+    return model.blocks

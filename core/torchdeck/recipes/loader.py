@@ -1,0 +1,97 @@
+"""From the name or path of a recipe to its functions, checked."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from torchdeck.recipes.errors import RecipeError
+
+BUILT_IN = {"byte-gpt": "torchdeck.recipes.byte_gpt"}
+"""Name in run.toml → module."""
+
+_REQUIRED = {
+    "build_model": "build_model(options) returning a torch.nn.Module",
+    "build_data": 'build_data(options, split) returning a data set, split being "train" or "heldout"',
+    "loss": "loss(model, batch) returning the mean loss, or (mean loss, number of tokens)",
+}
+_OPTIONAL = ("blocks", "collate", "data_options")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The functions of a recipe; the first three are every recipe's, the others may be missing."""
+
+    name: str
+    build_model: Callable[[dict[str, Any]], Any]
+    """[model] → torch.nn.Module."""
+    build_data: Callable[[dict[str, Any], str], Any]
+    """([data], "train" | "heldout") → map-style data set, or None where nothing is held out."""
+    loss: Callable[[Any, Any], Any]
+    """(model, batch) → mean loss of the microbatch, or that and the number of tokens it is the mean of."""
+    blocks: Callable[[Any], Iterable[Any]] | None = None
+    """model → the modules FSDP gathers as one unit each."""
+    collate: Callable[[list[Any]], Any] | None = None
+    """Samples → batch; torch's default_collate when missing."""
+    data_options: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]] | None = None
+    """([model], [data]) → options of build_data, where data depends on the model; [data] when missing."""
+
+    def options_of_data(self, model: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
+        """What `build_data` gets as its options."""
+        if self.data_options is None:
+            return dict(data)
+        return self.data_options(dict(model), dict(data))
+
+
+def load_recipe(recipe: str) -> Recipe:
+    """The recipe of a built-in name or of a Python file; the file's code is executed.
+
+    Raises:
+        RecipeError: there is no such recipe or file, it does not import, or a function is missing.
+    """
+    if recipe in BUILT_IN:
+        module = importlib.import_module(BUILT_IN[recipe])
+    elif recipe.endswith(".py"):
+        module = _import_file(Path(recipe))
+    else:
+        known = ", ".join(sorted(BUILT_IN))
+        raise RecipeError(f'there is no recipe "{recipe}": use one of {known}, or the path of a .py file')
+    for name, right in _REQUIRED.items():
+        if not callable(getattr(module, name, None)):
+            raise RecipeError(f"recipe {recipe} has no function {name}: define {right}")
+    functions: dict[str, Any] = {name: getattr(module, name) for name in _REQUIRED}
+    for name in _OPTIONAL:
+        function = getattr(module, name, None)
+        if function is not None and not callable(function):
+            raise RecipeError(f"{name} of recipe {recipe} is {type(function).__name__}, not a function")
+        functions[name] = function
+    return Recipe(name=recipe, **functions)
+
+
+def _import_file(path: Path) -> ModuleType:
+    """Import `path` as a module, its folder first on sys.path as `python path` would have it."""
+    if not path.is_file():
+        raise RecipeError(f"recipe file {path} does not exist: check the path in run.recipe")
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    # a name of its own: a recipe called random.py must not shadow the module everybody else imports
+    name = f"torchdeck_recipe_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise RecipeError(f"recipe file {path} cannot be imported as Python: name it like model.py")
+    module = importlib.util.module_from_spec(spec)
+    # data-loader workers and pickled samples look their classes up by module name
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise RecipeError(f"recipe file {path} fails to import: {type(error).__name__}: {error}") from error
+    return module

@@ -1,0 +1,130 @@
+"""Text as bytes: a corpus read in an order that is the same everywhere, and windows of it as samples."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.utils.data import Dataset
+
+from torchdeck.recipes.errors import RecipeError
+
+Corpus = npt.NDArray[np.uint8]
+"""Text, one element a byte, shape (bytes,)."""
+
+STDLIB = "stdlib"
+"""Source that means: the source code of the running Python's standard library, which every machine has."""
+
+_SKIPPED_FOLDERS = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__"})
+_SEPARATOR = b"\n"
+_SNIFFED = 4096
+
+
+class ByteWindows(Dataset[tuple[torch.Tensor, torch.Tensor]]):
+    """Windows of `context` bytes that follow each other, each with the bytes that come next.
+
+    Sample i is (x, y), both int64 of shape (context,): x = text[i·context : (i+1)·context], y the same one
+    byte on. A rest shorter than a window is left out.
+    """
+
+    def __init__(self, text: Corpus, context: int) -> None:
+        self._text = text
+        self._context = context
+
+    def __len__(self) -> int:
+        return max(0, (len(self._text) - 1) // self._context)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        if not 0 <= index < len(self):
+            raise IndexError(f"sample {index} is out of range: there are {len(self)}")
+        start = index * self._context
+        window = torch.from_numpy(self._text[start : start + self._context + 1].astype(np.int64))
+        return window[:-1], window[1:]
+
+
+def build_windows(
+    source: str, split: str, *, context: int, heldout: float = 0.05, max_bytes: int | None = None
+) -> ByteWindows | None:
+    """The windows of one split; None for "heldout" where nothing is held out.
+
+    Args:
+        source: "stdlib", or the path of a file or folder.
+        split: "train" or "heldout".
+        context: length of a sample in bytes.
+        heldout: fraction of the text, its tail, that is never trained on.
+        max_bytes: use no more text than this; None: all.
+
+    Raises:
+        RecipeError: there is no such text, or a split is shorter than one sample.
+    """
+    text = read_corpus(source, max_bytes)
+    cut = len(text) - int(len(text) * heldout)
+    if split == "heldout" and cut == len(text):
+        return None
+    part = text[:cut] if split == "train" else text[cut:]
+    if len(part) < context + 1:
+        raise RecipeError(
+            f"the {split} part of {source} has {len(part)} bytes, too few for one sample of {context} "
+            "bytes and the byte after it: give more text, or lower model.context to at most "
+            f"{max(1, len(part) - 1)}"
+        )
+    return ByteWindows(part, context)
+
+
+def read_corpus(source: str, max_bytes: int | None = None) -> Corpus:
+    """All text of `source`, files in the order of the SHA-256 of their relative paths.
+
+    That order is the same on every machine and mixes the folders, so a prefix (`max_bytes`) and a tail (what
+    is held out) both look like the whole.
+
+    Raises:
+        RecipeError: the source does not exist, cannot be read, or holds no text.
+    """
+    root = Path(sysconfig.get_paths()["stdlib"]) if source == STDLIB else Path(source)
+    if not root.exists():
+        raise RecipeError(
+            f'data.source {source} does not exist: give "{STDLIB}", or the path of a file or folder'
+        )
+    suffix = ".py" if source == STDLIB else None
+    text = bytearray()
+    try:
+        for path in _ordered_files(root, suffix):
+            content = path.read_bytes()
+            if b"\0" in content[:_SNIFFED]:
+                continue
+            text += content + _SEPARATOR
+            if max_bytes is not None and len(text) >= max_bytes:
+                del text[max_bytes:]
+                break
+    except OSError as error:
+        raise RecipeError(f"data.source {source} cannot be read: {error}") from error
+    if len(text) <= len(_SEPARATOR):
+        raise RecipeError(f"data.source {source} holds no text: give a file or folder with text in it")
+    return np.frombuffer(text, dtype=np.uint8)
+
+
+def _ordered_files(root: Path, suffix: str | None) -> list[Path]:
+    if root.is_file():
+        return [root]
+
+    def key(path: Path) -> tuple[bytes, str]:
+        name = path.relative_to(root).as_posix()
+        return hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest(), name
+
+    return sorted(_files(root, suffix), key=key)
+
+
+def _files(root: Path, suffix: str | None) -> Iterator[Path]:
+    """Files below `root` that are neither hidden nor in folders of installed packages or tests."""
+    for folder, names, files in os.walk(root):
+        names[:] = [name for name in names if name not in _SKIPPED_FOLDERS and not name.startswith(".")]
+        for name in files:
+            path = Path(folder, name)
+            if not name.startswith(".") and (suffix is None or path.suffix == suffix) and path.is_file():
+                yield path
