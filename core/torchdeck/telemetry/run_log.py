@@ -1,0 +1,36 @@
+"""`torchdeck.log`: metrics of the rank that this process is, or belongs to."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from typing import SupportsFloat
+
+from torchdeck.environment import LauncherVariableError, rank_layout
+from torchdeck.telemetry.writer import MetricsWriter
+
+LogFunction = Callable[..., None]
+
+
+def log(values: Mapping[str, SupportsFloat], step: int | None = None) -> None:  # noqa: ARG001 - see below
+    """Write metrics of this rank; on file when this returns. Outside a Torchdeck run it does nothing.
+
+    Never raises for what is logged: what is no number is left out, and a full disk loses rows; both are said
+    once through the `torchdeck` logger. Processes that a rank starts or forks may log too.
+
+    Args:
+        values: name → number: Python and numpy numbers, tensors of one element. NaN and infinities stay.
+        step: the x value; without one, steps count on.
+    """
+    # this is what it is outside a run; inside, torchdeck.log is the method of a writer
+
+
+def log_of_this_process(environ: Mapping[str, str] = os.environ) -> LogFunction:
+    """What `torchdeck.log` is in a process with these variables."""
+    try:
+        layout = rank_layout(environ)
+    except LauncherVariableError as error:
+        logging.getLogger("torchdeck").warning("torchdeck.log does nothing: %s", error)
+        return log
+    return log if layout is None else MetricsWriter(layout.metrics, source="log").log
