@@ -22,8 +22,8 @@ def read_code_tree(
 ) -> tuple[CodeTree, tuple[str, ...]]:
     """Hashes of the script or recipe file and of the Python files below the working directory.
 
-    Left out: hidden folders (.git among them), virtual environments, node_modules, installed packages, and what is
-    reached by links only. Files that cannot be read are left out too; preflight speaks of those that matter.
+    Left out: hidden folders (.git among them), virtual environments, node_modules, installed packages, files
+    that cannot be read, and what is reached by links only.
 
     Args:
         config: names the script or recipe, if it is a file.
@@ -62,7 +62,7 @@ def _cut(folder: Path, count: int) -> str:
 
 
 def _python_files(folder: Path) -> tuple[list[Path], bool]:
-    """Python files below `folder` in a fixed order, and whether all of it was seen; links to folders are not followed."""
+    """Python files below `folder` in a fixed order (linked folders left out), and whether all was seen."""
     found: list[Path] = []
     waiting = [folder]
     seen = 0

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
+import importlib
+import importlib.util
 import shutil
 import subprocess
-from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 from torchdeck.nodes.inventory import Device
 
@@ -31,34 +32,28 @@ def probe_gpus(smi: str = "nvidia-smi", limit: float = 10.0) -> tuple[Device, ..
 
 def devices_from_nvml() -> tuple[Device, ...] | None:
     """GPUs by NVML; None when the package or the driver's library is missing or will not answer."""
-    if find_spec("pynvml") is None:
+    if importlib.util.find_spec("pynvml") is None:
         return None
-    import pynvml
-
+    nvml = importlib.import_module("pynvml")  # it has no types
     try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
+        nvml.nvmlInit()
+    except nvml.NVMLError:
         return None
     try:
-        return tuple(_nvml_device(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount()))
-    except pynvml.NVMLError:
+        return tuple(_nvml_device(nvml, index) for index in range(nvml.nvmlDeviceGetCount()))
+    except nvml.NVMLError:
         return None
     finally:
-        pynvml.nvmlShutdown()
+        nvml.nvmlShutdown()
 
 
-def _nvml_device(nvml: object, index: int) -> Device:
-    def ask(name: str, *arguments: object) -> object:
-        call: Callable[..., object] = getattr(nvml, name)
-        return call(*arguments)
-
-    handle = ask("nvmlDeviceGetHandleByIndex", index)
-    memory = ask("nvmlDeviceGetMemoryInfo", handle)
+def _nvml_device(nvml: ModuleType, index: int) -> Device:
+    handle = nvml.nvmlDeviceGetHandleByIndex(index)
     return Device(
         index=index,
-        uuid=_text(ask("nvmlDeviceGetUUID", handle)),
-        name=_text(ask("nvmlDeviceGetName", handle)),
-        memory_bytes=int(getattr(memory, "total", 0)),
+        uuid=_text(nvml.nvmlDeviceGetUUID(handle)),
+        name=_text(nvml.nvmlDeviceGetName(handle)),
+        memory_bytes=int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
     )
 
 

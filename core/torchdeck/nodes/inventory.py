@@ -76,7 +76,7 @@ class InterpreterFacts:
 
 def major_minor(version: str) -> Version:
     """(2, 13) for `2.13.0+cpu` or `2.13.0a0+git1`; (0, 0) for what is no version."""
-    numbers = version.split("+")[0].split(".")[:2]
+    numbers = version.partition("+")[0].split(".")[:2]
     if len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
         return (0, 0)
     return (int(numbers[0]), int(numbers[1]))

@@ -15,8 +15,8 @@ SCALING: Mapping[str, Callable[[float], float]] = {
 }
 """Scaling rule → factor of the learning rate, given global batch ÷ reference batch.
 
-Linear: Goyal et al. 2017 (arXiv:1706.02677), for SGD. Square root: Krizhevsky 2014 (arXiv:1404.5997); Malladi et al.
-2022 (arXiv:2205.10287) for Adam.
+Linear: Goyal et al. 2017 (arXiv:1706.02677), for SGD. Square root: Krizhevsky 2014 (arXiv:1404.5997), and
+Malladi et al. 2022 (arXiv:2205.10287) for Adam.
 """
 
 
@@ -42,10 +42,8 @@ def plan_batch(training: Training, world_size: int) -> Batch:
 
 def explain_batch(batch: Batch) -> list[str]:
     """The arithmetic in words, for people: one sentence a line."""
-    lines = [
-        f"global batch {batch.microbatch} × {batch.accumulation} × {batch.world_size}"
-        f" = {batch.global_batch} samples a step (microbatch × accumulation × ranks)"
-    ]
+    factors = f"{batch.microbatch} × {batch.accumulation} × {batch.world_size}"
+    lines = [f"global batch {factors} = {batch.global_batch} samples (microbatch × accumulation × ranks)"]
     if batch.scaling == "none":
         lines.append(f"lr {batch.lr:g}, whatever the global batch")
     else:
@@ -56,5 +54,7 @@ def explain_batch(batch: Batch) -> list[str]:
             f"{batch.lr:g} is for {batch.reference_batch})"
         )
     if batch.steps is not None:
-        lines.append(f"{batch.steps:,} steps × {batch.global_batch} = {batch.steps * batch.global_batch:,} samples")
+        lines.append(
+            f"{batch.steps:,} steps × {batch.global_batch} = {batch.steps * batch.global_batch:,} samples"
+        )
     return lines

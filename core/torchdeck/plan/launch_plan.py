@@ -165,7 +165,7 @@ class LaunchPlan:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over what is executed (nodes, placement, policy) and the code tree; not over warnings or the name."""
+        """SHA-256 over what is executed and the code tree; the name and the warnings are not part of it."""
         value = self.to_json()
         for name in ("name", "warnings", "fingerprint"):
             value.pop(name, None)
@@ -186,13 +186,16 @@ class LaunchPlan:
         """The plan in a plan.json.
 
         Raises:
-            PlanFormatError: it is not one, is from a newer Torchdeck, or was edited (its fingerprint differs).
+            PlanFormatError: it is not one, is from a newer Torchdeck, or was edited (another fingerprint).
         """
         if not isinstance(value, Mapping) or "version" not in value:
             raise PlanFormatError("not a plan: there is no version in it")
-        if int(value["version"]) > PLAN_VERSION:
+        version = value["version"]
+        if not isinstance(version, int):
+            raise PlanFormatError(f"not a plan: its version is {version!r}, not a number")
+        if version > PLAN_VERSION:
             raise PlanFormatError(
-                f"the plan was made by a newer Torchdeck (format {value['version']}, this one reads {PLAN_VERSION})"
+                f"the plan was made by a newer Torchdeck (format {version}, this one reads {PLAN_VERSION})"
             )
         try:
             plan = _plan_from(value)
@@ -200,7 +203,9 @@ class LaunchPlan:
             raise PlanFormatError(f"not a plan: {type(error).__name__}: {error}") from error
         written = value.get("fingerprint")
         if written is not None and written != plan.fingerprint:
-            raise PlanFormatError("the plan was changed after it was made: its fingerprint does not fit its content")
+            raise PlanFormatError(
+                "the plan was changed after it was made: its fingerprint does not fit its content"
+            )
         return plan
 
     def filled(self, values: Mapping[str, str]) -> LaunchPlan:

@@ -9,6 +9,7 @@ from torchdeck.config.distributed import Distributed
 from torchdeck.config.problems import Problem
 from torchdeck.nodes.inventory import Device, Inventory, NodeInfo
 from torchdeck.plan.launch_plan import RankPlacement
+from torchdeck.plan.problems import problem
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,10 @@ def place(
         environ: CUDA_VISIBLE_DEVICES in it narrows `devices = "auto"`.
     """
     problems = [
-        Problem(
-            path="distributed.nodes",
-            wrong=f"nothing is known about node {name!r}",
-            right="a node of the inventory: " + ", ".join(node.name for node in inventory),
+        problem(
+            "distributed.nodes",
+            f"nothing is known about node {name!r}",
+            "a node of the inventory: " + ", ".join(node.name for node in inventory),
         )
         for name in distributed.nodes
         if inventory.find(name) is None
@@ -46,10 +47,10 @@ def place(
     if distributed.devices == "auto" and len({bool(devices) for devices in wanted.values()}) > 1:
         bare = ", ".join(name for name, devices in wanted.items() if not devices)
         problems.append(
-            Problem(
-                path="distributed.devices",
-                wrong=f"there are GPUs on some nodes, and none on {bare}",
-                right='nodes that are alike, or devices = "cpu"',
+            problem(
+                "distributed.devices",
+                f"there are GPUs on some nodes, and none on {bare}",
+                'nodes that are alike, or devices = "cpu"',
             )
         )
     shares = []
@@ -57,7 +58,6 @@ def place(
         devices = wanted[node.name]
         nproc = _nproc(node, distributed, devices, problems)
         shares.append(NodeShare(node, node_rank, nproc, devices[:nproc]))
-    problems += _single(distributed, shares)
     return shares, problems
 
 
@@ -109,11 +109,9 @@ def _devices(
         path = f"distributed.devices[{position}]"
         device = _named(node.devices, str(entry))
         if device is None:
-            problems.append(Problem(path=path, wrong=f"{node.name} has no GPU {entry}", right=_have(node)))
+            problems.append(problem(path, f"{node.name} has no GPU {entry}", _have(node)))
         elif device in chosen:
-            problems.append(
-                Problem(path=path, wrong=f"GPU {entry} of {node.name} is named twice", right="each GPU once")
-            )
+            problems.append(problem(path, f"GPU {entry} of {node.name} is named twice", "each GPU once"))
         else:
             chosen.append(device)
     return tuple(chosen)
@@ -133,28 +131,10 @@ def _nproc(
     if devices and distributed.nproc > len(devices):
         have = f"{len(devices)} GPU{'s' if len(devices) > 1 else ''}"
         problems.append(
-            Problem(
-                path="distributed.nproc",
-                wrong=f"{distributed.nproc} ranks do not fit {node.name}: there {_are(devices)} {have} for them",
-                right=f'at most {len(devices)}, or devices = "cpu"',
+            problem(
+                "distributed.nproc",
+                f"{distributed.nproc} ranks do not fit {node.name}: it has {have} for them",
+                f'at most {len(devices)}, or devices = "cpu"',
             )
         )
     return distributed.nproc
-
-
-def _are(items: Sequence[object]) -> str:
-    return "is" if len(items) == 1 else "are"
-
-
-def _single(distributed: Distributed, shares: Sequence[NodeShare]) -> list[Problem]:
-    world_size = sum(share.nproc for share in shares)
-    if distributed.strategy != "single" or world_size <= 1:
-        return []
-    path = "distributed.nproc" if len(shares) == 1 else "distributed.nodes"
-    return [
-        Problem(
-            path=path,
-            wrong=f'strategy "single" is one process, and this asks for {world_size}',
-            right='one node with nproc = 1, or strategy = "ddp"',
-        )
-    ]

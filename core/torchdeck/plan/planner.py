@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
 from torchdeck.nodes.inventory import InterpreterFacts, Inventory
 from torchdeck.plan.batch import plan_batch
 from torchdeck.plan.launch_plan import (
-    Batch,
     CheckpointPolicy,
     CodeTree,
     LaunchPlan,
@@ -18,18 +16,11 @@ from torchdeck.plan.launch_plan import (
     StdoutPolicy,
 )
 from torchdeck.plan.placement import NodeShare, place, rank_placements
+from torchdeck.plan.problems import PlanError, problem
 from torchdeck.plan.rank_environment import UNSET, environment_problems, rank_environment
 from torchdeck.plan.recipe_settings import recipe_settings
 from torchdeck.plan.slots import SLOTS, escape, slot, split
 from torchdeck.plan.torchrun import torchrun_argv
-
-
-class PlanError(Exception):
-    """No plan can be made of a config on these machines; `.problems` says all that is in the way."""
-
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("; ".join(f"{problem.path}: {problem.wrong}" for problem in problems))
-        self.problems: tuple[Problem, ...] = tuple(problems)
 
 
 def make_plan(
@@ -38,18 +29,16 @@ def make_plan(
     code: CodeTree,
     *,
     interpreters: Mapping[str, InterpreterFacts],
-    default_working_dir: str,
     environ: Mapping[str, str] | None = None,
     warnings: Sequence[str] = (),
 ) -> LaunchPlan:
     """Decide a run. `torchdeck.launch.prepare` gathers the facts and calls this.
 
     Args:
-        config: what is asked for, its paths absolute.
+        config: what is asked for, as `load_config` and `config_from_dict` give it.
         inventory: the machines it may name.
         code: the user's own code that will be executed.
         interpreters: the Python of each node, by the node's name.
-        default_working_dir: where ranks start if the config does not say; the folder of run.toml.
         environ: variables of the launching shell; PYTHONPATH, OMP_NUM_THREADS and CUDA_VISIBLE_DEVICES count.
         warnings: what was noticed while facts and code were gathered.
 
@@ -57,43 +46,24 @@ def make_plan(
         PlanError: with every problem there is.
     """
     environ = {} if environ is None else environ
-    shares, problems = place(config.distributed, inventory, environ)
-    problems += environment_problems(config.run.env)
-    problems += _argument_problems(config.run.args)
-    on_gpus = any(share.devices for share in shares)
-    if config.distributed.backend == "nccl" and not on_gpus and not problems:
-        problems.append(
-            Problem(
-                path="distributed.backend",
-                wrong='"nccl" joins GPUs, and the ranks run on the CPU',
-                right='"gloo", or "auto", which follows the devices',
-            )
-        )
-    if problems:
-        raise PlanError(problems)
-    backend = _backend(config.distributed.backend, on_gpus=on_gpus)
+    shares = _fitting_shares(config, inventory, environ)
     kind, target = _what(config)
+    backend = _backend(config.distributed.backend, shares)
     world_size = sum(share.nproc for share in shares)
     batch = plan_batch(config.training, world_size) if kind == "recipe" else None
     checkpoint = _checkpoint(config)
     settings = None if batch is None else recipe_settings(config, batch, backend, checkpoint.directory)
-    working_dir = config.run.working_dir or default_working_dir
     nodes = tuple(
-        NodePlan(
-            name=share.node.name,
-            address=share.node.address,
-            node_rank=share.node_rank,
-            nproc=share.nproc,
-            devices=tuple(device.key for device in share.devices),
-            working_dir=escape(working_dir),
-            torchrun=_torchrun(config, share, shares, interpreters[share.node.name], kind),
-            rank_holder=("/bin/sh", f"{slot('shipped')}/torchdeck/agent/rank_holder.sh"),
+        _node_plan(
+            config,
+            share,
+            torchrun=_torchrun(config, share, shares, interpreters[share.node.name]),
             command=_command(config, interpreters[share.node.name]),
             env=rank_environment(share, config.run.env, environ, settings),
-            unset=UNSET,
         )
         for share in shares
     )
+    used = _slots_in(nodes, checkpoint)
     return LaunchPlan(
         name=config.name,
         kind=kind,
@@ -105,11 +75,9 @@ def make_plan(
         nodes=nodes,
         batch=batch,
         checkpoint=checkpoint,
-        stdout=StdoutPolicy(
-            enabled=config.telemetry.stdout and kind != "recipe", patterns=tuple(config.telemetry.patterns)
-        ),
-        policy=_policy(config, cooperative_stop=kind == "recipe"),
-        slots={name: SLOTS[name] for name in SLOTS if name in _slots_in(nodes, checkpoint)},
+        stdout=_stdout(config),
+        policy=_policy(config),
+        slots={name: filler for name, filler in SLOTS.items() if name in used},
         code=code,
         warnings=(*warnings, *_warnings(shares)),
     )
@@ -133,35 +101,62 @@ def _what(config: RunConfig) -> tuple[str, str]:
         return "script", run.script
     if run.module is not None:
         return "module", run.module
-    raise PlanError(
-        [Problem(path="run", wrong="nothing is said about what to run", right="one of recipe, script, module")]
+    raise PlanError([problem("run", "nothing is said about what to run", "one of recipe, script, module")])
+
+
+def _fitting_shares(config: RunConfig, inventory: Inventory, environ: Mapping[str, str]) -> list[NodeShare]:
+    """Every node's share; raises PlanError where config and machines do not fit each other."""
+    shares, problems = place(config.distributed, inventory, environ)
+    problems += environment_problems(config.run.env)
+    if config.distributed.backend == "nccl" and not any(share.devices for share in shares) and not problems:
+        problems.append(
+            problem(
+                "distributed.backend",
+                '"nccl" joins GPUs, and the ranks run on the CPU',
+                '"gloo", or "auto", which follows the devices',
+            )
+        )
+    if problems:
+        raise PlanError(problems)
+    return shares
+
+
+def _backend(asked: str, shares: Sequence[NodeShare]) -> str:
+    if asked != "auto":
+        return asked
+    return "nccl" if any(share.devices for share in shares) else "gloo"
+
+
+def _node_plan(
+    config: RunConfig,
+    share: NodeShare,
+    *,
+    torchrun: tuple[str, ...],
+    command: tuple[str, ...],
+    env: Mapping[str, str],
+) -> NodePlan:
+    return NodePlan(
+        name=share.node.name,
+        address=share.node.address,
+        node_rank=share.node_rank,
+        nproc=share.nproc,
+        devices=tuple(device.key for device in share.devices),
+        working_dir=escape(config.run.working_dir or "."),
+        torchrun=torchrun,
+        rank_holder=("/bin/sh", f"{slot('shipped')}/torchdeck/agent/rank_holder.sh"),
+        command=command,
+        env=env,
+        unset=UNSET,
     )
 
 
-def _argument_problems(arguments: Sequence[str]) -> list[Problem]:
-    return [
-        Problem(path=f"run.args[{position}]", wrong="no argument may hold a NUL character", right="other text")
-        for position, argument in enumerate(arguments)
-        if "\0" in argument
-    ]
-
-
-def _backend(asked: str, *, on_gpus: bool) -> str:
-    if asked != "auto":
-        return asked
-    return "nccl" if on_gpus else "gloo"
-
-
 def _torchrun(
-    config: RunConfig,
-    share: NodeShare,
-    shares: Sequence[NodeShare],
-    interpreter: InterpreterFacts,
-    kind: str,
+    config: RunConfig, share: NodeShare, shares: Sequence[NodeShare], interpreter: InterpreterFacts
 ) -> tuple[str, ...]:
     port = config.distributed.rendezvous.port
-    # a recipe is told to stop by a file; another script's only notice is torchrun's signal, so it has the longer grace
-    grace = config.launch.kill_grace if kind == "recipe" else config.launch.stop_grace
+    launch = config.launch
+    # a recipe is told to stop by a file; a script's only notice is torchrun's signal: the longer grace
+    grace = launch.stop_grace if config.run.recipe is None else launch.kill_grace
     return torchrun_argv(share, shares, interpreter, None if port == "auto" else port, grace)
 
 
@@ -186,14 +181,20 @@ def _checkpoint(config: RunConfig) -> CheckpointPolicy:
     )
 
 
-def _policy(config: RunConfig, *, cooperative_stop: bool) -> Policy:
+def _stdout(config: RunConfig) -> StdoutPolicy:
+    # a recipe's numbers are written by the trainer itself
+    enabled = config.telemetry.stdout and config.run.recipe is None
+    return StdoutPolicy(enabled, tuple(config.telemetry.patterns))
+
+
+def _policy(config: RunConfig) -> Policy:
     launch, limits = config.launch, config.limits
     return Policy(
         max_restarts=launch.max_restarts,
         restart_delay=launch.restart_delay,
         on_hang=launch.on_hang,
         hang_after=launch.hang_after,
-        cooperative_stop=cooperative_stop,
+        cooperative_stop=config.run.recipe is not None,
         stop_grace=launch.stop_grace,
         kill_grace=launch.kill_grace,
         queue=launch.queue,

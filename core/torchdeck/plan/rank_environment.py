@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from torchdeck.config.problems import Problem
 from torchdeck.plan.placement import NodeShare
+from torchdeck.plan.problems import problem
 from torchdeck.plan.slots import escape, slot
 
 UNSET: tuple[str, ...] = ("PET_*", "TORCH_ELASTIC_WORKER_IDENTICAL")
-"""Removed from what a rank inherits: defaults of torchrun's flags, and what gives duplicate ranks on uneven nodes."""
+"""Removed from what is inherited: defaults of torchrun's flags; what doubles ranks on uneven nodes."""
 
-_SET_BY_TORCHRUN = frozenset(
-    {
-        "RANK",
-        "LOCAL_RANK",
-        "GROUP_RANK",
-        "ROLE_RANK",
-        "ROLE_NAME",
-        "WORLD_SIZE",
-        "LOCAL_WORLD_SIZE",
-        "GROUP_WORLD_SIZE",
-        "ROLE_WORLD_SIZE",
-        "MASTER_ADDR",
-        "MASTER_PORT",
-    }
-)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def rank_environment(
@@ -59,20 +47,9 @@ def rank_environment(
 
 
 def environment_problems(own: Mapping[str, str]) -> list[Problem]:
-    """What is wrong with the config's [run.env]: names that cannot be, or that are the launcher's to set."""
-    problems = []
-    for name, value in own.items():
-        path = f"run.env.{name}"
-        if not name or "=" in name or "\0" in name + value:
-            problems.append(
-                Problem(path=path, wrong=f"{name!r} cannot be set", right="a name without =, no NUL characters")
-            )
-        elif name == "CUDA_VISIBLE_DEVICES":
-            problems.append(
-                Problem(path=path, wrong="which GPUs a run uses is part of its plan", right="distributed.devices")
-            )
-        elif name.startswith(("TORCHDECK_", "PET_")) or name in _SET_BY_TORCHRUN:
-            problems.append(
-                Problem(path=path, wrong=f"{name} is set by the launcher for each rank", right="another name")
-            )
-    return problems
+    """Names in the config's [run.env] that a shell could not export."""
+    return [
+        problem(f"run.env.{name}", f"{name!r} is not a name that a shell can export", "letters, digits and _")
+        for name in own
+        if _NAME.fullmatch(name) is None
+    ]

@@ -23,7 +23,7 @@ def torchrun_argv(
 ) -> tuple[str, ...]:
     """torchrun for one node, up to and including `--no-python`; slots stand where values come at launch.
 
-    Static rendezvous, because ranks are then known beforehand, and no restarts, because under it torchrun would
+    Static rendezvous, because ranks are then known beforehand; no restarts, because under it torchrun would
     restart one node's ranks alone: the gang is started again as a whole.
 
     Args:

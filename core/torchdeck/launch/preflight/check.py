@@ -1,0 +1,44 @@
+"""What a preflight says: one check, its verdict, and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Status = Literal["ok", "warning", "failed"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at before the start."""
+
+    name: str
+    status: Status
+    node: str
+    """Where; the controller's own side is `localhost` too."""
+    what: str
+    """What was found, as one sentence without the last full stop."""
+    fix: str = ""
+    """What to do about it; empty when all is well."""
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.fix}" if self.fix else self.what
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields as plain values."""
+        return asdict(self)
+
+
+def ok(name: str, node: str, what: str) -> Check:
+    """All is well."""
+    return Check(name, "ok", node, what)
+
+
+def warning(name: str, node: str, what: str, fix: str) -> Check:
+    """The run starts all the same."""
+    return Check(name, "warning", node, what, fix)
+
+
+def failed(name: str, node: str, what: str, fix: str) -> Check:
+    """The run would fail, so it does not start."""
+    return Check(name, "failed", node, what, fix)

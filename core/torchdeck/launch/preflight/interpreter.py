@@ -1,0 +1,52 @@
+"""Has the ranks' Python what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchdeck.launch.preflight.check import Check, failed, ok, warning
+from torchdeck.nodes.inventory import InterpreterFacts, Version, major_minor
+
+OLDEST_TORCH: Version = (2, 10)
+OLDEST_PYTHON: Version = (3, 10)
+_CHOOSE = "or name another Python in run.interpreter"
+
+
+def check_interpreter(facts: InterpreterFacts, node: str, *, recipe: bool) -> Iterator[Check]:
+    """Python, torch, and numpy, which torch does not bring along and our trainer needs.
+
+    Args:
+        facts: what was found out about the interpreter.
+        node: where.
+        recipe: whether our trainer runs in it, which asks for more than a script does.
+    """
+    path = facts.executable
+    if facts.error:
+        yield failed(
+            "interpreter", node, f"Python {path} cannot be used: {facts.error}", "correct run.interpreter"
+        )
+        return
+    if major_minor(facts.python) < OLDEST_PYTHON:
+        yield failed(
+            "interpreter", node, f"{path} is Python {facts.python}", f"use Python 3.10 or newer, {_CHOOSE}"
+        )
+        return
+    yield ok("interpreter", node, f"Python {facts.python} at {path}")
+    yield _torch(facts, node, recipe=recipe)
+    if recipe and facts.numpy is None:
+        yield failed(
+            "numpy", node, f"there is no numpy in {path}", f"`{path} -m pip install numpy`, {_CHOOSE}"
+        )
+
+
+def _torch(facts: InterpreterFacts, node: str, *, recipe: bool) -> Check:
+    path, version = facts.executable, facts.torch_version
+    if version is None:
+        return failed(
+            "torch", node, f"there is no torch in {path}", f"`{path} -m pip install torch`, {_CHOOSE}"
+        )
+    if version >= OLDEST_TORCH:
+        return ok("torch", node, f"torch {facts.torch}")
+    what = f"torch {facts.torch} in {path} is older than 2.10"
+    fix = f"`{path} -m pip install --upgrade torch`, {_CHOOSE}"
+    return failed("torch", node, what, fix) if recipe else warning("torch", node, what, fix)
