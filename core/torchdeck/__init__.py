@@ -8,9 +8,10 @@ Names are resolved on first use: `import torchdeck` costs milliseconds and the s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # what type checkers take for typing.TYPE_CHECKING, without importing typing
 if TYPE_CHECKING:
+    from typing import Any
+
     from torchdeck.telemetry.run_log import log as log
 
 __all__ = ["__version__", "launch", "log"]
@@ -43,6 +44,6 @@ def _launch() -> Any:
         if error.name != "torchdeck.launch":
             raise
         raise AttributeError(
-            "torchdeck.launch is not part of what is sent to nodes: call it where Torchdeck is installed, not "
-            "from inside a rank"
+            "torchdeck.launch is not part of what is sent to nodes: call it where Torchdeck is installed, "
+            "not from inside a rank"
         ) from None

@@ -13,7 +13,7 @@ from torchdeck.telemetry.writer import MetricsWriter
 LogFunction = Callable[..., None]
 
 
-def log(values: Mapping[str, SupportsFloat], step: int | None = None) -> None:  # noqa: ARG001 - see below
+def log(values: Mapping[str, SupportsFloat], step: int | None = None) -> None:
     """Write metrics of this rank; on file when this returns. Outside a Torchdeck run it does nothing.
 
     Never raises for what is logged: what is no number is left out, and a full disk loses rows; both are said
