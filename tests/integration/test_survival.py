@@ -25,7 +25,7 @@ from torchdeck.rundir.processes import ProcessIdentity, processes_of_run
 
 
 def test_run_survives_controller_agent_and_holder(tmp_path: Path) -> None:
-    """With controller, agent and holder killed one after the other, training ends well with every loss there."""
+    """With controller, agent and holder killed in turn, training ends well with every loss there."""
     command = Command(tmp_path / "home")
     training = Training(tmp_path / "work", steps=60)
     with command.start("--no-gui", "--trust", training.write(0.2)) as front:
@@ -95,7 +95,7 @@ def test_power_cut_is_never_called_running(tmp_path: Path) -> None:
 
 
 def test_frozen_rank_is_flagged_by_name_and_forgiven(tmp_path: Path) -> None:
-    """A rank under SIGSTOP is named with phase and step in the terminal and the journal; SIGCONT clears it."""
+    """A rank under SIGSTOP is named with phase and step, in terminal and journal; SIGCONT clears it."""
     command = Command(tmp_path / "home")
     arguments = ("--no-gui", "--trust", "--set", "launch.hang_after=2")
     with command.start(*arguments, Training(tmp_path / "work").write(0.1)) as front:
@@ -128,7 +128,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_filling_disk_stops_the_run_with_a_checkpoint(small_disk: Path, tmp_path: Path) -> None:
-    """When the disk fills up in mid-run, the run saves a checkpoint while there is room, stops and says why."""
+    """When the disk fills in mid-run, the run saves a checkpoint while there is room, stops and says why."""
     command = Command(small_disk / "home")
     training = Training(tmp_path / "work", every=1000)
     arguments = ("--no-gui", "--trust", "--set", "limits.min_free_disk='16MiB'")
