@@ -80,7 +80,8 @@ def check_same_optimizers(
         sizes, saved_sizes = [len(group) for group in groups], [len(group) for group in saved_groups]
         if sizes != saved_sizes:
             raise CheckpointError(
-                f"the checkpoint's optimizer has parameter groups of {saved_sizes} parameters, this run's of {sizes}"
+                f"the checkpoint's optimizer has parameter groups of {saved_sizes} parameters, "
+                f"this run's of {sizes}"
             )
         for ours, theirs in zip(_flat(groups), _flat(saved_groups), strict=True):
             if ours != theirs:
