@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
 from torchdeck.launch.code_tree import read_code_tree
 from torchdeck.nodes.interpreter import probe_interpreter
@@ -14,6 +15,10 @@ from torchdeck.nodes.inventory import InterpreterFacts, Inventory
 from torchdeck.nodes.local import probe_local
 from torchdeck.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.plan.planner import make_plan
+from torchdeck.plan.problems import PlanError
+
+Locate = Callable[[str], tuple[str, int | None]]
+"""Key → file and line."""
 
 LOCAL_NAMES = frozenset({"localhost"})
 """Nodes of a config that are this machine."""
@@ -49,17 +54,32 @@ def survey(config: RunConfig, environ: Mapping[str, str] | None = None) -> Surve
     )
 
 
-def plan_from(config: RunConfig, found: Survey) -> LaunchPlan:
+def plan_from(config: RunConfig, found: Survey, locate: Locate | None = None) -> LaunchPlan:
     """The plan of `config` on the machines of `found`.
+
+    Args:
+        config: what is asked for.
+        found: what there is.
+        locate: file and line of a key, `LoadedConfig.locate`, for the problems.
 
     Raises:
         PlanError: they do not fit each other.
     """
-    return make_plan(
-        config,
-        found.inventory,
-        found.code,
-        interpreters=found.interpreters,
-        environ=found.environ,
-        warnings=found.warnings,
-    )
+    try:
+        return make_plan(
+            config,
+            found.inventory,
+            found.code,
+            interpreters=found.interpreters,
+            environ=found.environ,
+            warnings=found.warnings,
+        )
+    except PlanError as error:
+        if locate is None:
+            raise
+        raise PlanError([_located(problem, locate) for problem in error.problems]) from None
+
+
+def _located(problem: Problem, locate: Locate) -> Problem:
+    file, line = locate(problem.path)
+    return replace(problem, file=file, line=line)

@@ -1,0 +1,133 @@
+"""What to run, on a command line: a run file, or any torchrun script with its arguments after `--`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torchdeck.config.loader import LoadedConfig
+
+EXAMPLES = """\
+  RUN.toml                                   a run file
+  --script train.py --nproc 2 -- --lr 0.1    any script that torchrun starts
+"""
+
+
+def add_run_source(parser: argparse.ArgumentParser) -> None:
+    """Add RUN.toml, --set, --script, --nproc, and a script's arguments after `--`."""
+    parser.add_argument("run_file", nargs="?", metavar="RUN.toml", help="a run file")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        dest="overrides",
+        metavar="KEY=VALUE",
+        help="override a key of the run file, such as training.lr=3e-4; may be repeated",
+    )
+    parser.add_argument("--script", metavar="FILE", help="run this script instead; its arguments follow --")
+    parser.add_argument("--nproc", type=int, metavar="N", help="ranks on each node")
+    parser.set_defaults(script_args=[])
+    _split_at_dashes(parser)
+
+
+def load_run_source(args: argparse.Namespace) -> LoadedConfig:
+    """The config that the command line names.
+
+    Raises:
+        ConfigError: it is wrong, or the command line names no run or two.
+    """
+    problem = _contradiction(args)
+    if problem is not None:
+        raise problem
+    overrides = list(args.overrides)
+    if args.nproc is not None:
+        overrides.append(f"distributed.nproc={args.nproc}")
+    if args.run_file is not None:
+        from torchdeck.config.loader import load_config
+
+        return load_config(args.run_file, overrides)
+    return _script_config(args.script, args.script_args, overrides)
+
+
+def _split_at_dashes(parser: argparse.ArgumentParser) -> None:
+    """Take everything after the first `--` as it is.
+
+    argparse drops every further `--` from it on Python 3.11, and a script's arguments must arrive unchanged.
+    """
+    parse: Callable[..., tuple[argparse.Namespace, list[str]]] = parser.parse_known_args
+
+    def parse_known_args(
+        args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        words = list(sys.argv[1:] if args is None else args)
+        if "--" not in words:
+            return parse(words, namespace)
+        at = words.index("--")
+        found, unknown = parse(words[:at], namespace)
+        found.script_args = words[at + 1 :]
+        return found, unknown
+
+    parser.parse_known_args = parse_known_args  # type: ignore[method-assign, assignment]  # the one way in
+
+
+def _contradiction(args: argparse.Namespace) -> Exception | None:
+    from torchdeck.config.problems import ConfigError, Problem
+
+    def wrong(what: str, right: str) -> ConfigError:
+        return ConfigError([Problem("", "", None, what, right)])
+
+    if args.run_file is None and args.script is None:
+        return wrong("it is not said what to run", "RUN.toml, or --script FILE --nproc N -- ARGUMENTS")
+    if args.run_file is not None and args.script is not None:
+        return wrong(f"{args.run_file} and --script {args.script} are both given", "one of the two")
+    if args.run_file is not None and args.script_args:
+        return wrong("a run file's arguments stand in it", "run.args in the file, or --set run.args=[...]")
+    for argument in args.script_args:
+        try:
+            argument.encode("utf-8")
+        except UnicodeEncodeError:
+            return wrong(f"the argument {argument!r} is not UTF-8", "text in UTF-8")
+    return None
+
+
+def _script_config(script: str, arguments: list[str], overrides: list[str]) -> LoadedConfig:
+    from torchdeck.config.loader import LoadedConfig, config_from_dict
+
+    folder = Path.cwd()
+    name = Path(script).stem or "run"
+    table: dict[str, Any] = {"run": {"script": script, "args": arguments}}
+    config = config_from_dict(table, folder, overrides, name=name)
+    written = {
+        "run": {"script": config.run.script or script, "args": config.run.args},
+        "distributed": {"nproc": config.distributed.nproc},
+    }
+    return LoadedConfig(
+        config=config,
+        path=folder / f"{name}.toml",
+        files=(),
+        text=run_file_text(config.run.working_dir, written),
+        written=written,
+        locate=lambda _key: ("", None),
+    )
+
+
+def run_file_text(working_dir: str | None, written: dict[str, Any]) -> str:
+    """The run file that says the same as a command line."""
+    run, distributed = written["run"], written["distributed"]
+    lines = ["[run]", f"script = {_toml(run['script'])}"]
+    lines.append(f"args = [{', '.join(_toml(argument) for argument in run['args'])}]")
+    if working_dir is not None:
+        lines.append(f"working_dir = {_toml(working_dir)}")
+    if distributed["nproc"] is not None:
+        lines += ["", "[distributed]", f"nproc = {distributed['nproc']}"]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(text: str) -> str:
+    """A TOML basic string; JSON's escapes are TOML's, but for DEL, which TOML wants escaped."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
