@@ -1,6 +1,6 @@
 """What a person asks for: the one schema of run.toml, and reading, checking and editing such files.
 
-The names below are resolved on first use: pydantic costs a tenth of a second, `torchdeck --help` does without.
+The names below are resolved on first use: pydantic costs a tenth of a second.
 """
 
 from __future__ import annotations

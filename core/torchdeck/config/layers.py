@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -46,6 +47,11 @@ class Merged:
         while path not in self._origins:
             path = path[:-1]
         return self._origins[path]
+
+    def place(self, name: str) -> tuple[str, int | None]:
+        """File and line of the key of dotted name `name`, or of the table around it."""
+        origin = self.origin(tuple(re.sub(r"\[\d+\]", "", name).split(".")))
+        return origin.file, origin.line
 
     def has(self, path: KeyPath) -> bool:
         """Whether `path` is written anywhere."""

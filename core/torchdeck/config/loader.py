@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torchdeck.config.keys import all_keys
 from torchdeck.config.layers import Layer, Merged, Origin
 from torchdeck.config.overrides import lay_overrides
 from torchdeck.config.problems import ConfigError, Problem
@@ -31,6 +30,8 @@ class LoadedConfig:
     """The run file's text, byte for byte as it was when it was read."""
     written: Mapping[str, Any]
     """What the files and `--set` say together, without defaults, as it is written."""
+    locate: Callable[[str], tuple[str, int | None]]
+    """File and line of a dotted key, or of the table around it: for problems that are found later on."""
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> LoadedConfig:
@@ -52,7 +53,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> LoadedConfig
     problems = lay_overrides(merged, overrides, Path.cwd())
     config = _finished(merged, problems, top.path.stem, top.path.parent)
     files = tuple(source.path for source in sources)
-    return LoadedConfig(config, top.path, files, top.text, merged.table)
+    return LoadedConfig(config, top.path, files, top.text, merged.table, merged.place)
 
 
 def config_from_dict(
@@ -86,8 +87,3 @@ def _finished(merged: Merged, problems: list[Problem], name: str, folder: Path) 
     if problems:
         raise ConfigError(problems)
     return resolved(config, merged, name, str(folder))
-
-
-def known_keys() -> list[str]:
-    """The dotted name of every key and table of a run file."""
-    return [key.name for key in all_keys().values()]

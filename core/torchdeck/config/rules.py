@@ -19,6 +19,7 @@ from torchdeck.config.spelling import nearest
 RUN_KINDS = (("run", "recipe"), ("run", "script"), ("run", "module"))
 
 _MODULE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _SET_BY_LAUNCHER = re.compile(
     r"(?:TORCHDECK_|PET_|TORCHELASTIC_).*|RANK|LOCAL_RANK|GROUP_RANK|ROLE_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE"
     r"|MASTER_ADDR|MASTER_PORT"
@@ -96,10 +97,9 @@ def environment(given: Given) -> Iterator[Finding]:
     """Variables that can be set, and are not the launcher's."""
     for name in given.config.run.env:
         path = ("run", "env", name)
-        if not name or "=" in name or "\0" in name:
-            yield Finding(
-                path, f"{shown(name)} cannot be an environment variable", "a name without =, such as NAME"
-            )
+        if _VARIABLE.fullmatch(name) is None:
+            wrong = f"{shown(name)} is not a name that a shell can export"
+            yield Finding(path, wrong, "letters, digits and _, not beginning with a digit")
         elif _SET_BY_LAUNCHER.fullmatch(name):
             yield Finding(path, f"{name} is set by the launcher for each rank", f"no {name} here")
         elif name == "CUDA_VISIBLE_DEVICES":

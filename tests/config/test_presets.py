@@ -1,0 +1,78 @@
+"""Presets are right, commented, and complete with the files they name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from torchdeck.config.loader import load_config
+from torchdeck.config.presets import (
+    UnknownPresetError,
+    preset_companions,
+    preset_names,
+    preset_summary,
+    preset_text,
+)
+
+
+def test_the_presets() -> None:
+    """The default one comes first."""
+    assert preset_names() == ["quickstart", "fsdp", "own-recipe", "script"]
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_a_preset_is_right(tmp_path: Path, name: str) -> None:
+    """It loads without a problem, says in a sentence what it is, and the files it names can be written."""
+    (tmp_path / "run.toml").write_text(preset_text(name), encoding="utf-8")
+    config = load_config(tmp_path / "run.toml").config
+    assert config.name == name
+    assert preset_summary(name).endswith(".")
+    if config.run.recipe not in (None, "byte-gpt"):
+        assert list(preset_companions(name)) == [Path(str(config.run.recipe)).name]
+
+
+def test_strategies_of_the_presets(tmp_path: Path) -> None:
+    """quickstart is DDP on two CPU ranks, fsdp is FSDP in bf16."""
+    (tmp_path / "a.toml").write_text(preset_text("quickstart"), encoding="utf-8")
+    (tmp_path / "b.toml").write_text(preset_text("fsdp"), encoding="utf-8")
+    quickstart, fsdp = (load_config(tmp_path / name).config for name in ("a.toml", "b.toml"))
+    assert (quickstart.distributed.strategy, quickstart.distributed.nproc) == ("ddp", 2)
+    assert quickstart.distributed.devices == "cpu"
+    assert (fsdp.distributed.strategy, fsdp.training.precision) == ("fsdp", "bf16")
+    assert fsdp.model == quickstart.model
+
+
+def test_the_example_recipe_learns() -> None:
+    """my_recipe.py fits the interface, and a few steps of it lower the loss."""
+    torch = pytest.importorskip("torch")
+    torch.set_num_threads(1)
+    recipe: dict[str, object] = {"__name__": "my_recipe"}
+    exec(compile(preset_companions("own-recipe")["my_recipe.py"], "my_recipe.py", "exec"), recipe)  # noqa: S102 - our own
+    build_model, build_data, loss, blocks = (
+        recipe[name] for name in ("build_model", "build_data", "loss", "blocks")
+    )
+    assert callable(build_model)
+    assert callable(build_data)
+    assert callable(loss)
+    assert callable(blocks)
+    torch.manual_seed(0)
+    model, data = build_model({"width": 32, "depth": 2}), build_data({"samples": 256}, "train")
+    assert len(list(blocks(model))) == 2
+    assert len(build_data({"samples": 256}, "heldout")) == 32
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    batch = [torch.stack(column) for column in zip(*(data[index] for index in range(len(data))), strict=True)]
+    losses = []
+    for _ in range(40):
+        value = loss(model, batch)
+        losses.append(float(value.detach()))
+        optimizer.zero_grad()
+        value.backward()
+        optimizer.step()
+    assert losses[-1] < 0.7 * losses[0]
+
+
+def test_an_unknown_preset() -> None:
+    """The names there are are said."""
+    with pytest.raises(UnknownPresetError, match="quickstart, fsdp"):
+        preset_text("../secret")
