@@ -73,7 +73,12 @@ def recipe_settings(
         "data": dict(data or {}),
         "training": {**table, "scaled_lr": table["lr"]},
         "distributed": {"strategy": strategy, "backend": "gloo", "timeout": 60.0, "ddp": ddp, "fsdp": fsdp},
-        "checkpoint": {"directory": str(run_dir / "checkpoints"), "every": every, "keep_last": 3, "final": final},
+        "checkpoint": {
+            "directory": str(run_dir / "checkpoints"),
+            "every": every,
+            "keep_last": 3,
+            "final": final,
+        },
         "telemetry": {"every": 1},
     }
 
@@ -119,7 +124,9 @@ def wait_for_ranks(
         for rank in ranks:
             rank.kill()
     codes = [rank.returncode for rank in ranks]
-    return FinishedRanks(RunLayout(run_dir), attempt, codes, [out for out, _ in outputs], [err for _, err in outputs])
+    return FinishedRanks(
+        RunLayout(run_dir), attempt, codes, [out for out, _ in outputs], [err for _, err in outputs]
+    )
 
 
 def run_ranks(

@@ -65,6 +65,7 @@ def _train(settings: RecipeSettings, place: Place, context: RunContext) -> None:
     hooks = make_hooks(context.rank_layout(place.rank), place.rank, strategy.device)
     trainer = Trainer(settings, recipe, strategy, context, hooks)
     finished = trainer.run()
+    trainer.close()
     for hook in hooks:
         hook.close()
     strategy.close()

@@ -14,6 +14,8 @@ class DdpStrategy(Strategy):
     """Data parallel; every rank holds all weights."""
 
     name = "ddp"
+    _recorded = False
+    """Under static_graph: the first backward, which records the graph, is behind us."""
 
     def wrap_model(self, model: nn.Module, blocks: Blocks | None) -> nn.Module:  # noqa: ARG002 - nothing to shard
         options = self.settings.ddp
@@ -27,6 +29,9 @@ class DdpStrategy(Strategy):
         )
 
     def accumulate(self, wrapped: nn.Module, *, last: bool) -> AbstractContextManager[object]:
-        if last or not isinstance(wrapped, DistributedDataParallel):
+        # a static graph is recorded in the first backward, which therefore cannot go without synchronisation
+        recording = self.settings.ddp.static_graph and not self._recorded
+        self._recorded = True
+        if last or recording or not isinstance(wrapped, DistributedDataParallel):
             return nullcontext()
         return wrapped.no_sync()

@@ -36,6 +36,10 @@ class Saving:
         self.saved_step: int | None = None
         """The newest step this attempt saved or started from."""
 
+    def close(self) -> None:
+        """Let another run save there."""
+        self._store.close()
+
     def save(self, position: Position, stepper: Stepper, counts: Counts, *, final: bool = False) -> None:
         """Save all ranks' state; every rank calls it at the same step.
 

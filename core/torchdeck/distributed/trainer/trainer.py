@@ -64,7 +64,7 @@ class Trainer:
         )
         self.parts = build_parts(settings, recipe, strategy)
         stepper, counts = Stepper(self.parts, settings.training.clip), Counts()
-        saving = Saving(self.parts, settings.checkpoint, context)
+        self._saving = saving = Saving(self.parts, settings.checkpoint, context)
         position = saving.load(context.resume, stepper, counts) if context.resume else Position()
         phases.total = total_steps(settings.training, len(data), self._shape.global_batch, position)
         loop = LoopParts(
@@ -83,6 +83,10 @@ class Trainer:
         """Train; True at the end, False when it was stopped before. See `TrainingLoop.run`."""
         self.parts.wrapped.train()
         return self._loop.run()
+
+    def close(self) -> None:
+        """Give back what other runs may want: the checkpoint directory."""
+        self._saving.close()
 
     @property
     def _shape(self) -> BatchShape:

@@ -1,0 +1,133 @@
+"""The same training at world sizes 1 and 2 and under every strategy, against plain torch."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fakes import masked_recipe
+from support.recipe_ranks import FinishedRanks, recipe_settings, run_ranks
+from torchdeck.data.order import SampleOrder, global_batches, steps_per_epoch
+from torchdeck.distributed.batches import evaluation_batches
+from torchdeck.distributed.seeding import seed_all
+from torchdeck.telemetry.reader import RunMetrics
+
+RECIPE = str(Path(masked_recipe.__file__))
+SAMPLES, MICROBATCH, GLOBAL_BATCH, SEED, CLIP, LR = 22, 3, 12, 5, 0.7, 0.02
+EPOCHS = 3.5
+STEPS = 3 * steps_per_epoch(SAMPLES, GLOBAL_BATCH) + 1
+"""The last step of each epoch has 10 samples; the half epoch at the end is one step."""
+
+
+def train(run_dir: Path, world_size: int, strategy: str, **more: Any) -> FinishedRanks:
+    settings = recipe_settings(
+        run_dir,
+        RECIPE,
+        data={"samples": SAMPLES},
+        strategy=strategy,
+        microbatch=MICROBATCH,
+        accumulation=GLOBAL_BATCH // MICROBATCH // world_size,
+        **{"steps": None, "epochs": EPOCHS, "seed": SEED, "clip": CLIP, "lr": LR, "final": False}
+        | {"eval_every": 2, "eval_batches": 2}
+        | more,
+    )
+    return run_ranks(settings, run_dir, world_size).succeeded()
+
+
+def mean_loss(model: nn.Module, data: masked_recipe.Masked, ids: list[int]) -> Tensor:
+    logits = model(data.tokens[ids]).flatten(0, 1)
+    return nn.functional.cross_entropy(logits, data.targets[ids].flatten())
+
+
+@pytest.fixture(scope="module")
+def expected() -> tuple[list[float], list[float]]:
+    """Losses and held-out losses of a loop over whole global batches in plain torch."""
+    seed_all(SEED)
+    model = masked_recipe.build_model({})
+    matrices = [p for p in model.parameters() if p.dim() >= 2]
+    vectors = [p for p in model.parameters() if p.dim() < 2]
+    optimizer = torch.optim.AdamW(
+        [{"params": matrices, "weight_decay": 0.01}, {"params": vectors, "weight_decay": 0}], lr=LR
+    )
+    data, heldout = masked_recipe.Masked(SAMPLES, 1), masked_recipe.Masked(7, 2)
+    losses, heldout_losses = [], []
+    held = evaluation_batches(7, MICROBATCH, 2, rank=0, world_size=1)
+
+    def evaluate() -> None:
+        with torch.no_grad():
+            heldout_losses.append(float(mean_loss(model, heldout, sum(held, []))))
+
+    evaluate()
+    for batch in global_batches(SampleOrder(SAMPLES, SEED), GLOBAL_BATCH):
+        loss = mean_loss(model, data, batch.ids.tolist())
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        losses.append(float(loss.detach()))
+        if batch.after.step % 2 == 0 or batch.after.step == STEPS:
+            evaluate()
+        if batch.after.step == STEPS:
+            return losses, heldout_losses
+    raise AssertionError("unreachable: batches never end")
+
+
+@pytest.mark.parametrize(
+    ("world_size", "strategy", "more"),
+    [
+        (1, "single", {}),
+        (2, "ddp", {}),
+        (2, "fsdp", {}),
+        (2, "ddp", {"ddp": {"static_graph": True, "bucket_mb": 0.001, "gradient_as_bucket_view": False}}),
+        (2, "fsdp", {"fsdp": {"wrap": "size", "min_params": 100, "reshard_after_forward": False}}),
+    ],
+)
+def test_curve_is_plain_torchs(
+    world_size: int,
+    strategy: str,
+    more: dict[str, Any],
+    expected: tuple[list[float], list[float]],
+    tmp_path: Path,
+) -> None:
+    """Whatever the world size and strategy, with ragged microbatches, unequal tokens and clipping: one curve."""
+    ranks = train(tmp_path, world_size, strategy, **more)
+    losses, heldout = expected
+    assert list(ranks.losses().values()) == pytest.approx(losses, rel=2e-5)
+    assert list(ranks.heldout().values()) == pytest.approx(heldout, rel=2e-5)
+    assert list(ranks.losses()) == list(range(1, STEPS + 1))
+    assert losses[-1] < 0.7 * losses[0], "nothing was learned, so nothing was compared"
+
+
+@pytest.mark.parametrize(("strategy", "precision"), [("ddp", "bf16"), ("fsdp", "fp16")])
+def test_lower_precision_follows_the_curve(
+    strategy: str, precision: str, expected: tuple[list[float], list[float]], tmp_path: Path
+) -> None:
+    """bf16 and fp16 start at fp32's loss and learn; the loss scaler of shards skips the same steps on all ranks."""
+    ranks = train(tmp_path, 2, strategy, precision=precision, epochs=12.0)
+    losses = list(ranks.losses().values())
+    assert losses[0] == pytest.approx(expected[0][0], rel=1e-2)
+    assert losses[-1] < 0.7 * losses[0]
+
+
+def test_workers_and_metrics_of_every_rank(expected: tuple[list[float], list[float]], tmp_path: Path) -> None:
+    """Loading in worker processes changes nothing; rank 0 writes global metrics, each rank its own."""
+    data = {"samples": SAMPLES, "workers": 1}
+    settings = recipe_settings(
+        tmp_path, RECIPE, data=data, microbatch=MICROBATCH, accumulation=2, steps=STEPS, seed=SEED, clip=CLIP, lr=LR,
+        eval_every=2,
+    )  # fmt: skip
+    ranks = run_ranks(settings, tmp_path, 2).succeeded()
+    assert list(ranks.losses().values()) == pytest.approx(expected[0], rel=2e-5)
+    metrics = RunMetrics(tmp_path)
+    metrics.refresh()
+    own = {"step_time", "memory_bytes", "memory_peak_bytes"}
+    shared = {"loss", "lr", "grad_norm", "tokens_per_s", "samples_per_s", "tokens", "samples", "heldout_loss"}
+    assert set(metrics.names()) == own | shared
+    assert all(list(metrics.ranks(name)) == [0, 1] for name in own)
+    assert all(list(metrics.ranks(name)) == [0] for name in shared)
+    loss = metrics.series("loss", 0)
+    assert dict(zip(loss.steps.tolist(), loss.values.tolist(), strict=True)) == ranks.losses()
+    assert metrics.series("samples", 0).values[-1] == 3 * SAMPLES + GLOBAL_BATCH
+    assert min(metrics.series("memory_bytes", 1).values) > 1e7
