@@ -313,9 +313,9 @@ def test_any_table_is_a_config_or_a_config_error(table: dict[str, Any]) -> None:
 
 
 TOML_BITS = st.sampled_from(
-    ["[", "]", "{", "}", "=", ".", ",", "\n", "\r\n", "#", '"', "'", '"""', "'''", "\\", "u0000", " ", "1", "-",
-     "e", "inf", "nan", "1979-05-27", "run", "recipe", "byte-gpt", "training", "steps", "extends", "name", "true",
-     "\0", "é"]
+    ["[", "]", "{", "}", "=", ".", ",", "\n", "\r\n", "#", '"', "'", '"""', "'''", "\\", "u0000", " ",
+     "1", "-", "e", "inf", "nan", "1979-05-27", "run", "recipe", "byte-gpt", "training", "steps",
+     "extends", "name", "true", "\0", "é"]
 )  # fmt: skip
 
 
