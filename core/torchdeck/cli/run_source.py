@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -96,38 +95,19 @@ def _contradiction(args: argparse.Namespace) -> Exception | None:
 
 
 def _script_config(script: str, arguments: list[str], overrides: list[str]) -> LoadedConfig:
+    from torchdeck.cli.run_file import run_file_table, run_file_text
     from torchdeck.config.loader import LoadedConfig, config_from_dict
 
     folder = Path.cwd()
     name = Path(script).stem or "run"
     table: dict[str, Any] = {"run": {"script": script, "args": arguments}}
     config = config_from_dict(table, folder, overrides, name=name)
-    written = {
-        "run": {"script": config.run.script or script, "args": config.run.args},
-        "distributed": {"nproc": config.distributed.nproc},
-    }
+    written = run_file_table(config)
     return LoadedConfig(
         config=config,
         path=folder / f"{name}.toml",
         files=(),
-        text=run_file_text(config.run.working_dir, written),
+        text=run_file_text(written),
         written=written,
         locate=lambda _key: ("", None),
     )
-
-
-def run_file_text(working_dir: str | None, written: dict[str, Any]) -> str:
-    """The run file that says the same as a command line."""
-    run, distributed = written["run"], written["distributed"]
-    lines = ["[run]", f"script = {_toml(run['script'])}"]
-    lines.append(f"args = [{', '.join(_toml(argument) for argument in run['args'])}]")
-    if working_dir is not None:
-        lines.append(f"working_dir = {_toml(working_dir)}")
-    if distributed["nproc"] is not None:
-        lines += ["", "[distributed]", f"nproc = {distributed['nproc']}"]
-    return "\n".join(lines) + "\n"
-
-
-def _toml(text: str) -> str:
-    """A TOML basic string; JSON's escapes are TOML's, but for DEL, which TOML wants escaped."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

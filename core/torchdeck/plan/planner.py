@@ -17,7 +17,7 @@ from torchdeck.plan.launch_plan import (
 )
 from torchdeck.plan.placement import NodeShare, place, rank_placements
 from torchdeck.plan.problems import PlanError, problem
-from torchdeck.plan.rank_environment import UNSET, environment_problems, rank_environment
+from torchdeck.plan.rank_environment import UNSET, rank_environment
 from torchdeck.plan.recipe_settings import recipe_settings
 from torchdeck.plan.slots import SLOTS, escape, slot, split
 from torchdeck.plan.torchrun import torchrun_argv
@@ -107,7 +107,6 @@ def _what(config: RunConfig) -> tuple[str, str]:
 def _fitting_shares(config: RunConfig, inventory: Inventory, environ: Mapping[str, str]) -> list[NodeShare]:
     """Every node's share; raises PlanError where config and machines do not fit each other."""
     shares, problems = place(config.distributed, inventory, environ)
-    problems += environment_problems(config.run.env)
     if config.distributed.backend == "nccl" and not any(share.devices for share in shares) and not problems:
         problems.append(
             problem(

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
-from torchdeck.config.problems import Problem
 from torchdeck.plan.placement import NodeShare
-from torchdeck.plan.problems import problem
 from torchdeck.plan.slots import escape, slot
 
 UNSET: tuple[str, ...] = ("PET_*", "TORCH_ELASTIC_WORKER_IDENTICAL")
 """Removed from what is inherited: defaults of torchrun's flags; what doubles ranks on uneven nodes."""
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def rank_environment(
@@ -44,12 +39,3 @@ def rank_environment(
     if recipe is not None:
         env["TORCHDECK_RECIPE"] = recipe
     return env
-
-
-def environment_problems(own: Mapping[str, str]) -> list[Problem]:
-    """Names in the config's [run.env] that a shell could not export."""
-    return [
-        problem(f"run.env.{name}", f"{name!r} is not a name that a shell can export", "letters, digits and _")
-        for name in own
-        if _NAME.fullmatch(name) is None
-    ]

@@ -1,0 +1,135 @@
+"""A plan as a batch file, read back by the rules that cmd.exe and the C runtime document.
+
+There is no cmd.exe here: these rules in a few lines stand in for it.
+"""
+
+import json
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.machines import byte_gpt, config, plan
+from torchdeck.plan.export_bat import MAX_LINE, ExportError, export_bat
+
+PRINTABLE = st.text(
+    st.sampled_from("\\\"'%^&|<>()! a")
+    | st.characters(min_codepoint=32, codec="utf-8", exclude_categories=["Cc"])
+)
+
+
+def cmd_line(line: str, variables: dict[str, str]) -> str:
+    """What cmd.exe makes of a line of a batch file: percent signs first, then carets outside quotes."""
+    expanded = re.sub(r"%%|%(\w+)%", lambda match: "%" if match[0] == "%%" else variables[match[1]], line)
+    out, quoted, position = "", False, 0
+    while position < len(expanded):
+        character = expanded[position]
+        if character == "^" and not quoted:
+            position += 1
+            out += expanded[position]
+        else:
+            assert quoted or character not in "&|<>()", f"{character} would be an operator in {line}"
+            quoted ^= character == '"'
+            out += character
+        position += 1
+    return out
+
+
+def runtime_words(text: str) -> list[str]:
+    """What the Microsoft C runtime makes of a command line: quotes, and backslashes before quotes."""
+    words, current, quoted, begun, position = [], "", False, False, 0
+    while position < len(text):
+        slashes = re.match(r"\\*", text[position:])
+        count = len(slashes[0]) if slashes is not None else 0
+        position += count
+        following = text[position : position + 1]
+        if following == '"':
+            current += "\\" * (count // 2)
+            begun = True
+            if count % 2:
+                current += '"'
+            else:
+                quoted = not quoted
+        else:
+            current += "\\" * count
+            begun = begun or count > 0
+            if following in (" ", "\t") and not quoted:
+                if begun:
+                    words.append(current)
+                current, begun = "", False
+            elif following:
+                current, begun = current + following, True
+        position += 1
+    return [*words, current] if begun else words
+
+
+def lines_of(text: str) -> list[str]:
+    assert text.endswith("\r\n")
+    return text[:-2].split("\r\n")
+
+
+VARIABLES = {
+    "PYTHON": "/usr/bin/python3",
+    "PYTHON_WORD": '"/usr/bin/python3"',
+    "PORT": "7",
+    "RUN_ID": "id",
+    "RUN_DIR": "C:/runs/my run",
+    "ATTEMPT": "2",
+    "RESUME": "",
+}
+SLOTS = {
+    "run_id": "id",
+    "run_dir": "C:/runs/my run",
+    "attempt": "2",
+    "port": "7",
+    "resume": "",
+    "shipped": "",
+}
+
+
+@settings(deadline=None)
+@given(st.lists(PRINTABLE), PRINTABLE)
+def test_arguments_and_variables_arrive(args: list[str], value: str) -> None:
+    """Quoted for the C runtime and escaped for cmd.exe, every printable text arrives unchanged."""
+    made = plan(config({"script": "/x y.py", "args": args, "env": {"MY_VALUE": value}}))
+    lines = lines_of(export_bat(made, made.nodes[0]))
+    filled = made.filled(SLOTS).nodes[0]
+    assert runtime_words(cmd_line(lines[-2], VARIABLES)) == [*filled.torchrun, *filled.command]
+    (line,) = [line for line in lines if line.startswith('set ^"MY_VALUE=')]
+    assert cmd_line(line, VARIABLES) == f'set "MY_VALUE={value}"'
+
+
+def test_the_recipes_settings_are_json() -> None:
+    """JSON is full of quotes; it arrives whole."""
+    made = plan(byte_gpt())
+    (line,) = [line for line in lines_of(export_bat(made, made.nodes[0])) if "TORCHDECK_RECIPE" in line]
+    text = cmd_line(line, VARIABLES).removeprefix('set "TORCHDECK_RECIPE=').removesuffix('"')
+    assert json.loads(text)["checkpoint"]["directory"] == "C:/runs/my run/checkpoints"
+
+
+@pytest.mark.parametrize("argument", ["a\nb", "a\rb", "\x1a"])
+def test_what_a_batch_file_cannot_say_is_refused(argument: str) -> None:
+    """A line break in an argument has no spelling in a batch file."""
+    made = plan(config({"script": "/x.py", "args": [argument]}))
+    with pytest.raises(ExportError, match="--export sh"):
+        export_bat(made, made.nodes[0])
+
+
+def test_a_line_too_long_for_cmd_is_refused() -> None:
+    """cmd.exe would cut it in silence."""
+    made = plan(config({"script": "/x.py", "args": ["a" * MAX_LINE]}))
+    with pytest.raises(ExportError, match=str(MAX_LINE)):
+        export_bat(made, made.nodes[0])
+
+
+def test_cpu_ranks_see_no_gpu() -> None:
+    """cmd.exe cannot set a variable to nothing, so the GPUs are hidden by -1."""
+    made = plan()
+    assert 'set ^"CUDA_VISIBLE_DEVICES=-1^"' in lines_of(export_bat(made, made.nodes[0]))
+
+
+def test_a_name_cannot_become_a_command() -> None:
+    """The run's name stands in a comment, harmless."""
+    made = plan(config(name="a & del *  %PATH%"))
+    assert lines_of(export_bat(made, made.nodes[0]))[1] == "rem a   del    PATH : node 1 of 1."

@@ -1,0 +1,169 @@
+"""A plan as a shell script; the scripts really run."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.machines import byte_gpt, config, node, plan
+from torchdeck.config.loader import config_from_dict
+from torchdeck.nodes.interpreter import probe_interpreter
+from torchdeck.nodes.inventory import InterpreterFacts
+from torchdeck.plan.export_sh import export_sh
+from torchdeck.plan.launch_plan import LaunchPlan
+
+NASTY = [
+    "two words",
+    "it's",
+    'say "so"',
+    "$(touch pwned) `touch pwned` $HOME ${PATH}",
+    "first\nsecond\n",
+    "back\\slash \\n",
+    "*",
+    "",
+    "-x",
+    "--",
+    "@{port} @@{run_dir}",
+    "é😀\t|&;<>!#",
+    "trailing\\",
+    sys.executable,
+]
+
+SHOW = """
+import json, os, sys
+from pathlib import Path
+if os.environ["RANK"] == "0":
+    names = [name for name in os.environ if name.startswith(("TORCHDECK_", "MASTER_", "MY_", "PET_"))]
+    keep = {name: os.environ[name] for name in [*names, "WORLD_SIZE"]}
+    keep["PYTHONPATH"] = os.environ.get("PYTHONPATH")
+    keep["cwd"] = os.getcwd()
+    Path(sys.argv[1]).write_text(json.dumps([sys.argv[2:], keep]))
+"""
+
+
+def own_interpreter() -> InterpreterFacts:
+    facts = probe_interpreter()
+    if facts.torch is None:
+        pytest.skip("there is no torch here")
+    return facts
+
+
+def executed(script: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    path = folder / "node.sh"
+    path.write_text(script)
+    return subprocess.run(
+        ["/bin/sh", str(path)],
+        cwd=folder,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def without_torchrun(made: LaunchPlan) -> str:
+    """The script with its last command shown instead of executed: one JSON list of words."""
+    show = f"{sys.executable} -c 'import json, sys; print(json.dumps(sys.argv[1:]))'"
+    return export_sh(made, made.nodes[0]).replace('exec "$PYTHON"', f'exec {show} "$PYTHON"')
+
+
+def test_arguments_arrive_byte_for_byte(tmp_path: Path) -> None:
+    """Run by torchrun through the script, a rank sees exactly the arguments and variables of the config."""
+    folder = tmp_path / "a 'nasty' $(folder)"
+    folder.mkdir()
+    (folder / "show it.py").write_text(SHOW)
+    out = tmp_path / "out.json"
+    asked = config_from_dict(
+        {
+            "run": {
+                "script": "show it.py",
+                "args": [str(out), *NASTY],
+                "env": {"MY_VALUE": "a\n'b' \"c\" $(d) @{run_id}\\", "PYTHONPATH": "/one two:/three"},
+            },
+        },
+        folder,
+    )
+    made = plan(asked, node(cores=1), interpreter=own_interpreter())
+    done = executed(export_sh(made, made.nodes[0]), tmp_path, RUN_DIR="runs/here", PET_NNODES="9")
+    assert done.returncode == 0, done.stderr
+    arguments, env = json.loads(out.read_text())
+    assert arguments == NASTY
+    assert env["MY_VALUE"] == asked.run.env["MY_VALUE"]
+    assert env["PYTHONPATH"] == "/one two:/three"
+    assert env["TORCHDECK_RUN_DIR"] == str(tmp_path / "runs/here")
+    assert env["cwd"] == str(folder)
+    assert "PET_NNODES" not in env
+    assert env["WORLD_SIZE"] == "1"
+    assert (tmp_path / "runs/here/attempts/1/ranks/0").is_dir()
+    assert not list(tmp_path.rglob("pwned"))
+
+
+def test_the_words_are_the_plans(tmp_path: Path) -> None:
+    """Interpreter, flags and command are those of the plan, slots filled, our rank holder left out."""
+    made = plan(config({"script": str(tmp_path / "x.py"), "args": NASTY, "working_dir": str(tmp_path)}))
+    done = executed(without_torchrun(made), tmp_path, RUN_ID="id", RUN_DIR=str(tmp_path / "r"))
+    words = json.loads(done.stdout)
+    port = words[words.index("--master-port") + 1]
+    filled = made.filled(
+        {
+            "run_id": "id",
+            "run_dir": str(tmp_path / "r"),
+            "attempt": "1",
+            "port": port,
+            "resume": "",
+            "shipped": "",
+        }
+    )
+    assert words == [*filled.nodes[0].torchrun, *filled.nodes[0].command]
+    assert 1024 <= int(port) <= 65535
+
+
+def test_variables_take_the_place_of_slots(tmp_path: Path) -> None:
+    """A person chooses interpreter, attempt, checkpoint and run folder by variables, spaces and all."""
+    made = plan(config({"script": "/x.py", "working_dir": str(tmp_path)}))
+    script = without_torchrun(made).replace("exec ", 'printf "%s\\n" "$TORCHDECK_RESUME" >&2; exec ')
+    done = executed(script, tmp_path, RUN_DIR="a b", RESUME="c d", ATTEMPT="4", PYTHON=sys.executable)
+    words = json.loads(done.stdout)
+    assert words[0] == sys.executable
+    assert words[words.index("--log-dir") + 1] == f"{tmp_path}/a b/attempts/4/torchrun"
+    assert done.stderr == "c d\n"
+
+
+def test_a_run_folder_that_would_break_json_is_refused(tmp_path: Path) -> None:
+    """The folder stands inside the recipe's JSON: quotes and backslashes are refused, and it says so."""
+    done = executed(without_torchrun(plan()), tmp_path, RUN_DIR='a"b')
+    assert done.returncode == 2
+    assert "RUN_DIR may hold no quotes" in done.stderr
+
+
+def test_a_recipe_needs_an_installed_torchdeck(tmp_path: Path) -> None:
+    """The script says what is missing before torchrun is started."""
+    made = plan(byte_gpt())
+    script = export_sh(made, made.nodes[0]).replace("cd -- /code", f"cd -- {tmp_path}")
+    lacking = tmp_path / "python"
+    lacking.write_text('#!/bin/sh\ncase "$2" in *torchdeck*) exit 1 ;; esac\necho 29500\n')
+    lacking.chmod(0o755)
+    done = executed(script, tmp_path, PYTHON=str(lacking))
+    assert done.returncode == 3
+    assert "pip install 'torchdeck[train]'" in done.stderr
+
+
+def test_the_recipes_settings_are_json_with_the_run_folder_in_it(tmp_path: Path) -> None:
+    """What ranks parse is the plan's JSON with the slot filled."""
+    made = plan(byte_gpt())
+    script = export_sh(made, made.nodes[0]).replace("cd -- /code", f"cd -- {tmp_path}")
+    head = script[: script.index('"$PYTHON" -c \'import torchdeck.distributed')]
+    done = executed(head + 'printf %s "$TORCHDECK_RECIPE"\n', tmp_path, RUN_DIR="r", PYTHON=sys.executable)
+    assert json.loads(done.stdout)["checkpoint"]["directory"] == f"{tmp_path}/r/checkpoints"
+
+
+def test_each_node_has_its_own_script() -> None:
+    """On several nodes the port is the same by default, and the scripts say that it must be."""
+    made = plan(config(distributed={"nodes": ["a", "b"]}), node("a", gpus=2), node("b", gpus=1))
+    scripts = [export_sh(made, part) for part in made.nodes]
+    assert ["--node-rank 0" in scripts[0], "--node-rank 1" in scripts[1]] == [True, True]
+    assert all("PORT=${1:-29500}" in script and "on every node" in script for script in scripts)
