@@ -1,0 +1,264 @@
+"""`python -m torchdeck.distributed.entry`: a user's own recipe, stops, and clear errors."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.recipe_ranks import recipe_settings, run_ranks, start_ranks, wait_for_ranks
+from support.waiting import wait_until
+from torchdeck.distributed import entry
+from torchdeck.distributed.checkpoints.manifest import newest_complete, read_manifest
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.telemetry.progress import read_progress
+
+OWN_RECIPE = """
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+def build_model(options):
+    return nn.Linear(options["features"], 1)
+
+def build_data(options, split):
+    if split == "heldout":
+        return None
+    x = torch.randn(options["samples"], 3, generator=torch.Generator().manual_seed(0))
+    return TensorDataset(x, x.sum(1, keepdim=True))
+
+def loss(model, batch):
+    x, y = batch
+    return ((model(x) - y) ** 2).mean()
+"""
+
+
+def write_recipe(folder: Path, *changes: tuple[str, str]) -> str:
+    """OWN_RECIPE with parts replaced, as a file."""
+    text = OWN_RECIPE
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path = folder / "own.py"
+    path.write_text(text)
+    return str(path)
+
+
+def own_settings(run_dir: Path, recipe: str, **training: Any) -> dict[str, Any]:
+    data = training.pop("data", {"samples": 64})
+    return recipe_settings(run_dir, recipe, model={"features": 3}, data=data, **training)
+
+
+def run_here(
+    settings: dict[str, Any] | str,
+    run_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> tuple[int, str, str]:
+    """Exit code, standard error and error.json's message of one rank in this process."""
+    text = settings if isinstance(settings, str) else json.dumps(settings)
+    monkeypatch.setenv("TORCHDECK_RECIPE", text)
+    monkeypatch.setenv("TORCHDECK_RUN_DIR", str(run_dir))
+    monkeypatch.setenv("TORCHDECK_ATTEMPT", "1")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_ERROR_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    code = entry.main()
+    error = RunLayout(run_dir).attempt(1).rank(0).error
+    message = json.loads(error.read_bytes())["message"]["message"] if error.exists() else ""
+    return code, capsys.readouterr().err, message
+
+
+def test_a_users_own_recipe_trains(tmp_path: Path) -> None:
+    """A file with three functions trains on two ranks, says so, and ends with a final checkpoint."""
+    settings = own_settings(tmp_path, write_recipe(tmp_path), steps=None, epochs=5.0, lr=0.1, eval_every=8)
+    ranks = run_ranks(settings, tmp_path, 2).succeeded()
+    losses = ranks.losses()
+    assert len(losses) == 5 * 64 // 8
+    assert losses[40] < 0.05 * losses[1]
+    assert ranks.heldout() == {}
+    assert ranks.stdout[0].endswith("training is complete\n")
+    assert ranks.stdout[1] == ""
+    manifest = read_manifest(tmp_path / "checkpoints" / "final")
+    assert (manifest.step, manifest.world_size, manifest.strategy) == (40, 2, "ddp")
+    for rank in range(2):
+        progress = read_progress(ranks.rank(rank).progress)
+        assert progress is not None
+        assert (progress.phase, progress.step, progress.total) == ("done", 40, 40)
+        assert progress.slow_step is not None
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_stop_and_resume_is_bit_exact(strategy: str, tmp_path: Path) -> None:
+    """A stop file ends all ranks at one step with a checkpoint; resumed, losses are those of an unbroken run."""
+    slow = ("def loss(model, batch):", "def loss(model, batch):\n    import time; time.sleep(0.05)")
+    dropout = ("return nn.Linear(options", "return nn.Sequential(nn.Dropout(0.3), nn.Linear(options")
+    recipe = write_recipe(tmp_path, slow, dropout, ('["features"], 1)', '["features"], 1))'))
+    fsdp = {"wrap": "size", "min_params": 1}
+    settings = own_settings(tmp_path, recipe, strategy=strategy, steps=24, accumulation=2, fsdp=fsdp)
+    ranks = start_ranks(settings, tmp_path, 2)
+    layout = RunLayout(tmp_path).attempt(1)
+
+    def under_way() -> bool:
+        progress = read_progress(layout.rank(1).progress)
+        return progress is not None and progress.step >= 2
+
+    wait_until(under_way, 60, "two steps of training")
+    layout.stop.touch()
+    stopped = wait_for_ranks(ranks, tmp_path).succeeded()
+    assert stopped.stdout[0].endswith("training was stopped and can be resumed\n")
+    newest = newest_complete(tmp_path / "checkpoints")
+    assert newest is not None
+    last = max(stopped.losses())
+    assert 2 <= last == newest.step < 24
+    assert [read_progress(layout.rank(rank).progress).step for rank in range(2)] == [last, last]  # type: ignore[union-attr]
+
+    resumed = run_ranks(settings, tmp_path, 2, attempt=2, resume=str(newest.path)).succeeded()
+    whole = tmp_path / "whole"
+    settings["checkpoint"]["directory"] = str(whole / "checkpoints")
+    unbroken = run_ranks(settings, whole, 2).succeeded()
+    assert stopped.losses() | resumed.losses() == unbroken.losses()
+    assert min(resumed.losses()) == last + 1
+    hashes = [
+        {name: entry.sha256 for name, entry in read_manifest(folder / "checkpoints" / "final").files.items()}
+        for folder in (tmp_path, whole)
+    ]
+    weights = [{name: value for name, value in files.items() if name.endswith(".distcp")} for files in hashes]
+    assert len(weights[0]) == 2
+    assert weights[0] == weights[1]
+
+
+def test_a_stop_before_the_first_step_is_granted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A stop file that was there before training leads to a checkpoint at step 0 and exit code 0."""
+    stop = RunLayout(tmp_path).attempt(1).stop
+    stop.parent.mkdir(parents=True)
+    stop.touch()
+    settings = own_settings(tmp_path, write_recipe(tmp_path), strategy="single")
+    code, error, _ = run_here(settings, tmp_path, monkeypatch, capsys)
+    assert (code, error) == (0, "")
+    newest = newest_complete(tmp_path / "checkpoints")
+    assert newest is not None
+    assert newest.step == 0
+
+
+def test_nan_on_one_rank_stops_all_and_names_it(tmp_path: Path) -> None:
+    """A loss that is not a number on rank 1 alone ends both ranks at that step; rank 1 says why, and first."""
+    bad = (
+        "    x, y = batch\n",
+        '    x, y = batch\n    import os\n    bad = os.environ["RANK"] == "1" and model.training\n',
+    )
+    nan = ("** 2).mean()", '** 2).mean() * (float("nan") if bad and counted(3) else 1)')
+    counter = (
+        "def loss",
+        "calls = []\ndef counted(n):\n    calls.append(1)\n    return len(calls) == n\n\ndef loss",
+    )
+    settings = own_settings(tmp_path, write_recipe(tmp_path, bad, nan, counter))
+    ranks = run_ranks(settings, tmp_path, 2)
+    assert ranks.codes == [1, 1]
+    assert ranks.error(1)["message"].startswith(
+        "RecipeError: the loss in step 3 is nan on rank 1: lower training.lr"
+    )
+    assert ranks.error(0)["message"] == "RecipeError: the loss in step 3 is not finite on rank 1"
+    assert ranks.error(1)["extraInfo"]["time"] < ranks.error(0)["extraInfo"]["time"]
+    assert list(ranks.losses()) == [1, 2]
+
+
+def test_an_exception_is_in_error_json_with_its_traceback(tmp_path: Path) -> None:
+    """A recipe that raises ends its rank with 1, error.json in torchrun's format, and soon its peer too."""
+    raising = (
+        "    x, y = batch",
+        '    import os\n    x, y = batch\n    assert os.environ["RANK"] != "1", "no luck"',
+    )
+    ranks = run_ranks(own_settings(tmp_path, write_recipe(tmp_path, raising)), tmp_path, 2)
+    assert ranks.codes == [1, 1]
+    error = ranks.error(1)
+    assert error["message"] == "AssertionError: no luck"
+    assert 'own.py", line' in error["extraInfo"]["py_callstack"]
+    assert int(error["extraInfo"]["timestamp"]) == int(error["extraInfo"]["time"])
+    assert "AssertionError: no luck" in ranks.stderr[1]
+
+
+MISTAKES = {
+    "empty": ([("samples", "zero")], "the training data of recipe {recipe} is empty"),
+    "no parameters": ([("return nn.Linear(options[\"features\"], 1)", "return nn.ReLU()")], "has no parameters to train"),
+    "not a module": ([("return nn.Linear(options[\"features\"], 1)", "return 3")], "returned int: return a torch.nn.Module"),
+    "not scalar": ([(").mean()", ")")], "a tensor of shape (4, 1) and type torch.float32, not a scalar"),
+    "not a tensor": ([("** 2).mean()", "** 2).mean().item()")], "returned float: return a scalar tensor"),
+    "detached": ([("** 2).mean()", "** 2).mean().detach()")], "does not depend on any trainable parameter"),
+    "no loss": ([("def loss", "def lose")], "has no function loss: define loss(model, batch)"),
+    "iterable": ([("return TensorDataset", "return iter([1]) or TensorDataset")], "__len__ and __getitem__"),
+    "gradient": ([("** 2).mean()", "** 2).mean() + (model(x) * 0).sqrt().sum() * 0")], "the gradient's norm in step 1 is nan"),
+    "no tokens": ([("** 2).mean()", "** 2).mean(), 0")], "a mean over 0 tokens on all ranks"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_known_mistake_gets_one_sentence(
+    mistake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 1, one line that names the recipe's mistake, the same in error.json, no traceback on screen."""
+    changes, sentence = MISTAKES[mistake]
+    data = {"samples": 64, "zero": 0}
+    changes = [('options["samples"]', 'options["zero"]')] if mistake == "empty" else changes
+    recipe = write_recipe(tmp_path, *changes)
+    settings = own_settings(tmp_path, recipe, strategy="single", data=data)
+    code, error, message = run_here(settings, tmp_path, monkeypatch, capsys)
+    assert code == 1
+    assert sentence.format(recipe=recipe) in error
+    assert error.count("\n") == 1
+    assert error.strip() == message
+
+
+def test_text_shorter_than_a_sequence_says_what_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The byte GPT on 20 bytes names the largest context that would do."""
+    text = tmp_path / "short.txt"
+    text.write_text("nineteen characters")
+    data = {"source": str(text), "heldout": 0.0}
+    settings = recipe_settings(tmp_path, model={"context": 64}, data=data, strategy="single")
+    code, error, _ = run_here(settings, tmp_path, monkeypatch, capsys)
+    assert code == 1
+    assert "has 20 bytes, too few for one sample of 64 bytes" in error
+    assert "lower model.context to at most 19" in error
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "TORCHDECK_RECIPE is not set"),
+        ("{", "TORCHDECK_RECIPE is not JSON"),
+        ('{"version": 2}', "has version 2; this Torchdeck reads version 1"),
+    ],
+)
+def test_settings_that_are_none(
+    text: str,
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Settings that cannot be read are refused with one sentence."""
+    code, error, message = run_here(text, tmp_path, monkeypatch, capsys)
+    assert code == 1
+    assert sentence in error
+    assert sentence in message
+
+
+def test_single_refuses_two_ranks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Strategy single at world size 2 says which strategies there are for that."""
+    settings = own_settings(tmp_path, write_recipe(tmp_path), strategy="single")
+    ranks = run_ranks(settings, tmp_path, 2)
+    assert ranks.codes == [1, 1]
+    assert 'strategy "single" is one rank, but there are 2: use "ddp" or "fsdp"' in ranks.stderr[0]
+
+
+def test_fsdp_by_block_needs_blocks(tmp_path: Path) -> None:
+    """A recipe without blocks under wrap = "block" is told both ways out."""
+    ranks = run_ranks(own_settings(tmp_path, write_recipe(tmp_path), strategy="fsdp"), tmp_path, 1)
+    assert ranks.codes == [1]
+    assert 'set distributed.fsdp.wrap = "size"' in ranks.stderr[0]
