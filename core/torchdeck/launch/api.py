@@ -1,0 +1,110 @@
+"""`torchdeck.launch`: what the command does, from Python."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torchdeck.config.loader import LoadedConfig, config_from_dict, load_config
+from torchdeck.config.problems import ConfigError
+from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.launch.handle import Run
+from torchdeck.launch.launcher import Intent, LaunchError, create_run, start_controller
+from torchdeck.launch.preflight import Check, failures, preflight
+from torchdeck.launch.prepare import plan_from, survey
+from torchdeck.launch.trust import trust as trust_folder
+from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.runs.home import torchdeck_home
+
+
+class PreflightError(LaunchError):
+    """Something would stop the run or make it hang; `.checks` says what. Nothing was started."""
+
+    def __init__(self, checks: Sequence[Check]) -> None:
+        super().__init__("; ".join(str(check) for check in checks))
+        self.checks = tuple(checks)
+
+
+def launch(
+    config: str | os.PathLike[str] | Mapping[str, Any] | RunConfig | LoadedConfig,
+    *,
+    overrides: Sequence[str] = (),
+    trust: bool = False,
+    home: str | os.PathLike[str] | None = None,
+) -> Run:
+    """Validate, plan, check and start a run; returns as soon as its controller is started.
+
+    Args:
+        config: path of a run.toml, a table of its shape, or a config that was loaded already.
+        overrides: such as `training.lr=3e-4`, for a path or a table.
+        trust: trust the folder of a recipe file from now on.
+        home: TORCHDECK_HOME, if not the usual one.
+
+    Raises:
+        ConfigError: the config is wrong; `.problems` says everything.
+        PlanError: it does not fit this machine (a ConfigError too).
+        PreflightError: something would stop the run.
+        LaunchError, HomeError, RunDirectoryError, ShippingError, TrustError: it cannot be started from here.
+    """
+    loaded, text, source = _loaded(config, overrides)
+    folder = torchdeck_home() if home is None else torchdeck_home(Path(home))
+    if trust:
+        trust_recipe(loaded, folder)
+    plan, _ = checked_plan(loaded, folder)
+    layout = create_run(plan, Intent(text, source, tuple(overrides)), folder)
+    return Run(layout, start_controller(layout))
+
+
+def checked_plan(config: RunConfig, home: Path) -> tuple[LaunchPlan, list[Check]]:
+    """The plan of a config on this machine, and what the checks before the start found; none of them failed.
+
+    Raises:
+        PlanError: they do not fit each other.
+        PreflightError: something would stop the run.
+    """
+    found = survey(config)
+    plan = plan_from(config, found)
+    checks = preflight(config, plan, found, home)
+    failed = failures(checks)
+    if failed:
+        raise PreflightError(failed)
+    return plan, checks
+
+
+def trust_recipe(config: RunConfig, home: Path) -> None:
+    """Trust the folder of the recipe file that `config` names, if it names one. Raises TrustError."""
+    recipe = config.run.recipe
+    if recipe is not None and recipe not in BUILTIN_RECIPES and Path(recipe).is_file():
+        trust_folder(Path(recipe).parent, home)
+
+
+def _loaded(config: Any, overrides: Sequence[str]) -> tuple[RunConfig, str, str]:
+    """The config, the text to freeze, and the file it came from."""
+    if isinstance(config, str | os.PathLike):
+        config = load_config(Path(config), overrides)
+    elif overrides and not isinstance(config, Mapping):
+        raise TypeError("overrides are for a path or a table: a config that is loaded has its values already")
+    if isinstance(config, LoadedConfig):
+        return config.config, config.text, str(config.path)
+    if isinstance(config, Mapping):
+        table: Mapping[str, Any] = config
+        loaded = config_from_dict(table, Path.cwd(), overrides)
+    elif isinstance(config, RunConfig):
+        loaded, table = config, config.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    else:
+        raise TypeError(
+            f"a config is a path, a table, a RunConfig or a LoadedConfig, not {type(config).__name__}"
+        )
+    return loaded, _as_toml(table), ""
+
+
+def _as_toml(table: Mapping[str, Any]) -> str:
+    """What code said, written as a run file."""
+    import tomlkit
+
+    return tomlkit.dumps(table)
+
+
+__all__ = ["ConfigError", "LaunchError", "PreflightError", "Run", "launch"]

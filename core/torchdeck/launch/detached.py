@@ -1,0 +1,58 @@
+"""Starting a process that outlives its parent and its terminal."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+DEFAULT_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE)
+"""Reset in the child: `nohup` and background jobs of shells leave some ignored, for ranks to inherit."""
+
+
+class DetachedProcess:
+    """A child in a session of its own; reaped when it is asked after."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._code: int | None = None
+
+    def exit_code(self) -> int | None:
+        """Its exit code (negative for a signal), or None while it lives; never waits."""
+        if self._code is None:
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:
+                return self._code
+            if pid:
+                self._code = os.waitstatus_to_exitcode(status)
+        return self._code
+
+
+def start_detached(argv: Sequence[str], env: Mapping[str, str], log: Path) -> DetachedProcess:
+    """Start `argv` in a session of its own: no terminal, nothing to read, output appended to `log`.
+
+    Args:
+        argv: program (an absolute path) and arguments.
+        env: its whole environment.
+        log: file for standard output and error.
+
+    Raises:
+        OSError: it cannot be started, or the log cannot be opened.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    pid = os.posix_spawn(
+        argv[0],
+        list(argv),
+        dict(env),
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, str(log), flags, 0o600),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsid=True,
+        setsigdef=DEFAULT_SIGNALS,
+        setsigmask=(),
+    )
+    return DetachedProcess(pid)

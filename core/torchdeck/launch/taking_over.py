@@ -1,0 +1,130 @@
+"""Coming back to a run: a controller for it when it has none, and another life after its end."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+from torchdeck.launch.detached import DetachedProcess
+from torchdeck.launch.launcher import LaunchError, run_lock, start_controller
+from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
+from torchdeck.plan.slots import fill
+from torchdeck.rundir.atomic import read_json
+from torchdeck.rundir.journal import JournalWriter
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.follower import RunFollower, read_run
+from torchdeck.runs.state import RunState
+from torchdeck.runs.view import RunView
+
+QUIET_LIMIT = 10.0
+"""Seconds in which the processes of a run that is over are gone."""
+
+
+class NotResumableError(Exception):
+    """The run cannot be resumed; the message says why and what can be done."""
+
+
+def ensure_controller(layout: RunLayout) -> DetachedProcess | None:
+    """Start a controller if the run goes on and has none; None when there was nothing to do.
+
+    Raises:
+        LaunchError: it cannot be started.
+        NewerFormatError: the run is from a newer Torchdeck.
+    """
+    found = read_run(layout)
+    if found.is_over or found.controller_alive:
+        return None
+    return start_controller(layout)
+
+
+def resume(layout: RunLayout, origin: str) -> DetachedProcess:
+    """Begin another life of a run that is over: a new attempt from the newest complete checkpoint.
+
+    Args:
+        layout: the run.
+        origin: who asks: `terminal`, `api`.
+
+    Raises:
+        NotResumableError: it goes on, it has succeeded, or there is no checkpoint to go on from.
+        LaunchError: what is left of it does not end, or no controller can be started.
+        NewerFormatError: it is from a newer Torchdeck.
+    """
+    _check(layout, read_run(layout))
+    _check_room(layout)
+    _wait_until_quiet(layout)
+    with run_lock(layout):
+        found = read_run(layout)
+        _check(layout, found)
+        _forget_requests(layout)
+        with JournalWriter(layout.journal) as journal:
+            journal.append("resumed", finished=found.finishes, origin=origin)
+    return start_controller(layout)
+
+
+def _check(layout: RunLayout, found: RunView) -> None:
+    if not found.is_over:
+        raise NotResumableError(
+            f"run {found.id} is {found.state}: `torchdeck runs attach {found.id}` shows it"
+        )
+    if found.state is RunState.SUCCEEDED:
+        raise NotResumableError(f"run {found.id} has SUCCEEDED: there is nothing left to do in it")
+    if not found.resumable and not _has_checkpoint(layout, found):
+        raise NotResumableError(
+            f"run {found.id} ({found.state}) has no checkpoint to resume from: start it anew{_anew(found)}"
+        )
+
+
+def _anew(found: RunView) -> str:
+    return f" with torchdeck --no-gui {found.source}" if found.source else ""
+
+
+def _check_room(layout: RunLayout) -> None:
+    """Too little room would end the next life before it has done a step."""
+    needed = _plan(layout).policy.min_free_bytes
+    free = shutil.disk_usage(layout.root).free
+    if free < needed:
+        raise NotResumableError(
+            f"the disk of {layout.root} has {free >> 20} MiB free and the run asks for {needed >> 20} MiB "
+            "(limits.min_free_disk): make room, then resume"
+        )
+
+
+def _plan(layout: RunLayout) -> LaunchPlan:
+    try:
+        return LaunchPlan.from_json(read_json(layout.plan))
+    except PlanFormatError as error:
+        raise NotResumableError(f"run {layout.root.name} cannot be resumed: {error}") from error
+
+
+def _has_checkpoint(layout: RunLayout, found: RunView) -> bool:
+    """A run whose end nobody wrote may have saved after the last event: only the folder knows."""
+    if found.state is not RunState.LOST:
+        return False
+    from torchdeck.distributed.checkpoints.manifest import newest_complete
+
+    plan = _plan(layout)
+    if not plan.policy.cooperative_stop:
+        return False
+    values = {"run_id": found.id, "run_dir": str(layout.root)}
+    return newest_complete(Path(fill(plan.checkpoint.directory, values))) is not None
+
+
+def _wait_until_quiet(layout: RunLayout) -> None:
+    """Until the last life's processes are gone: two lives at once would write the same files."""
+    follower = RunFollower(layout)
+    limit = time.monotonic() + QUIET_LIMIT
+    while (found := follower.refresh()).controller_alive or found.processes_alive:
+        if time.monotonic() > limit:
+            raise LaunchError(
+                f"processes of run {found.id} are still alive {QUIET_LIMIT:.0f} s after its end"
+            )
+        time.sleep(0.05)
+
+
+def _forget_requests(layout: RunLayout) -> None:
+    """Requests that came too late for the last life must not stop the next one."""
+    folders = [layout.control, *layout.nodes.glob("*/inbox")]
+    for folder in folders:
+        for path in folder.glob("*.json"):
+            path.unlink(missing_ok=True)

@@ -1,0 +1,76 @@
+"""How the controller reaches a node: starting its agent and handing it requests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Protocol
+
+from torchdeck.launch.detached import DetachedProcess, start_detached
+from torchdeck.launch.requests import Request
+from torchdeck.plan.launch_plan import NodePlan
+from torchdeck.plan.slots import fill
+from torchdeck.rundir.atomic import write_json
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.rundir.processes import without_run_variables
+
+LOG_TAIL = 2_000
+"""Bytes of the agent's log that are quoted when it does not start."""
+
+
+class Transport(Protocol):
+    """One node, as the controller sees it."""
+
+    node: str
+
+    def start_agent(self) -> None:
+        """Start an agent that outlives this process. Raises OSError when the node cannot be reached."""
+
+    def agent_exit(self) -> int | None:
+        """Exit code of the agent that was started last; None while it lives, or when there was none."""
+
+    def agent_is_starting(self) -> bool:
+        """An agent that was started here lives, whether or not it has journaled yet."""
+
+    def agent_log(self) -> str:
+        """The end of the agent's log, for the message when it does not start."""
+
+    def deliver(self, request: Request) -> None:
+        """Hand the agent a request; twice is as good as once. Raises OSError."""
+
+
+class LocalTransport:
+    """The node that the controller runs on: plain processes and files."""
+
+    def __init__(self, layout: RunLayout, plan: NodePlan, shipped: Path) -> None:
+        self.node = plan.name
+        self._layout = layout
+        self._files = layout.node(plan.name)
+        self._interpreter = fill(plan.torchrun[0], {})
+        self._shipped = shipped
+        self._agent: DetachedProcess | None = None
+
+    def start_agent(self) -> None:
+        self._files.inbox.mkdir(mode=0o700, parents=True, exist_ok=True)
+        main = self._shipped / "torchdeck" / "agent" / "__main__.py"
+        argv = [self._interpreter, "-I", "-B", str(main)]
+        argv += ["--run-dir", str(self._layout.root), "--node", self.node]
+        self._agent = start_detached(argv, without_run_variables(os.environ), self._files.log)
+
+    def agent_exit(self) -> int | None:
+        return None if self._agent is None else self._agent.exit_code()
+
+    def agent_is_starting(self) -> bool:
+        return self._agent is not None and self._agent.exit_code() is None
+
+    def agent_log(self) -> str:
+        try:
+            with self._files.log.open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_TAIL))
+                return file.read().decode("utf-8", "replace").strip()
+        except OSError:
+            return ""
+
+    def deliver(self, request: Request) -> None:
+        self._files.inbox.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_json(self._files.inbox / request.file_name, request.to_json())

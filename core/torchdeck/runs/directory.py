@@ -1,0 +1,101 @@
+"""One run's directory: its id, its making, and opening one that is there."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import time
+from pathlib import Path
+
+from torchdeck.rundir.journal import NewerFormatError
+from torchdeck.rundir.layout import FORMAT_VERSION, RunLayout
+
+RUN_ID = re.compile(r"\d{8}T\d{6}Z-[a-z0-9-]+-[0-9a-f]{6}")
+SLUG_LENGTH = 40
+ID_TRIES = 8
+
+
+class RunDirectoryError(Exception):
+    """A run directory cannot be made or is not one; the message says which and why."""
+
+
+def slug(name: str) -> str:
+    """`name` in lower-case letters, digits and single dashes; `run` when nothing is left of it."""
+    text = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    return text[:SLUG_LENGTH].strip("-") or "run"
+
+
+def new_run_id(name: str, now: float) -> str:
+    """An id such as `20261121T034455Z-byte-gpt-1f09ab`.
+
+    Args:
+        name: the run's name; only its slug goes in.
+        now: seconds since the epoch.
+    """
+    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now))}-{slug(name)}-{secrets.token_hex(3)}"
+
+
+def create_run_directory(runs: Path, name: str, now: float) -> RunLayout:
+    """A new, empty run directory that nobody else has, mode 0700, with the folders that have one writer each.
+
+    Args:
+        runs: folder that all runs lie in; made when it is not there.
+        name: the run's name.
+        now: seconds since the epoch, for the id.
+
+    Raises:
+        RunDirectoryError: it cannot be written.
+    """
+    try:
+        runs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        layout = RunLayout(_exclusive(runs, name, now))
+        for folder in (layout.control, layout.nodes, layout.attempts):
+            folder.mkdir(mode=0o700)
+    except OSError as error:
+        raise RunDirectoryError(
+            f"a run directory cannot be made in {runs} ({error.strerror}): "
+            "make room or set TORCHDECK_HOME to a folder you may write in"
+        ) from error
+    return layout
+
+
+def _exclusive(runs: Path, name: str, now: float) -> Path:
+    for _ in range(ID_TRIES):
+        path = runs / new_run_id(name, now)
+        try:
+            path.mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+        return path
+    raise RunDirectoryError(f"{ID_TRIES} random run ids in a row were taken in {runs}")
+
+
+def open_run_directory(path: Path) -> RunLayout:
+    """The run in `path`, after a look at its version.
+
+    Raises:
+        RunDirectoryError: there is no run in it.
+        NewerFormatError: it is from a newer Torchdeck.
+    """
+    layout = RunLayout(path)
+    if not path.is_dir():
+        raise RunDirectoryError(f"there is no run directory {path}")
+    if not layout.plan.is_file() and not layout.journal.is_file():
+        raise RunDirectoryError(
+            f"{path} is not a run directory: there is neither plan.json nor journal.jsonl in it"
+        )
+    version = _version_of_journal(layout.journal)
+    if version is not None and version > FORMAT_VERSION:
+        raise NewerFormatError(path, version)
+    return layout
+
+
+def _version_of_journal(path: Path) -> int | None:
+    """Version of the first line; None when there is none to be read."""
+    try:
+        with path.open("rb") as file:
+            record = json.loads(file.readline())
+        return int(record["v"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None

@@ -1,0 +1,60 @@
+"""Values out of journal events and heartbeats: of the right type, or a default."""
+
+from __future__ import annotations
+
+import math
+import signal
+from collections.abc import Mapping
+from typing import Any
+
+
+def text(fields: Mapping[str, Any], name: str, default: str = "") -> str:
+    value = fields.get(name)
+    return value if isinstance(value, str) else default
+
+
+def whole(fields: Mapping[str, Any], name: str) -> int | None:
+    value = fields.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return int(value)
+
+
+def number(fields: Mapping[str, Any], name: str) -> float | None:
+    value = fields.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        value = float(value)
+    except OverflowError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def mapping(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = fields.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
+def mappings(fields: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    value = fields.get(name)
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list | tuple) else []
+
+
+def texts(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    value = fields.get(name)
+    return tuple(str(item) for item in value) if isinstance(value, list | tuple) else ()
+
+
+def signal_name(fields: Mapping[str, Any]) -> str | None:
+    """Name of the signal in `fields`, which may stand there by name or by number."""
+    value = fields.get("signal")
+    if isinstance(value, str):
+        return value or None
+    number_ = whole(fields, "signal")
+    if number_ is None:
+        return None
+    try:
+        return signal.Signals(number_).name
+    except ValueError:
+        return f"signal {number_}"

@@ -1,0 +1,275 @@
+"""What a run's journals say, taken in event by event. No clocks, no files, no processes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torchdeck.rundir.journal import Event
+from torchdeck.rundir.processes import ProcessIdentity
+from torchdeck.runs import fields as read
+from torchdeck.runs.state import (
+    AttemptView,
+    CheckpointSeen,
+    DeviceHolder,
+    Failure,
+    Hang,
+    RankExit,
+    RunState,
+)
+
+FINAL = {state.value: state for state in (RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED)}
+
+
+class RunHistory:
+    """The fold's memory. Feed it the controller's events, then each node's; any order is survived.
+
+    A run lives once for every time it was started or resumed: `resumed` names how many `finished` events
+    stood in the journals then, and the life after that many is the one whose state counts.
+    """
+
+    def __init__(self) -> None:
+        self.created: Event | None = None
+        self.controller: ProcessIdentity | None = None
+        self.epoch = 0
+        self.agents: dict[str, ProcessIdentity] = {}
+        self.holders: dict[str, ProcessIdentity] = {}
+        self.attempts: dict[int, AttemptView] = {}
+        self.checkpoint: CheckpointSeen | None = None
+        self.devices: tuple[str, ...] = ()
+        self.last_time = 0.0
+        self.finishes = 0
+        self._resumed_after = 0
+        self._asked: dict[str, str] = {}
+        self._taken: set[str] = set()
+        self._start_life()
+
+    def _start_life(self) -> None:
+        self.phase = RunState.PENDING
+        self.finished: Event | None = None
+        self.transport_failure: str | None = None
+        self.refused = False
+        self.attempt: int | None = None
+        self.held_by: tuple[DeviceHolder, ...] = ()
+        self.hangs: dict[int, Hang] = {}
+        self.stopping: tuple[str, str] | None = None
+        self.disk_low: Event | None = None
+        self.restart_delay: float | None = None
+        self.damaged: dict[str, str] = {}
+
+    @property
+    def requests_waiting(self) -> tuple[str, ...]:
+        """Kinds of requests that the controller forwarded and no agent has taken yet."""
+        return tuple(kind for id_, kind in self._asked.items() if id_ not in self._taken)
+
+    def controller_event(self, event: Event) -> None:
+        """Take in one event of the controller's journal."""
+        self.last_time = max(self.last_time, event.time)
+        self._call(self._CONTROLLER.get(event.name), event)
+
+    def node_event(self, node: str, event: Event) -> None:
+        """Take in one event of a node's journal."""
+        self.last_time = max(self.last_time, event.time)
+        if event.name == "agent_started":
+            self._agent(node, event)
+        elif event.name == "finished":
+            self._finished(event)
+        elif event.name == "attempt_started":
+            self._attempt_started(node, event)
+        elif self.finished is None or event.name in ("checkpoint", "request"):
+            self._call(self._NODE.get(event.name), event)
+
+    def _call(self, handler: Callable[[RunHistory, Event], None] | None, event: Event) -> None:
+        if handler is not None:
+            handler(self, event)
+
+    # the controller's events
+
+    def _created(self, event: Event) -> None:
+        self.created = event
+
+    def _controller_started(self, event: Event) -> None:
+        epoch = read.whole(event.fields, "epoch") or 0
+        if epoch >= self.epoch:
+            self.epoch = epoch
+            self.controller = ProcessIdentity.from_json(event.fields.get("identity"))
+
+    def _resumed(self, event: Event) -> None:
+        after = read.whole(event.fields, "finished") or 0
+        self._resumed_after = max(self._resumed_after, after)
+        if self.finishes <= self._resumed_after:
+            self._start_life()
+
+    def _forwarded(self, event: Event) -> None:
+        self._asked[read.text(event.fields, "id")] = read.text(event.fields, "kind")
+
+    def _transport_failed(self, event: Event) -> None:
+        self.transport_failure = read.text(event.fields, "why", "the node could not be reached")
+
+    # the agent's events
+
+    def _agent(self, node: str, event: Event) -> None:
+        identity = ProcessIdentity.from_json(event.fields.get("identity"))
+        if identity is not None:
+            self.agents[node] = identity
+        if self.finished is None:
+            self.transport_failure = None
+            if self.phase is RunState.PENDING:
+                self.phase = RunState.PREPARING
+
+    def _queued(self, event: Event) -> None:
+        self.phase = RunState.QUEUED
+        self.held_by = _device_holders(event.fields)
+
+    def _refused(self, event: Event) -> None:
+        self.refused = True
+        self.held_by = _device_holders(event.fields)
+
+    def _leased(self, event: Event) -> None:
+        self.phase = RunState.PREPARING
+        self.held_by = ()
+        self.devices = read.texts(event.fields, "devices")
+
+    def _attempt_started(self, node: str, event: Event) -> None:
+        number = read.whole(event.fields, "attempt") or 0
+        holder = ProcessIdentity.from_json(event.fields.get("holder"))
+        if holder is not None:
+            self.holders[node] = holder
+        self.attempts[number] = AttemptView(
+            number=number,
+            reason=read.text(event.fields, "reason", "first"),
+            started=event.time,
+            resume=read.text(event.fields, "resume"),
+            resume_step=read.whole(event.fields, "resume_step"),
+        )
+        if self.finished is None:
+            self.attempt = number
+            self.restart_delay = None
+            self.hangs.clear()
+            self._advance(RunState.STARTING)
+
+    def _running(self, _event: Event) -> None:
+        self._advance(RunState.RUNNING)
+
+    def _advance(self, phase: RunState) -> None:
+        # a stop that is under way stays the truth while the attempt goes on coming up
+        self.phase = RunState.STOPPING if self.stopping else phase
+
+    def _stopping(self, event: Event) -> None:
+        self.stopping = (read.text(event.fields, "kind", "graceful"), read.text(event.fields, "why", "user"))
+        self.phase = RunState.STOPPING
+
+    def _restarting(self, event: Event) -> None:
+        self.stopping = None
+        self.phase = RunState.RESTARTING
+        self.restart_delay = read.number(event.fields, "delay")
+
+    def _taken_request(self, event: Event) -> None:
+        self._taken.add(read.text(event.fields, "id"))
+
+    def _rank_exited(self, event: Event) -> None:
+        rank = read.whole(event.fields, "rank")
+        attempt = self.attempts.get(read.whole(event.fields, "attempt") or 0)
+        if rank is None or attempt is None:
+            return
+        self.hangs.pop(rank, None)
+        exit_ = RankExit(rank, read.whole(event.fields, "code"), read.signal_name(event.fields))
+        self.attempts[attempt.number] = dataclasses.replace(attempt, exits=(*attempt.exits, exit_))
+
+    def _hang(self, event: Event) -> None:
+        rank = read.whole(event.fields, "rank")
+        if rank is not None:
+            self.hangs[rank] = Hang(
+                rank,
+                read.text(event.fields, "phase"),
+                read.whole(event.fields, "step"),
+                read.number(event.fields, "still"),
+                read.number(event.fields, "limit"),
+                read.text(event.fields, "detail"),
+            )
+
+    def _hang_over(self, event: Event) -> None:
+        self.hangs.pop(read.whole(event.fields, "rank") or 0, None)
+
+    def _disk_low(self, event: Event) -> None:
+        self.disk_low = event
+
+    def _attempt_ended(self, event: Event) -> None:
+        attempt = self.attempts.get(read.whole(event.fields, "attempt") or 0)
+        self.hangs.clear()
+        if attempt is None:
+            return
+        self.attempts[attempt.number] = dataclasses.replace(
+            attempt,
+            ended=event.time,
+            outcome=read.text(event.fields, "outcome", "failed"),
+            first_failure=_failure(event.fields.get("first_failure")),
+        )
+
+    def _checkpoint(self, event: Event) -> None:
+        seen = CheckpointSeen(
+            read.whole(event.fields, "step"),
+            read.text(event.fields, "path"),
+            read.number(event.fields, "seconds"),
+            read.whole(event.fields, "size"),
+            event.time,
+        )
+        self.checkpoint = seen
+
+    def _checkpoint_damaged(self, event: Event) -> None:
+        self.damaged[read.text(event.fields, "path")] = read.text(event.fields, "why")
+
+    def _finished(self, event: Event) -> None:
+        if read.text(event.fields, "state") not in FINAL:
+            return
+        self.finishes += 1
+        if self.finishes <= self._resumed_after:
+            self._start_life()
+        elif self.finished is None:
+            self.finished = event
+            self.hangs.clear()
+
+    _CONTROLLER: Mapping[str, Callable[[RunHistory, Event], None]] = {
+        "created": _created,
+        "controller_started": _controller_started,
+        "resumed": _resumed,
+        "request": _forwarded,
+        "transport_failed": _transport_failed,
+    }
+    _NODE: Mapping[str, Callable[[RunHistory, Event], None]] = {
+        "queued": _queued,
+        "refused": _refused,
+        "leased": _leased,
+        "running": _running,
+        "stopping": _stopping,
+        "restarting": _restarting,
+        "request": _taken_request,
+        "rank_exited": _rank_exited,
+        "hang": _hang,
+        "hang_over": _hang_over,
+        "disk_low": _disk_low,
+        "attempt_ended": _attempt_ended,
+        "checkpoint": _checkpoint,
+        "checkpoint_damaged": _checkpoint_damaged,
+    }
+
+
+def _failure(value: Any) -> Failure | None:
+    if not isinstance(value, Mapping):
+        return None
+    return Failure(
+        read.whole(value, "rank"),
+        read.whole(value, "code"),
+        read.signal_name(value),
+        read.text(value, "message"),
+        read.text(value, "traceback"),
+        read.number(value, "time"),
+    )
+
+
+def _device_holders(fields: Mapping[str, Any]) -> tuple[DeviceHolder, ...]:
+    return tuple(
+        DeviceHolder(read.text(item, "device"), read.text(item, "run_id"), read.text(item, "name"))
+        for item in read.mappings(fields, "held_by")
+    )

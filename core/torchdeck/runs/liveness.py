@@ -1,0 +1,47 @@
+"""Which processes of a run are alive, by the identities that its files name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torchdeck.rundir.processes import ProcessIdentity, boot_id, processes_of_run
+from torchdeck.runs.history import RunHistory
+from torchdeck.runs.state import Liveness, NodeLiveness
+
+
+def look(run_id: str, history: RunHistory, heartbeats: Mapping[str, Mapping[str, Any]]) -> Liveness:
+    """Look at /proc for every process that `history` and `heartbeats` name.
+
+    Read the journals again after this and before folding: what a process that this call finds dead has
+    written is then complete, so its end is never mistaken for its loss.
+    """
+    known = [*history.agents.values(), *history.holders.values()]
+    nodes = {}
+    for node in {*history.agents, *history.holders, *heartbeats}:
+        beat = heartbeats.get(node, {})
+        torchrun = ProcessIdentity.from_json(beat.get("torchrun"))
+        holder = ProcessIdentity.from_json(beat.get("holder"))
+        agent = ProcessIdentity.from_json(beat.get("agent"))
+        known += [identity for identity in (torchrun, holder, agent) if identity is not None]
+        nodes[node] = NodeLiveness(
+            agent=_alive(agent) or _alive(history.agents.get(node)),
+            holder=_alive(holder) or _alive(history.holders.get(node)),
+            torchrun=_alive(torchrun),
+        )
+    if history.controller is not None:
+        known.append(history.controller)
+    boot = boot_id()
+    controller = _alive(history.controller)
+    # orphans of killed supervisors are found by their environment, which costs a walk over /proc
+    named = controller or any(node.any for node in nodes.values())
+    return Liveness(
+        controller=controller,
+        nodes=nodes,
+        orphans=bool(history.attempts) and not named and bool(processes_of_run(run_id)),
+        same_boot=not known or any(identity.boot == boot for identity in known),
+    )
+
+
+def _alive(identity: ProcessIdentity | None) -> bool:
+    return identity is not None and identity.is_alive()

@@ -1,0 +1,129 @@
+"""What the ranks print, followed through all attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchdeck.rundir.layout import RunLayout
+
+STREAMS = ("stdout", "stderr")
+CHUNK = 1 << 20
+"""Bytes read of one file in one look: a burst is caught up with over several."""
+LONGEST_LINE = 1 << 16
+"""Bytes after which a line without an end is given in pieces."""
+
+
+@dataclass(frozen=True)
+class OutputLine:
+    """One line that a rank printed."""
+
+    attempt: int
+    rank: int
+    stream: str
+    """`stdout` or `stderr`."""
+    text: str
+
+
+class LogTail:
+    """One log file, line by line."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._rest = b""
+        self._offset = 0
+
+    def read_new(self) -> list[str]:
+        """Whole lines that came since the last look, without their ends."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                content = file.read(CHUNK)
+        except FileNotFoundError:
+            return []
+        self._offset += len(content)
+        *lines, self._rest = (self._rest + content).split(b"\n")
+        if len(self._rest) >= LONGEST_LINE:
+            lines.append(self._rest)
+            self._rest = b""
+        return [_shown(line) for line in lines]
+
+    @property
+    def behind(self) -> bool:
+        """There is more in the file than was read."""
+        try:
+            return self._path.stat().st_size > self._offset
+        except FileNotFoundError:
+            return False
+
+    def rest(self) -> list[str]:
+        """What stands after the last line's end, once nothing more will come."""
+        rest, self._rest = self._rest, b""
+        return [_shown(rest)] if rest else []
+
+
+def _shown(line: bytes) -> str:
+    """A line as a terminal would leave it: progress bars overwrite it with carriage returns."""
+    text = line.decode("utf-8", "replace").rstrip("\r")
+    return text.rpartition("\r")[2]
+
+
+class OutputFollower:
+    """All ranks' output in the order of attempts; each look gives what came since the last."""
+
+    def __init__(
+        self,
+        layout: RunLayout,
+        *,
+        streams: tuple[str, ...] = STREAMS,
+        rank: int | None = None,
+    ) -> None:
+        """Follow `streams` of one rank, or of all."""
+        self._layout = layout
+        self._streams = streams
+        self._rank = rank
+        self._tails: dict[tuple[int, int, str], LogTail] = {}
+
+    def read_new(self) -> list[OutputLine]:
+        """Whole lines that came since the last look."""
+        self._discover()
+        return [
+            OutputLine(attempt, rank, stream, text)
+            for (attempt, rank, stream), tail in self._tails.items()
+            for text in tail.read_new()
+        ]
+
+    def read_rest(self) -> Iterator[OutputLine]:
+        """Everything that is left, once nothing more will come, unfinished last lines included."""
+        yield from self.read_new()
+        for (attempt, rank, stream), tail in self._tails.items():
+            while tail.behind:
+                for text in tail.read_new():
+                    yield OutputLine(attempt, rank, stream, text)
+            for text in tail.rest():
+                yield OutputLine(attempt, rank, stream, text)
+
+    def _discover(self) -> None:
+        known = {attempt for attempt, _, _ in self._tails}
+        newest = max(known, default=0)
+        for number in self._layout.attempt_numbers():
+            if number < newest:
+                continue  # an earlier attempt starts no more ranks
+            for rank in _ranks(self._layout.attempt(number).ranks):
+                if self._rank in (None, rank):
+                    self._open(number, rank)
+
+    def _open(self, attempt: int, rank: int) -> None:
+        files = self._layout.attempt(attempt).rank(rank)
+        for stream in self._streams:
+            path = files.stdout if stream == "stdout" else files.stderr
+            if (attempt, rank, stream) not in self._tails and path.exists():
+                self._tails[attempt, rank, stream] = LogTail(path)
+
+
+def _ranks(folder: Path) -> list[int]:
+    try:
+        return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdecimal())
+    except FileNotFoundError:
+        return []

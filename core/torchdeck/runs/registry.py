@@ -1,0 +1,84 @@
+"""All runs of a home: listing them and finding one by what a person types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchdeck.rundir.journal import NewerFormatError
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.directory import RUN_ID, RunDirectoryError, open_run_directory
+from torchdeck.runs.follower import read_run
+from torchdeck.runs.home import runs_folder
+from torchdeck.runs.view import RunView
+
+LATEST = "latest"
+
+
+class RunNotFoundError(Exception):
+    """No run, or more than one, fits what was asked for; the message says what would."""
+
+
+@dataclass(frozen=True)
+class UnreadableRun:
+    """A run directory that cannot be shown, and why."""
+
+    id: str
+    why: str
+
+
+class RunRegistry:
+    """The runs that lie in one home."""
+
+    def __init__(self, home: Path) -> None:
+        self.folder = runs_folder(home)
+
+    def ids(self) -> list[str]:
+        """Ids of all runs, oldest first (an id begins with the time it was made)."""
+        try:
+            return sorted(entry.name for entry in self.folder.iterdir() if RUN_ID.fullmatch(entry.name))
+        except FileNotFoundError:
+            return []
+
+    def all(self) -> list[RunView | UnreadableRun]:
+        """Every run as of now, oldest first."""
+        found: list[RunView | UnreadableRun] = []
+        for run_id in self.ids():
+            try:
+                found.append(read_run(open_run_directory(self.folder / run_id)))
+            except (RunDirectoryError, NewerFormatError, OSError) as error:
+                found.append(UnreadableRun(run_id, str(error)))
+        return found
+
+    def find(self, asked: str) -> RunLayout:
+        """The one run that `asked` names: an id, the beginning of one, a run's name, or `latest`.
+
+        Raises:
+            RunNotFoundError: none does, or several do.
+            RunDirectoryError: it is there and is no run directory.
+            NewerFormatError: it is from a newer Torchdeck.
+        """
+        return open_run_directory(self.folder / self._id_of(asked))
+
+    def _id_of(self, asked: str) -> str:
+        ids = self.ids()
+        if asked in ids:
+            return asked
+        if not ids:
+            raise RunNotFoundError(f"there is no run {asked!r}: there are no runs in {self.folder} yet")
+        if asked == LATEST:
+            return ids[-1]
+        beginning = [run_id for run_id in ids if asked and run_id.startswith(asked)]
+        named = beginning or self._named(asked)
+        if len(named) == 1:
+            return named[0]
+        if named:
+            newest = ", ".join(reversed(named[-4:]))
+            raise RunNotFoundError(
+                f"{asked!r} fits {len(named)} runs; name one by its id, the newest first: {newest}"
+            )
+        raise RunNotFoundError(f"there is no run {asked!r} in {self.folder}; `torchdeck runs list` shows all")
+
+    def _named(self, name: str) -> list[str]:
+        views = [item for item in self.all() if isinstance(item, RunView)]
+        return [view.id for view in views if view.name == name]

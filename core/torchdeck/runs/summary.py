@@ -1,0 +1,67 @@
+"""What a person reads when a run has ended, or asks how it is."""
+
+from __future__ import annotations
+
+from torchdeck.runs import reasons
+from torchdeck.runs.state import RunState
+from torchdeck.runs.view import RunView
+
+TRACEBACK_LINES = 40
+"""A longer traceback is cut in its middle; the whole of it is in the rank's stderr.log."""
+
+
+def summary_lines(view: RunView) -> list[str]:
+    """State, why, the first failing rank with its traceback, and what to type next; one line each."""
+    lines = [f"{view.state}  {view.name}  ({view.id})"]
+    if view.why:
+        lines.append(f"  {view.why}")
+    lines += _failure_lines(view)
+    if view.checkpoint is not None:
+        step = "" if view.checkpoint.step is None else f"step {view.checkpoint.step}, "
+        lines.append(f"  last checkpoint: {step}{view.checkpoint.path}")
+    lines += [f"  note: {warning}" for warning in view.warnings]
+    return lines + [f"  {line}" for line in next_lines(view)]
+
+
+def _failure_lines(view: RunView) -> list[str]:
+    found = view.first_failure
+    if found is None or view.state not in (RunState.FAILED, RunState.LOST, RunState.RESTARTING):
+        return []
+    lines = []
+    sentence = reasons.failure(found)
+    if sentence not in view.why:
+        lines.append(f"  {sentence}")
+    if found.message and found.message not in view.why and found.message not in found.traceback:
+        lines.append(f"  {found.message}")
+    if found.traceback:
+        lines.append("")
+        lines += [f"    {line}" for line in shortened(found.traceback)]
+        lines.append("")
+    return lines
+
+
+def shortened(traceback: str) -> list[str]:
+    """The lines of a traceback, without its middle where it is long."""
+    lines = traceback.rstrip().splitlines()
+    if len(lines) <= TRACEBACK_LINES:
+        return lines
+    half = TRACEBACK_LINES // 2
+    return [*lines[:half], f"… {len(lines) - 2 * half} lines …", *lines[-half:]]
+
+
+def next_lines(view: RunView) -> list[str]:
+    """What to type next, as commands."""
+    if view.state is RunState.SUCCEEDED:
+        return [f"metrics: torchdeck runs metrics {view.id}", f"output:  torchdeck runs logs {view.id}"]
+    if not view.is_over:
+        return [f"watch: torchdeck runs attach {view.id}", f"stop:  torchdeck runs stop {view.id}"]
+    lines = []
+    if view.resumable:
+        lines.append(f"resume: torchdeck runs resume {view.id}")
+    if view.attempts:
+        rank = view.first_failure.rank if view.first_failure is not None else None
+        which = "" if rank is None else f" --rank {rank}"
+        lines.append(f"output: torchdeck runs logs {view.id}{which}")
+    else:
+        lines.append(f"details: torchdeck runs show {view.id}")
+    return lines

@@ -1,0 +1,260 @@
+"""RunView: what a run is doing, as a pure fold over its journals, heartbeats, liveness and the time now."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torchdeck.rundir.journal import Event
+from torchdeck.runs import fields as read
+from torchdeck.runs import reasons
+from torchdeck.runs.history import FINAL, RunHistory
+from torchdeck.runs.state import (
+    AttemptView,
+    CheckpointSeen,
+    DeviceHolder,
+    Failure,
+    Hang,
+    Liveness,
+    RankView,
+    RunState,
+)
+
+START_GRACE = 10.0
+"""Seconds after the last event in which nothing may be alive yet: a process is between two others."""
+HEARTBEAT_LATE = 15.0
+"""A heartbeat older than this many seconds is said to be late."""
+
+
+@dataclass(frozen=True)
+class RunView:
+    """One run as seen from outside; times in seconds since the epoch."""
+
+    id: str
+    name: str
+    state: RunState
+    why: str
+    """Why it is in this state, where there is something to say; else empty."""
+    created: float | None
+    started: float | None
+    ended: float | None
+    attempt: int | None
+    attempts: tuple[AttemptView, ...]
+    kind: str
+    target: str
+    source: str
+    """The run file it was started from, where that was; empty for a command line without one."""
+    strategy: str
+    world_size: int | None
+    fingerprint: str
+    first_failure: Failure | None
+    resumable: bool
+    checkpoint: CheckpointSeen | None
+    """The newest complete one that the agent reported."""
+    devices: tuple[str, ...]
+    held_by: tuple[DeviceHolder, ...]
+    refused: bool
+    """It did not start, because another run has its devices."""
+    hangs: tuple[Hang, ...]
+    ranks: tuple[RankView, ...]
+    requests_waiting: tuple[str, ...]
+    controller_alive: bool
+    agent_alive: bool
+    processes_alive: bool
+    warnings: tuple[str, ...]
+    finishes: int
+    """How often it has finished; a resume names this number."""
+
+    @property
+    def exit_code(self) -> int:
+        """What the command line's exit status says of it; 0 while it goes on."""
+        if self.state is RunState.CANCELLED:
+            return 130
+        if self.state in (RunState.FAILED, RunState.LOST):
+            return 3 if self.refused else 1
+        return 0
+
+    @property
+    def is_over(self) -> bool:
+        return self.state.is_terminal
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dicts, lists, strings and numbers; `exit_code` is null while the run goes on."""
+        value = dataclasses.asdict(self)
+        value["state"] = self.state.value
+        value["exit_code"] = self.exit_code if self.is_over else None
+        return value
+
+
+def fold(
+    run_id: str,
+    journal: Iterable[Event],
+    nodes: Mapping[str, Iterable[Event]],
+    heartbeats: Mapping[str, Mapping[str, Any]],
+    liveness: Liveness,
+    now: float,
+    torn: int = 0,
+) -> RunView:
+    """The state of a run. Pure: the same arguments give the same view, and no history makes it raise.
+
+    Args:
+        run_id: the run's id.
+        journal: the controller's events in the order of its file.
+        nodes: the agents' events by node, in the order of their files.
+        heartbeats: content of each node's heartbeat file, as read.
+        liveness: which of the processes that the journals name are alive.
+        now: seconds since the epoch.
+        torn: lines of the journals that could not be read.
+    """
+    history = RunHistory()
+    for event in journal:
+        history.controller_event(event)
+    for node, events in nodes.items():
+        for event in events:
+            history.node_event(node, event)
+    return view(run_id, history, heartbeats, liveness, now, torn)
+
+
+def view(
+    run_id: str,
+    history: RunHistory,
+    heartbeats: Mapping[str, Mapping[str, Any]],
+    liveness: Liveness,
+    now: float,
+    torn: int = 0,
+) -> RunView:
+    """The view of a history that was fed event by event; otherwise as `fold`."""
+    created = history.created.fields if history.created else {}
+    attempts = tuple(history.attempts[number] for number in sorted(history.attempts))
+    current = history.attempts.get(history.attempt) if history.attempt is not None else None
+    state, why = _state(history, current, liveness, now)
+    finished = history.finished
+    first = min((attempt.started for attempt in attempts), default=None)
+    return RunView(
+        id=run_id,
+        name=read.text(created, "name") or run_id,
+        state=state,
+        why=why,
+        created=history.created.time if history.created else None,
+        started=first,
+        ended=_ended(history, current, state),
+        attempt=history.attempt,
+        attempts=attempts,
+        kind=read.text(created, "kind"),
+        target=read.text(created, "target"),
+        source=read.text(created, "source"),
+        strategy=read.text(created, "strategy"),
+        world_size=read.whole(created, "world_size"),
+        fingerprint=read.text(created, "fingerprint"),
+        first_failure=current.first_failure if current else None,
+        resumable=_resumable(history, state),
+        checkpoint=_checkpoint(history, finished),
+        devices=history.devices,
+        held_by=history.held_by,
+        refused=history.refused,
+        hangs=tuple(history.hangs[rank] for rank in sorted(history.hangs)),
+        ranks=_ranks(heartbeats, history.attempt),
+        requests_waiting=history.requests_waiting,
+        controller_alive=liveness.controller,
+        agent_alive=liveness.agent,
+        processes_alive=liveness.nodes_alive,
+        warnings=_warnings(history, heartbeats, liveness, state, now, torn),
+        finishes=history.finishes,
+    )
+
+
+def _state(
+    history: RunHistory, current: AttemptView | None, liveness: Liveness, now: float
+) -> tuple[RunState, str]:
+    if history.finished is not None:
+        return FINAL[read.text(history.finished.fields, "state")], read.text(history.finished.fields, "why")
+    if history.transport_failure is not None and not liveness.nodes_alive:
+        return RunState.FAILED, history.transport_failure
+    if liveness.controller or liveness.nodes_alive:
+        return history.phase, reasons.of_phase(history)
+    if now - history.last_time < START_GRACE and history.phase in (RunState.PENDING, RunState.PREPARING):
+        return history.phase, reasons.of_phase(history)
+    return _left_alone(history, current, liveness)
+
+
+def _left_alone(history: RunHistory, current: AttemptView | None, liveness: Liveness) -> tuple[RunState, str]:
+    """Nothing of the run is alive and nobody wrote its end: what can still be known."""
+    if current is None:
+        return RunState.FAILED, reasons.never_started(history.agents)
+    outcomes = {"succeeded": RunState.SUCCEEDED, "stopped": RunState.CANCELLED, "failed": RunState.FAILED}
+    known = outcomes.get(current.outcome or "")
+    if known is not None:
+        return known, reasons.of_outcome(current)
+    return RunState.LOST, reasons.lost(same_boot=liveness.same_boot)
+
+
+def _ended(history: RunHistory, current: AttemptView | None, state: RunState) -> float | None:
+    if not state.is_terminal:
+        return None
+    if history.finished is not None:
+        return history.finished.time
+    if current is not None and current.ended is not None:
+        return current.ended
+    # nobody wrote when; the last thing that was written is the latest time known
+    return history.last_time or None
+
+
+def _resumable(history: RunHistory, state: RunState) -> bool:
+    if history.finished is not None:
+        return history.finished.fields.get("resumable") is True
+    return state.is_terminal and state is not RunState.SUCCEEDED and history.checkpoint is not None
+
+
+def _checkpoint(history: RunHistory, finished: Event | None) -> CheckpointSeen | None:
+    seen = history.checkpoint
+    path = read.text(finished.fields, "checkpoint") if finished else ""
+    if path and (seen is None or seen.path != path):
+        return CheckpointSeen(None, path)
+    return seen
+
+
+def _ranks(heartbeats: Mapping[str, Mapping[str, Any]], attempt: int | None) -> tuple[RankView, ...]:
+    found = {}
+    for beat in heartbeats.values():
+        if read.whole(beat, "attempt") != attempt:
+            continue
+        rss = read.mapping(beat, "rss_bytes")
+        for name, value in read.mapping(beat, "ranks").items():
+            if name.isdecimal() and isinstance(value, Mapping):
+                found[int(name)] = RankView(
+                    int(name),
+                    read.text(value, "phase"),
+                    read.whole(value, "step"),
+                    read.whole(value, "total"),
+                    read.number(value, "still"),
+                    read.whole(value, "pid"),
+                    read.whole(rss, name),
+                )
+    return tuple(found[rank] for rank in sorted(found))
+
+
+def _warnings(
+    history: RunHistory,
+    heartbeats: Mapping[str, Mapping[str, Any]],
+    liveness: Liveness,
+    state: RunState,
+    now: float,
+    torn: int,
+) -> tuple[str, ...]:
+    found = []
+    if torn:
+        found.append(reasons.torn(torn))
+    found += [reasons.damaged(path, why) for path, why in history.damaged.items()]
+    if state.is_terminal:
+        return tuple(found)
+    found += [reasons.hang(history.hangs[rank]) for rank in sorted(history.hangs)]
+    for node in history.agents:
+        alive = liveness.nodes.get(node)
+        beat = read.number(heartbeats.get(node, {}), "t")
+        if alive is not None and alive.any and not alive.agent:
+            found.append(f"the agent on {node} is gone; the ranks go on without it")
+        elif beat is not None and now - beat > HEARTBEAT_LATE:
+            found.append(f"no sign of the agent on {node} for {now - beat:.0f} s")
+    return tuple(found)
