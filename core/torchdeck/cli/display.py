@@ -1,0 +1,140 @@
+"""How a watched run is shown: as plain lines, or as JSON objects. On a terminal, see `terminal`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Any, Protocol
+
+from torchdeck.cli.training_progress import TrainingProgress
+from torchdeck.runs.output import OutputLine
+from torchdeck.runs.state import CheckpointSeen
+from torchdeck.runs.summary import summary_lines
+from torchdeck.runs.view import RunView
+
+PROGRESS_INTERVAL = 2.0
+"""Seconds between two plain progress lines."""
+
+
+class Display(Protocol):
+    """Where a watched run is shown. Each method may raise OSError when nobody reads any more."""
+
+    def begin(self, view: RunView, directory: str) -> None:
+        """The run is there."""
+
+    def state(self, view: RunView) -> None:
+        """State or reason have changed."""
+
+    def output(self, line: OutputLine) -> None:
+        """A rank printed a line."""
+
+    def progress(self, progress: TrainingProgress) -> None:
+        """Training has moved on."""
+
+    def checkpoint(self, checkpoint: CheckpointSeen) -> None:
+        """There is a new complete checkpoint."""
+
+    def note(self, text: str) -> None:
+        """Something a person should know."""
+
+    def tick(self) -> None:
+        """Time has passed."""
+
+    def end(self, view: RunView) -> None:
+        """The run is over, or watching is."""
+
+
+class PlainDisplay:
+    """Lines: what ranks print as it comes, and ours, which begin with `torchdeck:`."""
+
+    def __init__(self) -> None:
+        self._shown = -PROGRESS_INTERVAL
+        self._last = ""
+        self._held_back: TrainingProgress | None = None
+
+    def begin(self, view: RunView, directory: str) -> None:
+        ranks = "1 rank" if view.world_size == 1 else f"{view.world_size} ranks"
+        _line(f"run {view.id}: {view.target} on {ranks}")
+        _line(f"everything about it is in {directory}")
+
+    def state(self, view: RunView) -> None:
+        attempt = f" (attempt {view.attempt})" if view.attempt is not None and view.attempt > 1 else ""
+        if not view.is_over:
+            _line(f"{view.state}{attempt}{f': {view.why}' if view.why else ''}")
+
+    def output(self, line: OutputLine) -> None:
+        stream = sys.stderr if line.stream == "stderr" else sys.stdout
+        stream.write(f"[rank {line.rank}] {line.text}\n")
+        stream.flush()
+
+    def progress(self, progress: TrainingProgress) -> None:
+        now = time.monotonic()
+        if now - self._shown < PROGRESS_INTERVAL:
+            self._held_back = progress
+            return
+        self._show(progress)
+        self._shown = now
+
+    def checkpoint(self, checkpoint: CheckpointSeen) -> None:
+        took = "" if checkpoint.seconds is None else f" in {checkpoint.seconds:.2f} s"
+        _line(f"checkpoint of step {checkpoint.step} saved{took}")
+
+    def note(self, text: str) -> None:
+        _line(text)
+
+    def tick(self) -> None:
+        if self._held_back is not None and time.monotonic() - self._shown >= PROGRESS_INTERVAL:
+            self.progress(self._held_back)
+
+    def end(self, view: RunView) -> None:
+        if self._held_back is not None:
+            self._show(self._held_back)
+        if view.is_over:
+            print("\n".join(summary_lines(view)), flush=True)
+
+    def _show(self, progress: TrainingProgress) -> None:
+        self._held_back = None
+        text = progress.text()
+        if text and text != self._last:
+            _line(text)
+            self._last = text
+
+
+class JsonDisplay:
+    """One JSON object a line, each with `event`, `time` (unix) and `run`."""
+
+    def __init__(self, run_id: str) -> None:
+        self._run_id = run_id
+
+    def begin(self, view: RunView, directory: str) -> None:
+        self._write("run", name=view.name, directory=directory, world_size=view.world_size)
+
+    def state(self, view: RunView) -> None:
+        self._write("state", state=view.state.value, why=view.why, attempt=view.attempt)
+
+    def output(self, line: OutputLine) -> None:
+        self._write("output", attempt=line.attempt, rank=line.rank, stream=line.stream, text=line.text)
+
+    def progress(self, progress: TrainingProgress) -> None:
+        self._write("progress", **progress.to_json())
+
+    def checkpoint(self, checkpoint: CheckpointSeen) -> None:
+        self._write("checkpoint", step=checkpoint.step, path=checkpoint.path, seconds=checkpoint.seconds)
+
+    def note(self, text: str) -> None:
+        self._write("note", text=text)
+
+    def tick(self) -> None:
+        """Nothing moves by itself."""
+
+    def end(self, view: RunView) -> None:
+        self._write("end", **{name: value for name, value in view.to_json().items() if name != "id"})
+
+    def _write(self, event: str, **fields: Any) -> None:
+        record = {"event": event, "time": time.time(), "run": self._run_id, **fields}
+        print(json.dumps(record, ensure_ascii=False, default=str), flush=True)
+
+
+def _line(text: str) -> None:
+    print(f"torchdeck: {text}", flush=True)

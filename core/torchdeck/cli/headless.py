@@ -1,0 +1,106 @@
+"""`torchdeck --no-gui`: validate, plan, check, start, watch."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED, USAGE
+from torchdeck.cli.problems import report
+from torchdeck.cli.run_source import load_run_source
+
+if TYPE_CHECKING:
+    from torchdeck.config.loader import LoadedConfig
+    from torchdeck.launch.detached import DetachedProcess
+    from torchdeck.launch.preflight import Check
+    from torchdeck.rundir.layout import RunLayout
+
+
+def run_headless(args: argparse.Namespace) -> int:
+    """Start the run that the command line names and watch it; the exit code of the whole."""
+    if args.plan is not None:
+        from torchdeck.launch.controller import run_controller
+
+        return run_controller(Path(args.plan))
+    from torchdeck.config.problems import ConfigError
+
+    if args.queue:
+        args.overrides = [*args.overrides, "launch.queue=true"]
+    try:
+        return _launch(args, load_run_source(args))
+    except ConfigError as error:
+        return report(error, as_json=args.json)
+
+
+def _launch(args: argparse.Namespace, loaded: LoadedConfig) -> int:
+    from torchdeck.launch.api import PreflightError, checked_plan, trust_recipe
+    from torchdeck.launch.launcher import Intent, LaunchError, create_run, start_controller
+    from torchdeck.launch.shipping import ShippingError
+    from torchdeck.launch.trust import TrustError
+    from torchdeck.runs.directory import RunDirectoryError
+    from torchdeck.runs.home import HomeError, torchdeck_home
+
+    try:
+        home = torchdeck_home()
+        if args.trust:
+            trust_recipe(loaded.config, home)
+        plan, checks = checked_plan(loaded.config, home)
+        source = str(loaded.path) if args.run_file is not None else ""
+        layout = create_run(plan, Intent(loaded.text, source, tuple(args.overrides)), home)
+        controller = start_controller(layout)
+    except PreflightError as error:
+        return refuse([str(check) for check in error.checks], as_json=args.json)
+    except (HomeError, RunDirectoryError, ShippingError, TrustError, LaunchError) as error:
+        return refuse([str(error)], as_json=args.json)
+    if args.detach:
+        return _leave(layout, as_json=args.json)
+    _warn([*plan.warnings, *_warnings(checks)], as_json=args.json)
+    return watch_run(layout, controller, as_json=args.json)
+
+
+def watch_run(layout: RunLayout, controller: DetachedProcess | None, *, as_json: bool) -> int:
+    """Show a run until it is over; the exit code that says how it ended."""
+    from torchdeck.cli.signals import FrontEndSignals
+    from torchdeck.cli.watch import Watch, display_for
+    from torchdeck.rundir.journal import NewerFormatError
+
+    with FrontEndSignals() as signals:
+        try:
+            display = display_for(layout.root.name, as_json=as_json)
+            return Watch(layout, display, signals, controller).run()
+        except NewerFormatError as error:
+            print(f"torchdeck: {error}", file=sys.stderr)
+            return USAGE
+
+
+def refuse(reasons: list[str], *, as_json: bool) -> int:
+    """Say why nothing was started."""
+    if as_json:
+        print(json.dumps({"event": "refused", "reasons": reasons}, ensure_ascii=False))
+    else:
+        for reason in reasons:
+            print(f"torchdeck: {reason}", file=sys.stderr)
+    return REFUSED
+
+
+def _warnings(checks: list[Check]) -> list[str]:
+    return [str(check) for check in checks if check.status == "warning"]
+
+
+def _warn(warnings: list[str], *, as_json: bool) -> None:
+    for warning in dict.fromkeys(warnings):
+        if as_json:
+            print(json.dumps({"event": "warning", "text": warning}, ensure_ascii=False))
+        else:
+            print(f"torchdeck: warning: {warning}", file=sys.stderr)
+
+
+def _leave(layout: RunLayout, *, as_json: bool) -> int:
+    if as_json:
+        print(json.dumps({"id": layout.root.name, "directory": str(layout.root)}))
+    else:
+        print(layout.root.name)
+    return SUCCEEDED

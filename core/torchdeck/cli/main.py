@@ -1,0 +1,126 @@
+"""`torchdeck`: which command was meant. What the command needs is imported only then."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NamedTuple
+
+import torchdeck
+from torchdeck.cli.exit_codes import STOPPED, USAGE
+
+WINDOW_GROUP = "torchdeck.gui"
+"""Entry points in this group open the window; the application's package has one."""
+
+
+class Command(NamedTuple):
+    """A subcommand: where it is, and its line in the help."""
+
+    module: str
+    help: str
+
+
+COMMANDS = {
+    "plan": Command("torchdeck.cli.plan", "show what a run would do"),
+    "check": Command("torchdeck.cli.check", "look for what would stop a run, without starting it"),
+    "init": Command("torchdeck.cli.init", "write a commented run.toml from a preset"),
+    "schema": Command("torchdeck.cli.schema", "print the schema of run.toml, or explain a key"),
+    "runs": Command("torchdeck.cli.runs", "list, show, attach, stop, resume, export and delete runs"),
+    "ckpt": Command("torchdeck.cli.ckpt", "list and verify checkpoints"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line; the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(arguments)
+    except KeyboardInterrupt:
+        print("torchdeck: interrupted", file=sys.stderr)
+        return STOPPED
+    except BrokenPipeError:
+        # whoever read our output has gone, as `| head` does; nothing is left to be said to it
+        sys.stdout = None
+        return 1
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if len(arguments) == 3 and arguments[:2] == ["--no-gui", "--plan"]:
+        from pathlib import Path
+
+        from torchdeck.launch.controller import run_controller
+
+        return run_controller(Path(arguments[2]))
+    if arguments and arguments[0] in COMMANDS:
+        parser = argparse.ArgumentParser(prog="torchdeck")
+        import_module(COMMANDS[arguments[0]].module).add_parser(parser.add_subparsers(required=True))
+        args = parser.parse_args(arguments)
+        code: int = args.handler(args)
+        return code
+    return _run(arguments)
+
+
+def _run(arguments: list[str]) -> int:
+    parser = _run_parser()
+    args = parser.parse_args(arguments)
+    named = args.run_file is not None or args.script is not None or args.module is not None
+    if args.no_gui:
+        if args.plan is None and not named:
+            parser.error(
+                "it is not said what to run: name a RUN.toml, or --script FILE --nproc N -- ARGUMENTS"
+            )
+        from torchdeck.cli.headless import run_headless
+
+        return run_headless(args)
+    return _open_window(args.run_file, named=named, arguments=arguments)
+
+
+def _run_parser() -> argparse.ArgumentParser:
+    from torchdeck.cli.run_source import add_run_source
+
+    listed = "\n".join(f"  {name:<8} {command.help}" for name, command in COMMANDS.items())
+    parser = argparse.ArgumentParser(
+        prog="torchdeck",
+        usage="torchdeck [--no-gui] [RUN.toml | --script FILE | --module NAME] [options] [-- ARGUMENTS]\n"
+        "       torchdeck COMMAND ...",
+        description="Launch distributed PyTorch training and watch it.",
+        epilog=f"commands (torchdeck COMMAND --help says more):\n{listed}\n\n"
+        "exit status: 0 succeeded, 1 the run failed, 2 bad config or usage, 3 refused before the start,\n"
+        "130 stopped by the user",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--no-gui", action="store_true", help="run without a window: start, watch, and say how it ended"
+    )
+    add_run_source(parser)
+    parser.add_argument("--queue", action="store_true", help="wait for devices that another run has")
+    parser.add_argument("--trust", action="store_true", help="trust the folder that the recipe file lies in")
+    parser.add_argument("--detach", action="store_true", help="print the run's id and leave it to itself")
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    parser.add_argument(
+        "--plan", metavar="DIR", help="control the run in this directory (started by a launch)"
+    )
+    parser.add_argument("--version", action="version", version=f"torchdeck {torchdeck.__version__}")
+    return parser
+
+
+def _open_window(run_file: str | None, *, named: bool, arguments: list[str]) -> int:
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group=WINDOW_GROUP):
+        window = entry.load()
+        code: int = window([] if run_file is None else [run_file])
+        return code
+    instead = " ".join(["torchdeck", "--no-gui", *arguments]) if named else "torchdeck --no-gui RUN.toml"
+    print(
+        "torchdeck: there is no window yet (the app is not installed). "
+        f"To run without one: {instead}; `torchdeck init` writes a first RUN.toml, --help lists all commands",
+        file=sys.stderr,
+    )
+    return USAGE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import time
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def size(count: float) -> str:
+    """Bytes: `512 B`, `1.5 GiB`."""
+    for unit in _UNITS:
+        if count < 1024 or unit == _UNITS[-1]:
+            break
+        count /= 1024
+    return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
+
+
+def rate(value: float) -> str:
+    """A number a second, shortened: `940`, `12.3k`, `1.2M`."""
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if value >= limit:
+            return f"{value / (1e3 if unit == 'k' else limit):.1f}{unit}"
+    return f"{value:.0f}"
+
+
+def duration(seconds: float) -> str:
+    """`42 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`."""
+    whole = round(max(0.0, seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    if whole < 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+def moment(unix: float | None) -> str:
+    """Local date and time; a dash for None."""
+    return "-" if unix is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(unix))

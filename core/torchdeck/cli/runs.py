@@ -1,0 +1,30 @@
+"""`torchdeck runs`: the runs of this home."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from torchdeck.cli import runs_control, runs_delete, runs_list, runs_logs, runs_show
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Add the command and its commands to the command line."""
+    parser = subparsers.add_parser(
+        "runs",
+        help="list, show, attach, stop, resume, export and delete runs",
+        description="The runs of this home. ID is a run's id, its beginning, its name, or `latest`.",
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    runs_list.add_parser(commands)
+    runs_show.add_parser(commands)
+    runs_logs.add_parser(commands)
+    _add_metrics(commands)
+    runs_control.add_parsers(commands)
+    runs_delete.add_parser(commands)
+
+
+def _add_metrics(commands: argparse._SubParsersAction[Any]) -> None:
+    from torchdeck.cli import metrics
+
+    metrics.add_parser(commands)

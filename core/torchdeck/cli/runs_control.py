@@ -1,0 +1,111 @@
+"""`torchdeck runs attach`, `stop` and `resume`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from typing import Any
+
+from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED
+from torchdeck.cli.headless import refuse, watch_run
+from torchdeck.cli.run_lookup import ID_HELP, find_run, says_what_is_wrong
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.follower import RunFollower
+from torchdeck.runs.summary import summary_lines
+from torchdeck.runs.view import RunView
+
+POLL = 0.1
+
+
+def add_parsers(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the commands."""
+    attached = commands.add_parser("attach", help="watch a run again, from its first line")
+    attached.set_defaults(handler=attach)
+    stopped = commands.add_parser("stop", help="finish the step, save, exit; returns when the run is over")
+    stopped.add_argument("--now", action="store_true", help="end every process of the run")
+    stopped.add_argument("--no-wait", action="store_true", help="return as soon as the request is written")
+    stopped.set_defaults(handler=stop)
+    resumed = commands.add_parser("resume", help="go on from the newest complete checkpoint")
+    resumed.add_argument("--detach", action="store_true", help="print the run's id and leave it to itself")
+    resumed.set_defaults(handler=resume)
+    for parser in (attached, stopped, resumed):
+        parser.add_argument("id", metavar="ID", help=ID_HELP)
+        parser.add_argument("--json", action="store_true", help="print JSON, one object a line")
+
+
+@says_what_is_wrong
+def attach(args: argparse.Namespace) -> int:
+    """Watch; a run that goes on without a controller gets one. The exit code is the run's."""
+    from torchdeck.launch.launcher import LaunchError
+    from torchdeck.launch.taking_over import ensure_controller
+
+    layout = find_run(args.id)
+    try:
+        controller = ensure_controller(layout)
+    except LaunchError as error:
+        return refuse([str(error)], as_json=args.json)
+    return watch_run(layout, controller, as_json=args.json)
+
+
+@says_what_is_wrong
+def stop(args: argparse.Namespace) -> int:
+    """Ask the run to stop; 0 once it is over, and 3 when it was over before."""
+    from torchdeck.launch.launcher import LaunchError
+    from torchdeck.launch.requests import STOP, STOP_NOW, write_request
+    from torchdeck.launch.taking_over import ensure_controller
+
+    layout = find_run(args.id)
+    view = RunFollower(layout).refresh()
+    if view.is_over and not view.processes_alive:
+        return refuse([f"run {view.id} is {view.state} already: there is nothing to stop"], as_json=args.json)
+    try:
+        write_request(layout, STOP_NOW if args.now else STOP, "terminal")
+        controller = ensure_controller(layout)
+    except (OSError, LaunchError) as error:
+        return refuse([f"the request cannot be handed over: {error}"], as_json=args.json)
+    if not args.no_wait:
+        view = _wait(layout)
+        if controller is not None:
+            controller.exit_code()
+    _say(view, as_json=args.json)
+    return SUCCEEDED
+
+
+def _wait(layout: RunLayout) -> RunView:
+    """Until the run is over. The agent's graces and deadlines bound it; Ctrl-C only ends the waiting."""
+    follower = RunFollower(layout)
+    while not (view := follower.refresh()).is_over:
+        time.sleep(POLL)
+    return view
+
+
+def _say(view: RunView, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(view.to_json(), ensure_ascii=False))
+    elif view.is_over:
+        print("\n".join(summary_lines(view)))
+    else:
+        print(f"run {view.id} was asked to stop; it is {view.state}")
+
+
+@says_what_is_wrong
+def resume(args: argparse.Namespace) -> int:
+    """Begin another life of a run that is over and watch it; 3 when it cannot be resumed."""
+    from torchdeck.launch.launcher import LaunchError
+    from torchdeck.launch.taking_over import NotResumableError
+    from torchdeck.launch.taking_over import resume as begin_again
+
+    layout = find_run(args.id)
+    try:
+        controller = begin_again(layout, "terminal")
+    except (NotResumableError, LaunchError) as error:
+        return refuse([str(error)], as_json=args.json)
+    except OSError as error:
+        print(f"torchdeck: {layout.root} cannot be written: {error.strerror}", file=sys.stderr)
+        return REFUSED
+    if args.detach:
+        print(json.dumps({"id": layout.root.name}) if args.json else layout.root.name)
+        return SUCCEEDED
+    return watch_run(layout, controller, as_json=args.json)

@@ -1,0 +1,69 @@
+"""`torchdeck runs list`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from torchdeck.cli.quantities import duration, moment
+from torchdeck.cli.run_lookup import registry, says_what_is_wrong
+from torchdeck.runs.registry import UnreadableRun
+from torchdeck.runs.view import RunView
+
+HEADINGS = ("ID", "NAME", "STATE", "STARTED", "TOOK", "STEP")
+UNREADABLE = "UNREADABLE"
+
+
+def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser("list", help="all runs and their states, the newest last")
+    parser.add_argument("--json", action="store_true", help="print a JSON array")
+    parser.set_defaults(handler=run)
+
+
+@says_what_is_wrong
+def run(args: argparse.Namespace) -> int:
+    """Print every run."""
+    found = registry().all()
+    if args.json:
+        print(json.dumps([_row(item) for item in found], ensure_ascii=False, indent=1))
+        return 0
+    if not found:
+        print("there are no runs yet; `torchdeck init` writes a first run.toml")
+        return 0
+    rows = [HEADINGS, *(_cells(item) for item in found)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    return 0
+
+
+def _row(item: RunView | UnreadableRun) -> dict[str, Any]:
+    if isinstance(item, UnreadableRun):
+        nothing = dict.fromkeys(("name", "created", "started", "ended"))
+        return {"id": item.id, **nothing, "state": UNREADABLE, "why": item.why}
+    step = item.ranks[0].step if item.ranks else None
+    return {
+        "id": item.id,
+        "name": item.name,
+        "state": item.state.value,
+        "why": item.why,
+        "created": item.created,
+        "started": item.started,
+        "ended": item.ended,
+        "attempt": item.attempt,
+        "world_size": item.world_size,
+        "target": item.target,
+        "step": step,
+        "resumable": item.resumable,
+    }
+
+
+def _cells(item: RunView | UnreadableRun) -> tuple[str, ...]:
+    if isinstance(item, UnreadableRun):
+        return item.id, "-", UNREADABLE, item.why, "", ""
+    took = duration(item.ended - item.started) if item.ended and item.started else "-"
+    rank = item.ranks[0] if item.ranks else None
+    step = "-" if rank is None or rank.step is None else str(rank.step)
+    return item.id, item.name, item.state.value, moment(item.started), took, step

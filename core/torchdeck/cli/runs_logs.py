@@ -1,0 +1,65 @@
+"""`torchdeck runs logs`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from torchdeck.cli.exit_codes import USAGE
+from torchdeck.cli.run_lookup import ID_HELP, find_run, says_what_is_wrong
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.follower import RunFollower
+from torchdeck.runs.output import OutputFollower, OutputLine
+
+POLL = 0.2
+
+
+def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser("logs", help="what ranks printed, in all attempts")
+    parser.add_argument("id", metavar="ID", help=ID_HELP)
+    parser.add_argument("--rank", type=int, metavar="R", help="of this rank only, without the rank in front")
+    parser.add_argument("--stderr", action="store_true", help="standard error, not standard output")
+    parser.add_argument("--follow", action="store_true", help="go on until the run is over")
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    parser.set_defaults(handler=run)
+
+
+@says_what_is_wrong
+def run(args: argparse.Namespace) -> int:
+    """Print lines of ranks; 2 when there is no such rank."""
+    layout = find_run(args.id)
+    wrong = _no_such_rank(layout, args.rank)
+    if wrong is not None:
+        print(f"torchdeck: {wrong}", file=sys.stderr)
+        return USAGE
+    output = OutputFollower(layout, streams=("stderr" if args.stderr else "stdout",), rank=args.rank)
+    bare = args.rank is not None
+    if args.follow:
+        follower = RunFollower(layout)
+        while not follower.refresh().is_over:
+            _print(output.read_new(), bare=bare, as_json=args.json)
+            sys.stdout.flush()
+            time.sleep(POLL)
+    _print(output.read_rest(), bare=bare, as_json=args.json)
+    return 0
+
+
+def _no_such_rank(layout: RunLayout, rank: int | None) -> str | None:
+    world_size = RunFollower(layout).refresh().world_size
+    if rank is None or world_size is None or 0 <= rank < world_size:
+        return None
+    return f"there is no rank {rank}: the run has ranks 0 to {world_size - 1}"
+
+
+def _print(lines: Iterable[OutputLine], *, bare: bool, as_json: bool) -> None:
+    for line in lines:
+        if as_json:
+            print(json.dumps(asdict(line), ensure_ascii=False))
+        else:
+            print(line.text if bare else f"[rank {line.rank}] {line.text}")

@@ -1,0 +1,63 @@
+"""`torchdeck runs show`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from torchdeck.cli.quantities import duration, moment
+from torchdeck.cli.run_lookup import ID_HELP, find_run, says_what_is_wrong
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.follower import read_run
+from torchdeck.runs.state import AttemptView
+from torchdeck.runs.summary import summary_lines
+from torchdeck.runs.view import RunView
+
+
+def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser("show", help="one run: state, why, first failing rank, what to type next")
+    parser.add_argument("id", metavar="ID", help=ID_HELP)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.set_defaults(handler=run)
+
+
+@says_what_is_wrong
+def run(args: argparse.Namespace) -> int:
+    """Print all that is known of a run."""
+    layout = find_run(args.id)
+    view = read_run(layout)
+    if args.json:
+        print(json.dumps({**view.to_json(), "directory": str(layout.root)}, ensure_ascii=False, indent=1))
+        return 0
+    head, *rest = summary_lines(view)
+    print(head)
+    for line in (*_facts(view, layout), *rest):
+        print(line)
+    return 0
+
+
+def _facts(view: RunView, layout: RunLayout) -> Iterator[str]:
+    yield f"  {view.kind} {view.target}, {view.world_size} ranks, {view.strategy}"
+    yield f"  created {moment(view.created)}, started {moment(view.started)}, ended {moment(view.ended)}"
+    for attempt in view.attempts:
+        yield f"  attempt {attempt.number}: {_attempt(attempt)}"
+    for rank in view.ranks if not view.is_over else ():
+        step = "" if rank.step is None else f" step {rank.step}"
+        still = "" if rank.still is None else f", last progress {rank.still:.0f} s ago"
+        yield f"  rank {rank.rank}: {rank.phase or 'no progress reported'}{step}{still}"
+    yield f"  directory: {layout.root}"
+
+
+def _attempt(attempt: AttemptView) -> str:
+    parts = [moment(attempt.started)]
+    if attempt.resume:
+        parts.append(f"from {attempt.resume}")
+    if attempt.ended is not None:
+        parts.append(f"{attempt.outcome} after {duration(attempt.ended - attempt.started)}")
+    exits = [f"rank {item.rank}: {item.signal or item.code}" for item in attempt.exits]
+    if exits:
+        parts.append(f"exits {', '.join(exits)}")
+    return ", ".join(parts)

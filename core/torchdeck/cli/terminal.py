@@ -1,0 +1,143 @@
+"""A watched run on a terminal: lines scroll by, and what changes stays in place below them."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from torchdeck.cli.quantities import duration, rate, size
+from torchdeck.cli.training_progress import TrainingProgress
+from torchdeck.runs.output import OutputLine
+from torchdeck.runs.state import CheckpointSeen, RunState
+from torchdeck.runs.summary import summary_lines
+from torchdeck.runs.view import RunView
+
+REDRAW = 0.25
+"""Seconds between two drawings while nothing but time changes."""
+BAR_WIDTH = 30
+COLOURS = {
+    RunState.RUNNING: "green",
+    RunState.SUCCEEDED: "bold green",
+    RunState.FAILED: "bold red",
+    RunState.LOST: "bold red",
+    RunState.CANCELLED: "yellow",
+    RunState.STOPPING: "yellow",
+    RunState.RESTARTING: "yellow",
+    RunState.QUEUED: "cyan",
+}
+
+
+class TerminalDisplay:
+    """Implements Display with rich. Leaves the terminal as it found it at `end`."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(highlight=False, file=sys.stdout)
+        self._live = Live(console=self._console, auto_refresh=False, transient=True)
+        self._view: RunView | None = None
+        self._since = time.monotonic()
+        self._progress: TrainingProgress | None = None
+        self._notes: list[str] = []
+        self._drawn = 0.0
+
+    def begin(self, view: RunView, directory: str) -> None:
+        ranks = "1 rank" if view.world_size == 1 else f"{view.world_size} ranks"
+        self._console.print(
+            Text.assemble((view.name, "bold"), f"  {view.target} on {ranks}  ", (view.id, "dim"))
+        )
+        self._console.print(Text(directory, style="dim"), soft_wrap=True)
+        self._live.start()
+
+    def state(self, view: RunView) -> None:
+        if self._view is None or self._view.state is not view.state:
+            self._since = time.monotonic()
+        self._view = view
+        self._draw()
+
+    def output(self, line: OutputLine) -> None:
+        colour = "red" if line.stream == "stderr" else "dim"
+        # Text.from_ansi keeps a script's own colours and nothing else of its escapes
+        self._console.print(
+            Text.assemble((f"[rank {line.rank}] ", colour), Text.from_ansi(line.text)), soft_wrap=True
+        )
+
+    def progress(self, progress: TrainingProgress) -> None:
+        self._progress = progress
+        self._draw()
+
+    def checkpoint(self, checkpoint: CheckpointSeen) -> None:  # noqa: ARG002 - progress names its step
+        self._draw()
+
+    def note(self, text: str) -> None:
+        self._console.print(Text(text, style="yellow"), soft_wrap=True)
+
+    def tick(self) -> None:
+        if time.monotonic() - self._drawn >= REDRAW:
+            self._draw()
+
+    def end(self, view: RunView) -> None:
+        self._live.stop()
+        if not view.is_over:
+            return
+        if self._progress is not None:
+            self._console.print(Text(self._progress.text(), style="dim"), soft_wrap=True)
+        head, *rest = summary_lines(view)
+        self._console.print(Text(head, style=COLOURS.get(view.state, "")), soft_wrap=True)
+        for line in rest:
+            self._console.print(Text(line), soft_wrap=True)
+
+    def _draw(self) -> None:
+        self._drawn = time.monotonic()
+        if self._live.is_started:
+            self._live.update(Group(*self._lines()), refresh=True)
+
+    def _lines(self) -> list[Text | Table]:
+        view = self._view
+        if view is None:
+            return []
+        head = Text.assemble(
+            (view.state.value, COLOURS.get(view.state, "")),
+            f"  {duration(time.monotonic() - self._since)}",
+            f"  {view.why}" if view.why else "",
+        )
+        if view.attempt is not None and view.attempt > 1:
+            head.append(f"  attempt {view.attempt}", style="dim")
+        head.append("   Ctrl-C stops", style="dim")
+        return [head, *self._progress_lines()]
+
+    def _progress_lines(self) -> list[Text | Table]:
+        progress = self._progress
+        if progress is None or progress.step is None:
+            return []
+        row = Table.grid(padding=(0, 2))
+        cells: list[Text | ProgressBar] = []
+        if progress.total:
+            cells.append(ProgressBar(total=progress.total, completed=progress.step, width=BAR_WIDTH))
+        cells += [Text(cell) for cell in _cells(progress)]
+        row.add_row(*cells)
+        return [row]
+
+
+def _cells(progress: TrainingProgress) -> list[str]:
+    total = "" if progress.total is None else f"/{progress.total}"
+    cells = [f"{progress.step}{total}"]
+    if progress.loss is not None:
+        cells.append(f"loss {progress.loss:.4f}")
+    if progress.heldout_loss is not None:
+        cells.append(f"held-out {progress.heldout_loss:.4f}")
+    if progress.tokens_per_s is not None:
+        cells.append(f"{rate(progress.tokens_per_s)} tokens/s")
+    if progress.eta is not None:
+        cells.append(f"ETA {duration(progress.eta)}")
+    if progress.memory_bytes is not None:
+        cells.append(size(progress.memory_bytes))
+    if progress.checkpoint_step is not None:
+        cells.append(f"checkpoint {progress.checkpoint_step}")
+    if progress.phase not in ("", "training"):
+        cells.append(progress.phase)
+    return cells

@@ -1,0 +1,101 @@
+"""How far training is: from the run's view and, where there are any, its metrics."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from torchdeck.cli.quantities import duration, rate, size
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.view import RunView
+
+if TYPE_CHECKING:
+    from torchdeck.telemetry.reader import RunMetrics
+
+SERIES = ("loss", "heldout_loss", "tokens_per_s", "step_time", "memory_bytes")
+
+
+@dataclass(frozen=True)
+class TrainingProgress:
+    """Where rank 0 is; None where nothing is known. Durations in seconds."""
+
+    phase: str
+    step: int | None
+    total: int | None
+    loss: float | None = None
+    heldout_loss: float | None = None
+    tokens_per_s: float | None = None
+    eta: float | None = None
+    memory_bytes: float | None = None
+    """Of the rank that uses most."""
+    checkpoint_step: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    def text(self) -> str:
+        """`step 120/300  loss 2.4131  12.3k tokens/s  ETA 1 min 20 s  memory 512.0 MiB  checkpoint 100`."""
+        total = "" if self.total is None else f"/{self.total}"
+        parts = [self.phase if self.step is None else f"step {self.step}{total}"]
+        if self.loss is not None:
+            parts.append(f"loss {self.loss:.4f}")
+        if self.heldout_loss is not None:
+            parts.append(f"held-out loss {self.heldout_loss:.4f}")
+        if self.tokens_per_s is not None:
+            parts.append(f"{rate(self.tokens_per_s)} tokens/s")
+        if self.eta is not None:
+            parts.append(f"ETA {duration(self.eta)}")
+        if self.memory_bytes is not None:
+            parts.append(f"memory {size(self.memory_bytes)}")
+        if self.checkpoint_step is not None:
+            parts.append(f"checkpoint {self.checkpoint_step}")
+        if self.step is not None and self.phase not in ("training", ""):
+            parts.append(self.phase)
+        return "  ".join(parts)
+
+
+class ProgressReader:
+    """Reads the metrics of a run that has any; numpy is not imported before."""
+
+    def __init__(self, layout: RunLayout) -> None:
+        self._layout = layout
+        self._metrics: RunMetrics | None = None
+
+    def read(self, view: RunView) -> TrainingProgress | None:
+        """Progress as of now; None while nothing is known."""
+        values = self._values()
+        if not values and not any(rank.step is not None or rank.phase for rank in view.ranks):
+            return None
+        lead = view.ranks[0] if view.ranks else None
+        step = lead.step if lead is not None else None
+        total = lead.total if lead is not None else None
+        resident = [rank.rss_bytes for rank in view.ranks if rank.rss_bytes is not None]
+        seconds = values.get("step_time")
+        return TrainingProgress(
+            phase=lead.phase if lead is not None else "",
+            step=step,
+            total=total,
+            loss=values.get("loss"),
+            heldout_loss=values.get("heldout_loss"),
+            tokens_per_s=values.get("tokens_per_s"),
+            eta=(total - step) * seconds if seconds and total is not None and step is not None else None,
+            memory_bytes=values.get("memory_bytes", max(resident, default=None)),
+            checkpoint_step=view.checkpoint.step if view.checkpoint is not None else None,
+        )
+
+    def _values(self) -> dict[str, float]:
+        if self._metrics is None:
+            if not any(self._layout.attempts.glob("*/ranks/*/metrics/*")):
+                return {}
+            from torchdeck.telemetry.reader import RunMetrics
+
+            self._metrics = RunMetrics(self._layout.root)
+        self._metrics.refresh()
+        found = {}
+        for name in SERIES:
+            latest = [self._metrics.latest(name, rank) for rank in self._metrics.ranks(name)]
+            values = [row.value for row in latest if row is not None]
+            if values:
+                found[name] = max(values) if name == "memory_bytes" else values[0]
+        return found

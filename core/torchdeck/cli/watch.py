@@ -1,0 +1,189 @@
+"""Watching a run until it is over: reads its directory, writes requests into it, owns nothing of it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+
+from torchdeck.cli.display import Display, JsonDisplay, PlainDisplay
+from torchdeck.cli.exit_codes import RUN_FAILED, STOPPED
+from torchdeck.cli.signals import FrontEndSignals
+from torchdeck.cli.training_progress import ProgressReader, TrainingProgress
+from torchdeck.launch.detached import DetachedProcess
+from torchdeck.launch.launcher import LaunchError
+from torchdeck.launch.requests import STOP, STOP_NOW, write_request
+from torchdeck.launch.taking_over import ensure_controller
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.follower import RunFollower
+from torchdeck.runs.output import OutputFollower
+from torchdeck.runs.state import RunState
+from torchdeck.runs.view import RunView
+
+QUICK = 0.05
+"""Seconds between two looks while things happen quickly: at the start, and while a run ends."""
+SLOW = 0.25
+QUICK_TIME = 60.0
+"""Seconds after a change of state in which looks are quick."""
+PROGRESS_INTERVAL = 0.5
+NOBODY_READS = (errno.EPIPE, errno.EIO)
+"""What writing to a closed pipe or a closed terminal gives."""
+
+
+def display_for(run_id: str, *, as_json: bool) -> Display:
+    """JSON if asked for, a live display on a terminal, else plain lines."""
+    if as_json:
+        return JsonDisplay(run_id)
+    if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+        from torchdeck.cli.terminal import TerminalDisplay
+
+        return TerminalDisplay()
+    return PlainDisplay()
+
+
+class Watch:
+    """One watching of one run."""
+
+    def __init__(
+        self,
+        layout: RunLayout,
+        display: Display,
+        signals: FrontEndSignals,
+        controller: DetachedProcess | None = None,
+    ) -> None:
+        self._layout = layout
+        self._display = display
+        self._signals = signals
+        self._controller = controller
+        self._follower = RunFollower(layout)
+        self._output = OutputFollower(layout)
+        self._progress = ProgressReader(layout)
+        self._progress_due = 0.0
+        self._shown_progress: TrainingProgress | None = None
+        self._answered = 0
+        self._last: RunView | None = None
+        self._said: set[str] = set()
+        self._changed = time.monotonic()
+
+    def run(self) -> int:
+        """Watch until the run is over or this process is to leave; the exit code.
+
+        Raises:
+            NewerFormatError: a newer Torchdeck took the run over.
+        """
+        try:
+            return self._run()
+        except OSError as error:
+            if error.errno not in NOBODY_READS:
+                raise
+            _silence()
+            return 128 + signal.SIGPIPE
+
+    def _run(self) -> int:
+        view = self._look()
+        self._display.begin(view, str(self._layout.root))
+        while True:
+            self._show(view)
+            if view.is_over or self._signals.leaving is not None or self._answered > 2:
+                break
+            if self._controller_failed(view):
+                return RUN_FAILED
+            self._answer()
+            time.sleep(QUICK if self._is_quick() else SLOW)
+            view = self._look()
+        return self._end(view)
+
+    def _look(self) -> RunView:
+        if self._controller is not None:
+            self._controller.exit_code()  # reaps it, so that it does not look alive
+        return self._follower.refresh()
+
+    def _show(self, view: RunView) -> None:
+        before = self._last
+        if before is None or (before.state, before.why, before.attempt) != (
+            view.state,
+            view.why,
+            view.attempt,
+        ):
+            self._changed = time.monotonic()
+            self._display.state(view)
+        if view.checkpoint is not None and (before is None or before.checkpoint != view.checkpoint):
+            self._display.checkpoint(view.checkpoint)
+        for warning in view.warnings:
+            if warning not in self._said:
+                self._said.add(warning)
+                self._display.note(warning)
+        self._last = view
+        if view.kind != "recipe":
+            for line in self._output.read_new():
+                self._display.output(line)
+        self._show_progress(view)
+        self._display.tick()
+
+    def _show_progress(self, view: RunView) -> None:
+        if not view.is_over and time.monotonic() < self._progress_due:
+            return
+        self._progress_due = time.monotonic() + PROGRESS_INTERVAL
+        progress = self._progress.read(view)
+        if progress is not None and progress != self._shown_progress:
+            self._shown_progress = progress
+            self._display.progress(progress)
+
+    def _is_quick(self) -> bool:
+        view = self._last
+        settled = view is not None and view.state in (RunState.RUNNING, RunState.QUEUED)
+        return not settled or time.monotonic() - self._changed < QUICK_TIME
+
+    def _answer(self) -> None:
+        """Turn Ctrl-C into requests: once a stop with a checkpoint, twice a stop now."""
+        if self._signals.interrupts <= self._answered:
+            return
+        self._answered += 1
+        if self._answered == 1:
+            self._ask(STOP)
+            self._display.note(
+                "stopping: the ranks finish the step, save and exit (Ctrl-C again ends them now)"
+            )
+        elif self._answered == 2:
+            self._ask(STOP_NOW)
+            self._display.note("stopping now (Ctrl-C again stops watching; the stop goes on)")
+
+    def _ask(self, kind: str) -> None:
+        try:
+            write_request(self._layout, kind, "terminal")
+            ensure_controller(self._layout)
+        except (OSError, LaunchError) as error:
+            self._display.note(f"the request cannot be handed over: {error}")
+
+    def _controller_failed(self, view: RunView) -> bool:
+        """The controller we started is gone, and nothing has come of it."""
+        if self._controller is None or self._controller.exit_code() in (None, 0):
+            return False
+        if view.controller_alive or view.processes_alive or view.state is not RunState.PENDING:
+            return False
+        log = self._layout.controller_log.read_text("utf-8", "replace").strip().splitlines()
+        self._display.note(f"the controller ended before it began: {log[-1] if log else 'it wrote nothing'}")
+        self._display.end(view)
+        return True
+
+    def _end(self, view: RunView) -> int:
+        if view.kind != "recipe" and view.is_over:
+            for line in self._output.read_rest():
+                self._display.output(line)
+        self._display.end(view)
+        if view.is_over:
+            return view.exit_code
+        again = f"the run goes on: torchdeck runs attach {view.id}"
+        self._display.note(again)
+        return STOPPED if self._signals.leaving is None else 128 + self._signals.leaving
+
+
+def _silence() -> None:
+    """Keep the interpreter from complaining at its end about output that nobody takes."""
+    with suppress(OSError, ValueError):
+        sink = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(sink, stream.fileno())
