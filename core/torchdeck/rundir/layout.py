@@ -181,6 +181,11 @@ class RankLayout:
         return self.root / "exit"
 
     @property
+    def holder(self) -> Path:
+        """Pid of the rank holder, whose one child is the rank."""
+        return self.root / "holder.pid"
+
+    @property
     def progress(self) -> Path:
         """The rank's last progress, overwritten."""
         return self.root / "progress"

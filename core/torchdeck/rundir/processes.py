@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 PROC = Path("/proc")
 RUN_ID_VARIABLE = "TORCHDECK_RUN_ID"
+RUN_VARIABLES = frozenset(
+    {RUN_ID_VARIABLE, "TORCHDECK_RUN_DIR", "TORCHDECK_ATTEMPT", "TORCHDECK_RESUME", "TORCHDECK_RECIPE"}
+)
+"""What only processes of a run carry in their environment."""
 
 
 def boot_id() -> str:
@@ -18,8 +21,7 @@ def boot_id() -> str:
     return (PROC / "sys/kernel/random/boot_id").read_text().strip()
 
 
-@dataclass(frozen=True)
-class ProcessIdentity:
+class ProcessIdentity(NamedTuple):
     """A process beyond doubt: pids are reused, so boot and start time belong to the name."""
 
     pid: int
@@ -43,7 +45,7 @@ class ProcessIdentity:
             return None
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return self._asdict()
 
     def is_alive(self) -> bool:
         return ProcessIdentity.of(self.pid) == self
@@ -65,8 +67,7 @@ class ProcessIdentity:
             os.close(descriptor)
 
 
-@dataclass(frozen=True)
-class ProcessStat:
+class ProcessStat(NamedTuple):
     """What /proc/PID/stat says (proc(5))."""
 
     pid: int
@@ -133,3 +134,11 @@ def descendants(root: int) -> list[ProcessIdentity]:
         if identity is not None:
             found.append(identity)
     return found
+
+
+def without_run_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """`environ` for a process that watches a run and is not part of it.
+
+    Agents, holders and controllers do not carry a run's id: ending a run by its id must not end those who end it.
+    """
+    return {name: value for name, value in environ.items() if name not in RUN_VARIABLES}

@@ -1,0 +1,1 @@
+"""What runs on a node beside the training: agent, gang, holder, rank holder. Standard library only, Python 3.10."""

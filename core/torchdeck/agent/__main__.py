@@ -1,0 +1,74 @@
+"""Started on a node, once or again: `python -I -B .../agent/__main__.py --run-dir DIR --node NAME`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # -I leaves the shipped folder out
+
+from torchdeck.agent.agent import Agent, agent_argv
+from torchdeck.agent.past import fold_past
+from torchdeck.agent.startup import life_of_run, read_past, read_plan, take_lock
+from torchdeck.plan.launch_plan import PlanFormatError
+from torchdeck.rundir.journal import JournalWriter, NewerFormatError, read_journal
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.rundir.processes import ProcessIdentity
+
+EXIT_UNUSABLE = 2
+"""The run directory cannot be used: no plan, or a newer format."""
+EXIT_LOCKED = 4
+"""Another agent supervises this node's part already."""
+
+
+def main(arguments: list[str]) -> int:
+    """Supervise one node's part of a run; 0 once the run is finished."""
+    options = _parse(arguments)
+    os.umask(0o077)
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(
+            number, lambda *_: None
+        )  # a terminal that closes is no reason to end; a handler is not inherited
+    layout = RunLayout(Path(options.run_dir).resolve())
+    node = layout.node(options.node)
+    node.inbox.mkdir(parents=True, exist_ok=True, mode=0o700)
+    lock = take_lock(node.lock)
+    if lock is None:
+        print(f"another agent supervises {node.root}", file=sys.stderr)
+        return EXIT_LOCKED
+    try:
+        plan = read_plan(layout)
+        life = max(options.life, life_of_run(layout))
+        past, unjournaled = read_past(layout, node, options.node, life)
+    except (PlanFormatError, NewerFormatError) as error:
+        print(error, file=sys.stderr)
+        return EXIT_UNUSABLE
+    if past.finishes > life:
+        return 0
+    identity = ProcessIdentity.of(os.getpid())
+    with JournalWriter(node.journal) as journal:
+        adopted = past.open or unjournaled is not None
+        journal.append("agent_started", identity=identity and identity.to_json(), adopted=adopted)
+        if unjournaled is not None:
+            journal.append(unjournaled.name, **unjournaled.fields)
+            past = fold_past(read_journal(node.journal), life)
+        again = agent_argv(sys.executable, Path(__file__).resolve(), layout.root, options.node, life)
+        Agent(layout, plan, options.node, journal, again).run(past)
+    return 0
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="agent", description=__doc__)
+    parser.add_argument("--run-dir", required=True)
+    parser.add_argument("--node", required=True)
+    parser.add_argument(
+        "--life", type=int, default=0, help="how often the run had finished when it was resumed"
+    )
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

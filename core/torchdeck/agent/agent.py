@@ -1,0 +1,229 @@
+"""The agent: carries out what the gang decides on this node, tells it what happens, and writes it all down.
+
+One loop wakes when a watched process ends, and a few times a second to look at small files; it never waits on anything else.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections import deque
+from pathlib import Path
+
+from torchdeck.agent import commands as do
+from torchdeck.agent import events as on
+from torchdeck.agent.failures import signal_of
+from torchdeck.agent.gang import Gang
+from torchdeck.agent.heartbeat import Heartbeat
+from torchdeck.agent.inbox import KINDS, Inbox
+from torchdeck.agent.node import LocalNode
+from torchdeck.agent.observation import Observation
+from torchdeck.agent.past import Past
+from torchdeck.agent.verdict import is_resumable
+from torchdeck.plan.launch_plan import LaunchPlan, Policy
+from torchdeck.rundir.atomic import write_bytes
+from torchdeck.rundir.journal import JournalWriter
+from torchdeck.rundir.layout import RunLayout
+
+LOOK_INTERVAL = 0.25
+"""Seconds between two looks at the inbox and at what ranks report."""
+BEAT_INTERVAL = 1.0
+"""Seconds between two heartbeats, and between two looks at all that may wait."""
+URGENT_INTERVAL = 0.01
+"""Seconds between two looks while something starts or ends that no descriptor announces."""
+
+
+class Agent:
+    """One node's supervisor, and the gang's lead where there is one node."""
+
+    def __init__(
+        self, layout: RunLayout, plan: LaunchPlan, name: str, journal: JournalWriter, argv: list[str]
+    ) -> None:
+        self._layout = layout
+        self._policy: Policy = plan.policy
+        self._name = name
+        self._journal = journal
+        self._gang = Gang([node.name for node in plan.nodes], plan.policy)
+        self._node = LocalNode(layout, plan, name, journal, argv)
+        self._inbox = Inbox(layout.node(name).inbox, frozenset())
+        self._seen = Observation(layout, plan, name, journal)
+        self._heartbeat = Heartbeat(layout.node(name).heartbeat)
+        self._events: deque[on.Event] = deque()
+        self._look_due = self._beat_due = 0.0
+        self._started: float | None = None
+        self._limit_reached = False
+        self._finished = False
+
+    def run(self, past: Past) -> None:
+        """Supervise until the run is finished.
+
+        Args:
+            past: what earlier agents of this run journaled.
+        """
+        self._take_over(past)
+        while not self._finished:
+            self._turn(time.monotonic())
+            if not self._finished:
+                self._wait()
+        self._seen.close()
+
+    def _take_over(self, past: Past) -> None:
+        self._started = past.started
+        self._inbox = Inbox(self._layout.node(self._name).inbox, past.requests)
+        self._seen.know(past)
+        if past.open:
+            self._node.adopt(past.attempt, self._seen.read_plan(past.attempt), past.stopped_at)
+            self._seen.begin(past.attempt, past)
+        self._execute(self._gang.resume(past, time.monotonic()))
+        self._events.append(on.NodeReady(self._name))
+
+    def _wait(self) -> None:
+        now = time.monotonic()
+        until = min(self._look_due, self._beat_due, self._gang.deadline or self._beat_due)
+        if self._node.urgent:
+            until = min(until, now + URGENT_INTERVAL)
+        poll = select.poll()
+        for descriptor in self._node.descriptors:
+            poll.register(descriptor, select.POLLIN)
+        poll.poll(max(1.0, (until - now) * 1000.0))
+
+    def _turn(self, now: float) -> None:
+        if now >= self._look_due:
+            self._look_due = now + LOOK_INTERVAL
+            self._look()
+        beat = now >= self._beat_due
+        if beat:
+            self._beat_due = now + BEAT_INTERVAL
+            self._look_closely()
+        self._events.extend(self._from_node())
+        self._events.append(on.Tick())
+        while self._events and not self._finished:
+            self._execute(self._gang.handle(self._events.popleft(), time.monotonic()))
+        if self._gang.phase == "stopping":
+            abandoned = self._node.abandon()
+            if abandoned is not None:
+                self._events.append(abandoned)
+        if beat and not self._finished:
+            self._beat()
+
+    # what happens
+
+    def _look(self) -> None:
+        for request in self._inbox.read_new():
+            self._journal.append("request", id=request.id, kind=request.kind)
+            self._events.append(on.StopRequested(KINDS[request.kind], "user", request.id))
+        self._events.extend(self._seen.look(self._name))
+
+    def _look_closely(self) -> None:
+        self._events.extend(self._seen.look_closely())
+        limit = self._policy.max_seconds
+        over = limit is not None and self._started is not None and time.time() - self._started > limit
+        if over and not self._limit_reached:
+            self._limit_reached = True
+            self._events.append(on.StopRequested("graceful", "limit", None, f"{limit:.0f} s"))
+
+    def _from_node(self) -> list[on.Event]:
+        events = []
+        for event in self._node.poll(self._seen.exits):
+            if isinstance(event, on.AttemptLaunched):
+                self._started = self._started or time.time()
+                self._seen.begin(event.attempt, Past())
+            elif isinstance(event, on.TorchrunExited):
+                self._events.extend(self._seen.look(self._name))
+                event = self._judged(event)
+            events.append(event)
+        return events
+
+    def _judged(self, event: on.TorchrunExited) -> on.TorchrunExited:
+        local = self._node.local
+        code = event.code if event.code is not None or local is None else local.ranks_say(self._seen.exits)
+        return event._replace(code=code, completed=self._seen.completed)
+
+    # what to do
+
+    def _execute(self, commands: list[do.Command]) -> None:
+        for command in commands:
+            self._carry_out(command)
+
+    def _carry_out(self, command: do.Command) -> None:
+        if isinstance(command, do.AcquireLeases):
+            self._events.append(self._node.acquire_leases())
+        elif isinstance(command, do.ReleaseLeases):
+            self._node.leases.release()
+        elif isinstance(command, do.RetakeLeases):
+            self._node.retake_leases()
+        elif isinstance(command, do.LaunchAttempt):
+            self._node.launch(command.attempt, command.reason)
+        elif isinstance(command, do.TouchStop):
+            write_bytes(self._layout.attempt(command.attempt).stop, b"")
+        elif isinstance(command, do.Terminate):
+            self._journal.append("signalled", signal="SIGTERM", count=self._node.terminate())
+        elif isinstance(command, do.Kill):
+            self._journal.append("signalled", signal="SIGKILL", count=self._node.kill())
+        elif isinstance(command, do.Sweep):
+            self._node.sweep(command.grace)
+        elif isinstance(command, do.EndAttempt):
+            self._end_attempt(command)
+        elif isinstance(command, do.Finish):
+            self._finish(command)
+        else:
+            self._announce(command)
+
+    def _announce(self, command: do.Command) -> None:
+        if isinstance(command, do.AnnounceQueued):
+            self._journal.append(
+                "queued", devices=[held["device"] for held in command.held_by], held_by=command.held_by
+            )
+        elif isinstance(command, do.AnnounceRefused):
+            self._journal.append("refused", held_by=command.held_by)
+        elif isinstance(command, do.AnnounceRunning):
+            self._journal.append("running", attempt=command.attempt)
+        elif isinstance(command, do.AnnounceStopping):
+            self._journal.append("stopping", **command._asdict())
+        elif isinstance(command, do.AnnounceRestart):
+            resume = self._seen.newest_checkpoint
+            self._journal.append("restarting", **command._asdict(), resume=resume)
+
+    def _end_attempt(self, command: do.EndAttempt) -> None:
+        self._seen.end()
+        failure = command.failure
+        if failure is not None and failure.signal is None:
+            failure = failure._replace(signal=signal_of(failure.code))
+        self._journal.append(
+            "attempt_ended",
+            attempt=command.attempt,
+            outcome=command.outcome,
+            first_failure=None if failure is None else failure._asdict(),
+            killed=command.killed,
+        )
+
+    def _finish(self, command: do.Finish) -> None:
+        checkpoint = self._seen.newest_checkpoint
+        self._journal.append(
+            "finished",
+            state=command.state,
+            why=command.why,
+            resumable=is_resumable(command.state, checkpoint, cooperative=self._policy.cooperative_stop),
+            checkpoint=checkpoint,
+            attempt=self._gang.number,
+        )
+        self._finished = True
+        self._beat()
+        self._node.release()
+
+    def _beat(self) -> None:
+        local = self._node.local
+        self._heartbeat.beat(
+            attempt=self._gang.number,
+            phase=self._gang.phase,
+            ranks=self._seen.states,
+            torchrun=local.torchrun if local is not None else None,
+            holder=local.holder if local is not None else None,
+            disk_free=self._seen.disk_free,
+            rss=self._seen.rss,
+        )
+
+
+def agent_argv(python: str, main: Path, run_dir: Path, node: str, life: int) -> list[str]:
+    """Command line of an agent for a node of a run."""
+    return [python, "-I", "-B", str(main), "--run-dir", str(run_dir), "--node", node, "--life", str(life)]

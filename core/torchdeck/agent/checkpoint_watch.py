@@ -1,0 +1,70 @@
+"""Sees complete checkpoints appear."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+
+class SeenCheckpoint(NamedTuple):
+    """A complete checkpoint, as journaled."""
+
+    step: int
+    path: str
+    seconds: float
+    size: int
+    """Bytes."""
+
+
+class CheckpointWatch:
+    """Looks into one checkpoint directory; reports each complete checkpoint of this run once.
+
+    Attributes:
+        last_size: bytes of the newest one, 0 before there is one.
+    """
+
+    def __init__(self, directory: Path, run_id: str, known: frozenset[tuple[str, int]]) -> None:
+        self.last_size = 0
+        self._directory = directory
+        self._run_id = run_id
+        self._journaled = set(known)
+        self._dismissed: dict[str, int] = {}
+        self._names: list[str] = []
+        self._changed = -1
+
+    def look(self) -> list[SeenCheckpoint]:
+        """New complete checkpoints, oldest first. Costs one stat while nothing happens."""
+        try:
+            changed = self._directory.stat().st_mtime_ns
+        except OSError:
+            return []
+        if changed != self._changed:
+            self._changed = changed
+            self._names = sorted(path.name for path in self._directory.glob("[!.]*"))
+        found = [seen for name in self._names if (seen := self._look_at(self._directory / name)) is not None]
+        return sorted(found)
+
+    def _look_at(self, folder: Path) -> SeenCheckpoint | None:
+        # the manifest is committed last: before it there is nothing, after it nothing changes but by replacing it
+        manifest_file = folder / "manifest.json"
+        try:
+            changed = manifest_file.stat().st_mtime_ns
+        except OSError:
+            return None
+        if self._dismissed.get(folder.name) == changed:
+            return None
+        self._dismissed[folder.name] = changed
+        from torchdeck.distributed.checkpoints.manifest import CheckpointError, read_manifest
+
+        try:
+            manifest = read_manifest(folder)
+        except CheckpointError:
+            return None
+        if manifest.run_id != self._run_id:
+            return None
+        size = sum(entry.size for entry in manifest.files.values())
+        self.last_size = size
+        if (str(folder), manifest.step) in self._journaled:
+            return None
+        self._journaled.add((str(folder), manifest.step))
+        return SeenCheckpoint(manifest.step, str(folder), manifest.seconds, size)

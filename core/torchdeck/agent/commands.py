@@ -1,0 +1,132 @@
+"""What the gang orders. The agent carries commands out in their order, and journals those that are news."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from torchdeck.agent.events import Failure
+
+
+class AcquireLeases(NamedTuple):
+    """Try to lease the node's devices; answer with LeasesGranted or LeasesHeld."""
+
+    node: str
+
+
+class ReleaseLeases(NamedTuple):
+    """Give the node's leases back: another node did not get its own."""
+
+    node: str
+
+
+class RetakeLeases(NamedTuple):
+    """The holder is gone and its locks with it: hold the leases in the agent."""
+
+    node: str
+
+
+class AnnounceQueued(NamedTuple):
+    """Journal that the run waits for devices."""
+
+    held_by: tuple[Mapping[str, Any], ...]
+
+
+class AnnounceRefused(NamedTuple):
+    """Journal that the run does not start because of whose devices it wants."""
+
+    held_by: tuple[Mapping[str, Any], ...]
+
+
+class LaunchAttempt(NamedTuple):
+    """Fill the slots, write the attempt's plan, start torchrun on every node."""
+
+    attempt: int
+    reason: str
+    """`first`, `restart` or `port`."""
+
+
+class AnnounceRunning(NamedTuple):
+    """Journal that training makes progress."""
+
+    attempt: int
+
+
+class AnnounceStopping(NamedTuple):
+    """Journal the intent to stop, before anything is done about it."""
+
+    kind: str
+    why: str
+    request: str | None
+    detail: str
+
+
+class TouchStop(NamedTuple):
+    """Make the attempt's stop file: ranks finish the step, save and exit."""
+
+    attempt: int
+
+
+class Terminate(NamedTuple):
+    """SIGTERM to torchrun on the node, which passes it to its ranks."""
+
+    node: str
+
+
+class Kill(NamedTuple):
+    """SIGKILL to torchrun and to everything of the run on the node."""
+
+    node: str
+
+
+class Sweep(NamedTuple):
+    """torchrun is gone: end what it left (SIGTERM, `grace` seconds, SIGKILL); answer with NodeClean."""
+
+    node: str
+    attempt: int
+    grace: float
+
+
+class EndAttempt(NamedTuple):
+    """Journal how the attempt ended."""
+
+    attempt: int
+    outcome: str
+    """`succeeded`, `failed` or `stopped`."""
+    failure: Failure | None
+    killed: int
+
+
+class AnnounceRestart(NamedTuple):
+    """Journal that another attempt follows after `delay` seconds."""
+
+    attempt: int
+    delay: float
+    reason: str
+
+
+class Finish(NamedTuple):
+    """The run is over."""
+
+    state: str
+    """SUCCEEDED, FAILED or CANCELLED."""
+    why: str
+
+
+Command = (
+    AcquireLeases
+    | ReleaseLeases
+    | RetakeLeases
+    | AnnounceQueued
+    | AnnounceRefused
+    | LaunchAttempt
+    | AnnounceRunning
+    | AnnounceStopping
+    | TouchStop
+    | Terminate
+    | Kill
+    | Sweep
+    | EndAttempt
+    | AnnounceRestart
+    | Finish
+)

@@ -1,0 +1,94 @@
+"""Ends what is left of a run on a node, and nothing else. Found by the holder's tree and by the run's id in the environment."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable
+
+from torchdeck.rundir.processes import ProcessIdentity, descendants, processes_of_run, read_stat
+
+
+class Sweep:
+    """SIGTERM, a grace, SIGKILL, until nothing is left; never blocks, each `step` looks once.
+
+    Attributes:
+        killed: processes that got SIGKILL.
+    """
+
+    def __init__(
+        self, run_id: str, torchrun: ProcessIdentity | None, grace: float, limit: float, now: float
+    ) -> None:
+        """Begin.
+
+        Args:
+            run_id: whose processes.
+            torchrun: root of the tree, where it is still there; a process that hid its environment is found under it.
+            grace: seconds between SIGTERM and SIGKILL; 0 kills at once.
+            limit: seconds after which processes that SIGKILL does not end are given up.
+            now: monotonic seconds.
+        """
+        self._run_id = run_id
+        self._torchrun = torchrun
+        self._kill_at = now + grace
+        self._give_up_at = now + grace + limit
+        self._told: set[ProcessIdentity] = set()
+        self._known: set[ProcessIdentity] = set()
+        self._killed: set[ProcessIdentity] = set()
+
+    @property
+    def killed(self) -> int:
+        return len(self._killed)
+
+    def remember(self, processes: Iterable[ProcessIdentity]) -> None:
+        """Processes seen in the tree while it was whole; orphans that hid their environment are found by this."""
+        self._known.update(processes)
+
+    def step(self, now: float) -> int | None:
+        """Look and signal; None while processes are left, else how many could not be ended (0 is the rule)."""
+        alive = self.survivors()
+        if not alive:
+            return 0
+        if now >= self._give_up_at:
+            return len(alive)
+        for process in alive:
+            if now >= self._kill_at:
+                process.send(signal.SIGKILL)
+                self._killed.add(process)
+            elif process not in self._told:
+                process.send(signal.SIGTERM)
+                self._told.add(process)
+        return None
+
+    def survivors(self) -> list[ProcessIdentity]:
+        """Living processes of the run, the agent and its parents never among them."""
+        spared = _self_and_parents()
+        found = dict.fromkeys(processes_of_run(self._run_id, exclude=spared))
+        if self._torchrun is not None and self._torchrun.is_alive():
+            found[self._torchrun] = None
+            found.update(dict.fromkeys(descendants(self._torchrun.pid)))
+        for process in self._known:
+            if process.is_alive():
+                found[process] = None
+                found.update(dict.fromkeys(descendants(process.pid)))
+        self._known.update(found)
+        return [process for process in found if process.pid not in spared]
+
+
+def kill_all(run_id: str, torchrun: ProcessIdentity | None) -> int:
+    """SIGKILL to everything of the run, once; how many got it. SIGKILL ends stopped processes too."""
+    sweep = Sweep(run_id, torchrun, 0.0, 0.0, 0.0)
+    alive = sweep.survivors()
+    for process in alive:
+        process.send(signal.SIGKILL)
+    return len(alive)
+
+
+def _self_and_parents() -> set[int]:
+    spared = {os.getpid()}
+    pid = os.getppid()
+    while pid > 1 and pid not in spared:
+        spared.add(pid)
+        stat = read_stat(pid)
+        pid = stat.parent if stat is not None else 0
+    return spared

@@ -1,0 +1,146 @@
+"""What the gang is told. Plain values; every node speaks of itself by its name in the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class Failure(NamedTuple):
+    """The first thing that went wrong in an attempt."""
+
+    rank: int | None
+    """None when it was torchrun itself, or the launch."""
+    code: int | None
+    signal: int | None
+    """Number of the signal that ended the rank."""
+    message: str
+    traceback: str | None
+    time: float
+    """Seconds since the epoch; the earliest of several failures counts."""
+
+
+class NodeReady(NamedTuple):
+    """The node's agent is there and can take orders."""
+
+    node: str
+
+
+class LeasesGranted(NamedTuple):
+    """The node holds the lease of every device the plan names for it."""
+
+    node: str
+
+
+class LeasesHeld(NamedTuple):
+    """Another run holds devices this node needs; the node holds none then."""
+
+    node: str
+    held_by: tuple[Mapping[str, Any], ...]
+    """`{device, run_id, name}` each."""
+
+
+class AttemptLaunched(NamedTuple):
+    """torchrun was started on the node."""
+
+    node: str
+    attempt: int
+
+
+class LaunchFailed(NamedTuple):
+    """torchrun could not be started on the node."""
+
+    node: str
+    attempt: int
+    why: str
+
+
+class RanksUp(NamedTuple):
+    """Every rank of the node has been started."""
+
+    node: str
+    attempt: int
+
+
+class RankProgress(NamedTuple):
+    """A rank reports that it trains (first time in an attempt, or again)."""
+
+    attempt: int
+    rank: int
+    step: int
+
+
+class TorchrunExited(NamedTuple):
+    """torchrun on the node is gone."""
+
+    node: str
+    attempt: int
+    code: int | None
+    """Exit code, 128 + n for signal n; None when nobody could see it."""
+    completed: bool
+    """The ranks of the node say they did all their steps."""
+
+
+class PortLost(NamedTuple):
+    """The rendezvous port was taken by somebody else between choice and use; comes before TorchrunExited."""
+
+    node: str
+    attempt: int
+
+
+class NodeClean(NamedTuple):
+    """Nothing of the attempt is left on the node (but `left` processes that do not die)."""
+
+    node: str
+    attempt: int
+    killed: int
+    left: int
+    failure: Failure | None
+
+
+class HolderLost(NamedTuple):
+    """torchrun's parent was killed; torchrun may live on."""
+
+    node: str
+    attempt: int
+
+
+class StopRequested(NamedTuple):
+    """A person, or a limit, wants the run to end."""
+
+    kind: str
+    """`graceful` or `now`."""
+    why: str
+    """`user`, `disk`, `hang` or `limit`."""
+    request: str | None = None
+    detail: str = ""
+
+
+class HangFlagged(NamedTuple):
+    """A rank stands still."""
+
+    attempt: int
+    rank: int
+    detail: str
+
+
+class Tick(NamedTuple):
+    """Time passed."""
+
+
+Event = (
+    NodeReady
+    | LeasesGranted
+    | LeasesHeld
+    | AttemptLaunched
+    | LaunchFailed
+    | RanksUp
+    | RankProgress
+    | TorchrunExited
+    | PortLost
+    | NodeClean
+    | HolderLost
+    | StopRequested
+    | HangFlagged
+    | Tick
+)

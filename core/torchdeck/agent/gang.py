@@ -1,0 +1,326 @@
+"""The gang's decisions, for any number of nodes: events in, commands out, nothing else. No files, processes or clocks.
+
+One gang is decided by one agent, the lead. An attempt lives from LaunchAttempt until every node said NodeClean; then it
+is judged, and the run goes on (another attempt) or finishes. The wish to stop is looked at before every start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from torchdeck.agent import commands as do
+from torchdeck.agent import events as on
+from torchdeck.agent.attempt_state import AttemptState, Ending
+from torchdeck.agent.past import Past
+from torchdeck.agent.verdict import describe_failure, final_state
+from torchdeck.plan.launch_plan import Policy
+
+QUEUE_RETRY = 1.0
+"""Seconds between two tries to lease devices while queued."""
+PORT_RETRIES = 3
+"""Attempts that follow a lost port; they do not count against max_restarts."""
+KILL_LIMIT = 15.0
+"""Seconds after SIGKILL until a process in the kernel's hands is given up."""
+SWEEP_SLACK = 20.0
+"""Seconds a node may take over a sweep beyond the grace it was given."""
+
+
+class Intent(NamedTuple):
+    """A wish to stop. It never goes away, it only gets more urgent."""
+
+    kind: str
+    why: str
+    detail: str
+
+
+class Gang:
+    """State of one run's processes on all nodes.
+
+    Attributes:
+        phase: `preparing`, `leasing`, `queued`, `starting`, `running`, `stopping`, `waiting` or `finished`.
+        number: the current attempt, 0 before the first.
+        intent: the wish to stop, once there is one.
+        deadline: monotonic seconds at which a Tick may bring news; None when only events can.
+    """
+
+    def __init__(self, nodes: Sequence[str], policy: Policy) -> None:
+        self.phase = "preparing"
+        self.number = 0
+        self.intent: Intent | None = None
+        self.deadline: float | None = None
+        self._policy = policy
+        self._nodes = tuple(nodes)
+        self._ready: set[str] = set()
+        self._leased: set[str] = set()
+        self._held_by: tuple[on.LeasesHeld, ...] = ()
+        self._restarts = 0
+        self._port_retries = 0
+        self._reason = "first"
+        self._attempt = AttemptState(0)
+
+    def handle(self, event: on.Event, now: float) -> list[do.Command]:
+        """Take in one event; `now` in monotonic seconds. Events of earlier attempts, or after the end, do nothing."""
+        if self.phase == "finished":
+            return []
+        if isinstance(event, on.StopRequested):
+            return self._stop(event, now)
+        if isinstance(event, on.Tick):
+            return self._tick(now)
+        if isinstance(event, (on.NodeReady, on.LeasesGranted, on.LeasesHeld)):
+            return self._prepare(event, now)
+        if event.attempt != self.number or self.phase not in ("starting", "running", "stopping"):
+            return []
+        return self._attempt_event(event, now)
+
+    def resume(self, past: Past, now: float) -> list[do.Command]:
+        """Go on where the journal of an earlier agent of this run ends; instead of NodeReady, on an adopting node."""
+        self.number = past.attempt
+        self._restarts, self._port_retries = past.restarts, past.port_retries
+        self._ready = set(self._nodes)
+        if past.stop is not None:
+            self.intent = Intent(*past.stop)
+        if past.open:
+            self._attempt = AttemptState(past.attempt)
+            self._attempt.launched = set(self._nodes)
+            self._attempt.progressed = past.running
+            self._leased = set(self._nodes)
+            self.phase = "running" if past.running else "starting"
+            if self.intent is None:
+                return []
+            return self._end_attempt("signal" if past.signalled else self.intent.kind, now)
+        if past.attempt == 0 or past.outcome is None:
+            if self.intent is not None:
+                return self._finish(*final_state(self.intent.why, self.intent.detail, None))
+            self._ready = set()
+            return []
+        self._reason = past.restart_reason or "restart"
+        if past.restart_reason is not None and self.intent is None:
+            self.phase, self.deadline = "waiting", now + self._policy.restart_delay
+            return []
+        return self._go_on(past.outcome, past.failure, now)
+
+    # before an attempt
+
+    def _prepare(
+        self, event: on.NodeReady | on.LeasesGranted | on.LeasesHeld, now: float
+    ) -> list[do.Command]:
+        if isinstance(event, on.NodeReady):
+            self._ready.add(event.node)
+            if self.phase != "preparing" or len(self._ready) < len(self._nodes):
+                return []
+            self.phase = "leasing"
+            return [do.AcquireLeases(node) for node in self._nodes]
+        if self.phase not in ("leasing", "queued"):
+            return []
+        if isinstance(event, on.LeasesHeld):
+            return self._leases_held(event, now)
+        self._leased.add(event.node)
+        return self._launch("first") if len(self._leased) == len(self._nodes) else []
+
+    def _leases_held(self, event: on.LeasesHeld, now: float) -> list[do.Command]:
+        # all or nothing: two runs that each hold half of what both want would wait for ever
+        given_back: list[do.Command] = [do.ReleaseLeases(node) for node in sorted(self._leased)]
+        self._leased.clear()
+        if not self._policy.queue:
+            return [*given_back, do.AnnounceRefused(event.held_by), *self._finish("FAILED", _refusal(event))]
+        self.deadline = now + QUEUE_RETRY
+        news = self.phase != "queued" or self._held_by != (event,)
+        self.phase, self._held_by = "queued", (event,)
+        return [*given_back, do.AnnounceQueued(event.held_by)] if news else given_back
+
+    def _launch(self, reason: str) -> list[do.Command]:
+        self.number += 1
+        self.phase, self.deadline = "starting", None
+        self._attempt = AttemptState(self.number)
+        return [do.LaunchAttempt(self.number, reason)]
+
+    # while an attempt lives
+
+    def _attempt_event(self, event: on.Event, now: float) -> list[do.Command]:
+        attempt = self._attempt
+        if isinstance(event, on.AttemptLaunched):
+            return self._launched(event)
+        if isinstance(event, (on.RanksUp, on.RankProgress)):
+            return self._progress(event)
+        if isinstance(event, on.HolderLost):
+            return [do.RetakeLeases(event.node)]
+        if isinstance(event, on.PortLost):
+            attempt.port_lost = True
+        elif isinstance(event, on.HangFlagged):
+            return self._hang(event, now)
+        elif isinstance(event, on.LaunchFailed):
+            attempt.add_failure(on.Failure(None, None, None, event.why, None, 0.0))
+            return self._torchrun_gone(event.node, None, completed=False, now=now)
+        elif isinstance(event, on.TorchrunExited):
+            return self._torchrun_gone(event.node, event.code, completed=event.completed, now=now)
+        elif isinstance(event, on.NodeClean):
+            return self._node_clean(event, now)
+        return []
+
+    def _launched(self, event: on.AttemptLaunched) -> list[do.Command]:
+        attempt = self._attempt
+        attempt.launched.add(event.node)
+        # a stop that came while the node was starting could not reach it then
+        if attempt.ending is Ending.TERM:
+            return [do.Terminate(event.node)]
+        return [do.Kill(event.node)] if attempt.ending is Ending.KILL else []
+
+    def _progress(self, event: on.RanksUp | on.RankProgress) -> list[do.Command]:
+        attempt = self._attempt
+        if isinstance(event, on.RanksUp):
+            attempt.up.add(event.node)
+        else:
+            attempt.progressed = True
+        ready = attempt.progressed or (not self._policy.cooperative_stop and attempt.up >= set(self._nodes))
+        if not ready or attempt.announced or self.phase != "starting":
+            return []
+        attempt.announced = True
+        self.phase = "running"
+        return [do.AnnounceRunning(self.number)]
+
+    def _hang(self, event: on.HangFlagged, now: float) -> list[do.Command]:
+        if self._policy.on_hang == "stop":
+            return self._stop(on.StopRequested("now", "hang", None, event.detail), now)
+        if self._policy.on_hang != "restart" or self._attempt.ending is not None:
+            return []
+        self._attempt.hang = event.detail
+        return self._end_attempt("now", now)
+
+    def _torchrun_gone(self, node: str, code: int | None, *, completed: bool, now: float) -> list[do.Command]:
+        attempt = self._attempt
+        if node in attempt.codes:
+            return []
+        attempt.codes[node] = code
+        attempt.completed[node] = completed
+        grace = 0.0 if attempt.ending is Ending.KILL else self._policy.kill_grace
+        orders: list[do.Command] = [do.Sweep(node, self.number, grace)]
+        alive = [name for name in self._nodes if name not in attempt.codes]
+        if not alive:
+            self.deadline = now + grace + SWEEP_SLACK
+        elif attempt.ending is None and code != 0:
+            orders += self._end_attempt("now", now)  # static rendezvous: the others would wait for ever
+        elif attempt.ending is None and self.deadline is None:
+            self.deadline = now + self._policy.node_grace
+        return orders
+
+    def _node_clean(self, event: on.NodeClean, now: float) -> list[do.Command]:
+        attempt = self._attempt
+        if event.node not in attempt.codes or event.node in attempt.clean:
+            return []
+        attempt.clean.add(event.node)
+        attempt.killed += event.killed
+        attempt.left += event.left
+        if event.failure is not None:
+            attempt.add_failure(event.failure)
+        return self._judge(now) if attempt.clean == set(self._nodes) else []
+
+    # stopping
+
+    def _stop(self, event: on.StopRequested, now: float) -> list[do.Command]:
+        before = self.intent
+        if before is not None and (before.kind == "now" or event.kind != "now"):
+            again = event.kind == "now" and self._attempt.ending is Ending.TERM and self.phase == "stopping"
+            return self._kill(now) if again else []
+        why = event.why if before is None else before.why
+        self.intent = Intent(event.kind, why, event.detail if before is None else before.detail)
+        orders: list[do.Command] = [do.AnnounceStopping(event.kind, why, event.request, self.intent.detail)]
+        if self.phase in ("starting", "running", "stopping"):
+            return orders + self._end_attempt(event.kind, now)
+        return orders + self._finish(*final_state(self.intent.why, self.intent.detail, None))
+
+    def _end_attempt(self, kind: str, now: float) -> list[do.Command]:
+        attempt = self._attempt
+        self.phase = "stopping"
+        alive = [node for node in self._nodes if node not in attempt.codes]
+        if not alive or attempt.ending is Ending.KILL:
+            return []  # only the sweep is left, which has a limit of its own
+        cooperative = self._policy.cooperative_stop and attempt.progressed
+        if kind == "graceful" and cooperative and attempt.ending is None:
+            attempt.ending = Ending.STOP_FILE
+            self.deadline = now + self._policy.stop_grace
+            return [do.TouchStop(self.number)]
+        # a script that was asked to stop may save on SIGTERM, so it has the long grace; else there is nothing to save
+        saving = kind == "graceful" and not self._policy.cooperative_stop and attempt.announced
+        grace = self._policy.stop_grace if saving else self._policy.kill_grace
+        if attempt.ending is Ending.TERM:
+            self.deadline = min(now + grace, now + grace if self.deadline is None else self.deadline)
+            return []
+        attempt.ending = Ending.TERM
+        self.deadline = now + grace
+        return [do.Terminate(node) for node in alive if node in attempt.launched]
+
+    def _kill(self, now: float) -> list[do.Command]:
+        attempt = self._attempt
+        attempt.ending = Ending.KILL
+        self.deadline = now + KILL_LIMIT
+        return [do.Kill(node) for node in self._nodes if node not in attempt.codes]
+
+    def _tick(self, now: float) -> list[do.Command]:
+        if self.deadline is None or now < self.deadline:
+            return []
+        self.deadline = None
+        if self.phase == "queued":
+            return [do.AcquireLeases(node) for node in self._nodes]
+        if self.phase == "waiting":
+            return self._launch(self._reason)
+        if self.phase not in ("starting", "running", "stopping"):
+            return []
+        return self._overdue(now)
+
+    def _overdue(self, now: float) -> list[do.Command]:
+        attempt = self._attempt
+        alive = [node for node in self._nodes if node not in attempt.codes]
+        if alive and attempt.ending is not Ending.KILL:
+            return self._kill(now) if attempt.ending is Ending.TERM else self._end_attempt("now", now)
+        # what SIGKILL does not end is in the kernel's hands: the run's verdict does not wait for it
+        for node in self._nodes:
+            attempt.codes.setdefault(node, None)
+        attempt.left += len(set(self._nodes) - attempt.clean)
+        attempt.clean = set(self._nodes)
+        return self._judge(now)
+
+    # after an attempt
+
+    def _judge(self, now: float) -> list[do.Command]:
+        attempt = self._attempt
+        self.deadline = None
+        outcome = attempt.outcome(stopped=self.intent is not None, cooperative=self._policy.cooperative_stop)
+        failure = None if outcome == "succeeded" else attempt.failure
+        if failure is None and outcome == "failed":
+            failure = on.Failure(
+                None, attempt.first_code(), None, attempt.hang or "torchrun failed", None, 0.0
+            )
+        ended = do.EndAttempt(self.number, outcome, failure, attempt.killed)
+        return [ended, *self._go_on(outcome, failure, now)]
+
+    def _go_on(self, outcome: str, failure: on.Failure | None, now: float) -> list[do.Command]:
+        attempt = self._attempt
+        if outcome == "succeeded":
+            return self._finish("SUCCEEDED", "all ranks finished")
+        if self.intent is not None:
+            return self._finish(*final_state(self.intent.why, self.intent.detail, failure))
+        if attempt.port_lost and self._port_retries < PORT_RETRIES:
+            self._port_retries += 1
+            return self._restart("port", now)
+        if self._restarts < self._policy.max_restarts:
+            self._restarts += 1
+            return self._restart("restart", now)
+        return self._finish("FAILED", attempt.hang or describe_failure(failure))
+
+    def _restart(self, reason: str, now: float) -> list[do.Command]:
+        delay = self._policy.restart_delay
+        self.phase, self.deadline, self._reason = "waiting", now + delay, reason
+        return [do.AnnounceRestart(self.number, delay, reason)]
+
+    def _finish(self, state: str, why: str) -> list[do.Command]:
+        self.phase, self.deadline = "finished", None
+        return [do.Finish(state, why)]
+
+
+def _refusal(event: on.LeasesHeld) -> str:
+    whose = "; ".join(
+        f"device {held.get('device')} is held by run {held.get('run_id')} ({held.get('name')})"
+        for held in event.held_by
+    )
+    return f"{whose}. Wait for it with --queue, or choose other devices"

@@ -1,0 +1,95 @@
+"""GPUs' numbers: by NVML where the node's Python has it, else by nvidia-smi, else none."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+SMI_TIMEOUT = 5.0
+"""Seconds; a driver in trouble makes nvidia-smi hang."""
+SMI_FIELDS = (
+    ("utilization.gpu", "util", 1.0),
+    ("memory.used", "memory_used_bytes", 2.0**20),
+    ("memory.total", "memory_total_bytes", 2.0**20),
+    ("temperature.gpu", "temperature_c", 1.0),
+    ("power.draw", "power_w", 1.0),
+)
+"""nvidia-smi's field, our series, and what its unit is multiplied by to get ours."""
+
+Sampler = Callable[[], "dict[str, float]"]
+
+
+def gpu_sampler() -> Sampler | None:
+    """What gives `gpu<i>_util` (percent), `_memory_used_bytes`, `_memory_total_bytes`, `_temperature_c`, `_power_w`.
+
+    None where the node has no NVIDIA GPU that can be asked. The first use may take seconds: not for the agent's loop.
+    """
+    return _nvml_sampler() or _smi_sampler()
+
+
+def parse_smi(text: str) -> dict[str, float]:
+    """Rows of `nvidia-smi --query-gpu=index,... --format=csv,noheader,nounits`; "[N/A]" values are left out."""
+    values = {}
+    for line in text.splitlines():
+        index, *words = [word.strip() for word in line.split(",")]
+        if not index.isdecimal():
+            continue
+        for (_, name, factor), word in zip(SMI_FIELDS, words):
+            try:
+                values[f"gpu{index}_{name}"] = float(word) * factor
+            except ValueError:
+                continue
+    return values
+
+
+def _smi_sampler() -> Sampler | None:
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return None
+    fields = ",".join(("index", *(field for field, _, _ in SMI_FIELDS)))
+    argv = [program, f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+
+    def sample() -> dict[str, float]:
+        result = subprocess.run(argv, capture_output=True, text=True, timeout=SMI_TIMEOUT, check=False)
+        return parse_smi(result.stdout) if result.returncode == 0 else {}
+
+    return sample
+
+
+def _nvml_sampler() -> Sampler | None:
+    try:
+        nvml: Any = importlib.import_module("pynvml")
+        nvml.nvmlInit()
+        handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
+    except Exception:  # noqa: BLE001 - no package, no driver, no permission: there is nothing to ask
+        return None
+    if not handles:
+        return None
+
+    def sample() -> dict[str, float]:
+        values: dict[str, float] = {}
+        for index, handle in enumerate(handles):
+            values.update(_nvml_values(nvml, index, handle))
+        return values
+
+    return sample
+
+
+def _nvml_values(nvml: Any, index: int, handle: Any) -> dict[str, float]:
+    readings: dict[str, Callable[[], float]] = {
+        "util": lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu,
+        "memory_used_bytes": lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used,
+        "memory_total_bytes": lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total,
+        "temperature_c": lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
+        "power_w": lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000.0,
+    }
+    values = {}
+    for name, read in readings.items():
+        try:
+            values[f"gpu{index}_{name}"] = float(read())
+        except nvml.NVMLError:  # this device does not tell it
+            continue
+    return values

@@ -1,0 +1,107 @@
+"""Tells a rank that stands still from one that is slow. Pure, but for a look at what state a process is in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from torchdeck.rundir.processes import read_stat
+
+SLOW_STEPS = 5
+"""A rank may take this many times its 99th percentile step before it is flagged."""
+_STATES = {
+    "T": "stopped (SIGSTOP): kill -CONT {pid} lets it go on",
+    "t": "held by a debugger",
+    "D": "waiting in the kernel, as for a disk or a network file system that does not answer",
+    "Z": "dead and not collected",
+}
+
+
+class Standing(NamedTuple):
+    """How long a rank has reported nothing new."""
+
+    rank: int
+    phase: str
+    step: int
+    still: float
+    """Seconds."""
+    slow_step: float | None
+    """99th percentile of its step times in seconds, where known."""
+    watched: bool
+    """In this phase standing still is a hang."""
+    pid: int | None
+
+
+class Hang(NamedTuple):
+    """A rank that stands still, as journaled."""
+
+    rank: int
+    phase: str
+    step: int
+    still: float
+    limit: float
+    detail: str
+
+
+def hang_limit(hang_after: float, slow_step: float | None) -> float:
+    """Seconds a rank may stand still: max(hang_after, 5 × the 99th percentile of its step time)."""
+    return max(hang_after, SLOW_STEPS * (slow_step or 0.0))
+
+
+class HangWatch:
+    """Remembers who is flagged, so that each hang is told once, and its end too."""
+
+    def __init__(self, hang_after: float, flagged: Iterable[int] = ()) -> None:
+        """Watch; `hang_after` in seconds, `flagged` are ranks an earlier agent flagged."""
+        self._hang_after = hang_after
+        self._flagged = set(flagged)
+
+    def look(self, ranks: Mapping[int, Standing]) -> tuple[list[Hang], list[int]]:
+        """(new hangs, ranks whose hang is over)."""
+        hangs = []
+        limits = {rank: hang_limit(self._hang_after, standing.slow_step) for rank, standing in ranks.items()}
+        for rank, standing in ranks.items():
+            if _late(standing, limits[rank]) and rank not in self._flagged:
+                self._flagged.add(rank)
+                detail = culprit(ranks, rank)
+                hangs.append(Hang(rank, standing.phase, standing.step, standing.still, limits[rank], detail))
+        over = [
+            rank
+            for rank in sorted(self._flagged)
+            if rank not in ranks or not _late(ranks[rank], limits[rank])
+        ]
+        self._flagged.difference_update(over)
+        return hangs, over
+
+
+def _late(standing: Standing, limit: float) -> bool:
+    return standing.watched and standing.still > limit
+
+
+def culprit(ranks: Mapping[int, Standing], rank: int) -> str:
+    """What is known about why `rank` stands: its process's state, or whom it waits for."""
+    stopped = _process_state(ranks[rank])
+    if stopped:
+        return f"rank {rank} is {stopped}"
+    for other, standing in sorted(ranks.items()):
+        state = _process_state(standing) if other != rank else ""
+        if state:
+            return f"rank {rank} waits; rank {other} is {state}"
+    behind = min(ranks.values(), key=lambda standing: (standing.step, -standing.still))
+    if behind.step < ranks[rank].step:
+        return (
+            f"rank {rank} waits; rank {behind.rank} is behind at step {behind.step}, in phase {behind.phase}"
+        )
+    ahead = max(standing.step for standing in ranks.values())
+    if ranks[rank].step < ahead:
+        return f"rank {rank} is behind: others are at step {ahead}"
+    return f"rank {rank} stands at step {ranks[rank].step} in phase {ranks[rank].phase}"
+
+
+def _process_state(standing: Standing) -> str:
+    if standing.pid is None:
+        return ""
+    stat = read_stat(standing.pid)
+    if stat is None:
+        return "gone"
+    return _STATES.get(stat.state, "").format(pid=standing.pid)

@@ -1,0 +1,228 @@
+"""torchrun's parent: starts it, waits for it, writes how it ended, keeps device leases open and an agent alive.
+
+Small on purpose, since nothing restarts it: standard library, a session of its own, no decisions. Started by the agent with
+the order (argv, env, cwd) as JSON on standard input, and the descriptors of the device leases inherited.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # -I leaves the shipped folder out
+
+from torchdeck.rundir.atomic import read_json, write_json
+from torchdeck.rundir.layout import FORMAT_VERSION, NodeLayout, RunLayout
+from torchdeck.rundir.processes import ProcessIdentity, without_run_variables
+
+FIRST_DELAY = 0.2
+"""Seconds before a dead agent is started again; doubles with each one that dies young."""
+LAST_DELAY = 30.0
+YOUNG = 60.0
+"""Seconds an agent must live for the delay to begin anew."""
+GIVE_UP = 20
+"""Agents that may die young in a row once torchrun is gone; nothing is left to be watched then."""
+
+
+class AgentKeeper:
+    """Sees to it that there is an agent until the run is finished."""
+
+    def __init__(self, node: NodeLayout, argv: list[str], pid: int) -> None:
+        self._node = node
+        self._argv = argv
+        self._child: subprocess.Popen[bytes] | None = None
+        self._delay = FIRST_DELAY
+        self._due = 0.0
+        self._seen = time.monotonic()
+        self.failures = 0
+        self.descriptor = -1
+        self._watch(pid)
+
+    def look(self) -> float:
+        """Start an agent if none lives; seconds until it wants to look again (it is woken when an agent dies)."""
+        if self.descriptor >= 0:
+            if not select.select([self.descriptor], [], [], 0)[0]:
+                return 3600.0
+            self._agent_died()
+        now = time.monotonic()
+        if now < self._due:
+            return self._due - now
+        if self._another_lives():
+            return 1.0 if self.descriptor < 0 else 3600.0
+        with self._node.log.open("ab") as log:
+            self._child = subprocess.Popen(
+                self._argv,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=without_run_variables(os.environ),
+                start_new_session=True,
+            )
+        self._watch(self._child.pid)
+        return 3600.0
+
+    def _agent_died(self) -> None:
+        os.close(self.descriptor)
+        self.descriptor = -1
+        if self._child is not None:
+            self._child.wait()
+            self._child = None
+        now = time.monotonic()
+        young = now - self._seen < YOUNG
+        self.failures = self.failures + 1 if young else 1
+        self._delay = min(LAST_DELAY, FIRST_DELAY * 2 ** min(self.failures - 1, 10))
+        self._due = now + self._delay
+
+    def _another_lives(self) -> bool:
+        """An agent that somebody else started holds the lock; its pid stands in the file."""
+        try:
+            with self._node.lock.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return False
+        except BlockingIOError:
+            identity = ProcessIdentity.from_json(read_json(self._node.lock))
+            if identity is not None and identity.is_alive():
+                self._watch(identity.pid)
+            return True
+        except FileNotFoundError:
+            return False
+
+    def _watch(self, pid: int) -> None:
+        self._seen = time.monotonic()
+        try:
+            self.descriptor = os.pidfd_open(pid)
+        except ProcessLookupError:
+            self.descriptor = -1
+
+
+def last_event(journal: Path) -> str:
+    """Name of the journal's last event; empty when there is none."""
+    try:
+        with journal.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 65536))
+            lines = file.read().splitlines()
+    except OSError:
+        return ""
+    for line in reversed(lines):
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            return str(json.loads(line)["event"])
+    return ""
+
+
+def start_torchrun(order: dict[str, Any], log: Path) -> subprocess.Popen[bytes]:
+    """torchrun in a session of its own, so that no terminal's signal reaches it.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            order["argv"],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=order["cwd"],
+            env=order["env"],
+            start_new_session=True,
+        )
+
+
+def main(arguments: list[str]) -> int:
+    """Hold one torchrun; 0 once the run is finished."""
+    options = _parse(arguments)
+    layout = RunLayout(Path(options.run_dir))
+    node = layout.node(options.node)
+    mine = layout.attempt(options.attempt).node(options.node)
+    order = json.load(sys.stdin)
+    os.umask(0o077)
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)  # a handler, not SIG_IGN, which torchrun would inherit
+    lock = os.open(mine.root / "holder.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return 1  # this attempt has its holder
+    if mine.holder.exists():
+        return 1  # it had one
+    identity: dict[str, Any] = {
+        "v": FORMAT_VERSION,
+        "attempt": options.attempt,
+        "holder": _json(ProcessIdentity.of(os.getpid())),
+        "torchrun": None,
+    }
+    try:
+        torchrun = start_torchrun(order, mine.torchrun_log)
+    except OSError as error:
+        why = f"{order['argv'][0]} could not be started in {order['cwd']}: {error.strerror or error}"
+        write_json(
+            mine.exit, {"v": FORMAT_VERSION, "code": 127, "signal": None, "time": time.time(), "why": why}
+        )
+        write_json(mine.holder, identity)
+        return 1
+    identity["torchrun"] = _json(ProcessIdentity.of(torchrun.pid))
+    # not synced: a power cut ends the processes it names
+    write_json(mine.holder, identity, durable=False)
+    keeper = AgentKeeper(node, options.agent, options.agent_pid)
+    _hold(torchrun, keeper, mine.exit, options.leases)
+    return _keep_until_finished(keeper, node.journal)
+
+
+def _hold(torchrun: subprocess.Popen[bytes], keeper: AgentKeeper, exit_file: Path, leases: list[int]) -> None:
+    ended = os.pidfd_open(torchrun.pid)
+    while not _wait([ended, keeper.descriptor], keeper.look(), ended):
+        pass
+    code = torchrun.wait()
+    content = {
+        "v": FORMAT_VERSION,
+        "code": code if code >= 0 else 128 - code,
+        "signal": -code if code < 0 else None,
+        "time": time.time(),
+    }
+    write_json(exit_file, content)
+    for lease in leases:
+        os.close(lease)  # the agent has them too, or takes them now
+
+
+def _keep_until_finished(keeper: AgentKeeper, journal: Path) -> int:
+    while last_event(journal) != "finished":
+        if keeper.failures > GIVE_UP:
+            return 1
+        _wait([keeper.descriptor], keeper.look(), -1)
+    return 0
+
+
+def _wait(descriptors: list[int], seconds: float, wanted: int) -> bool:
+    poll = select.poll()
+    for descriptor in descriptors:
+        if descriptor >= 0:
+            poll.register(descriptor, select.POLLIN)
+    return wanted in [descriptor for descriptor, _ in poll.poll(max(10, seconds * 1000))]
+
+
+def _json(identity: ProcessIdentity | None) -> dict[str, Any] | None:
+    return None if identity is None else identity.to_json()
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="holder", description=__doc__)
+    parser.add_argument("--run-dir", required=True)
+    parser.add_argument("--node", required=True)
+    parser.add_argument("--attempt", type=int, required=True)
+    parser.add_argument("--agent-pid", type=int, required=True)
+    parser.add_argument("--lease", dest="leases", type=int, action="append", default=[])
+    parser.add_argument("agent", nargs="+", help="command line of an agent for this node")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

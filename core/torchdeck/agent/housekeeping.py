@@ -1,0 +1,79 @@
+"""What goes on beside the agent's loop, in threads: the machine's series, and bringing files to the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from torchdeck.agent.disk import LowDisk, free_bytes, low_disk
+from torchdeck.agent.every import Every
+from torchdeck.agent.gpus import Sampler, gpu_sampler
+from torchdeck.agent.machine import MachineSampler, rank_memory
+from torchdeck.agent.sync import Syncer
+from torchdeck.rundir.layout import NodeLayout, RunLayout
+from torchdeck.telemetry.writer import MetricsWriter
+
+SYNC_INTERVAL = 1.0
+DISK_INTERVAL = 1.0
+
+
+class Housekeeping:
+    """Samples once in `interval` seconds, syncs and looks at the disk once a second.
+
+    Attributes:
+        pids: rank → process whose memory is sampled; set by the loop.
+        last_checkpoint: bytes; set by the loop.
+        rss: rank → resident bytes, as last sampled.
+        disk_free: bytes where the run directory is; -1 before the first look.
+        low: a folder with too little room, as last seen.
+    """
+
+    def __init__(
+        self, layout: RunLayout, node: NodeLayout, checkpoints: Path, min_free: int, interval: float
+    ) -> None:
+        self.pids: Mapping[int, int] = {}
+        self.last_checkpoint = 0
+        self.rss: dict[int, int] = {}
+        self.disk_free = -1
+        self.low: LowDisk | None = None
+        self._layout = layout
+        self._checkpoints = checkpoints
+        self._min_free = min_free
+        self._machine = MachineSampler(layout.root)
+        self._gpus: Sampler | None = None
+        self._gpus_known = False
+        self._writer = MetricsWriter(node.system, source="system")
+        self._system = node.system
+        self._syncer = Syncer([node.system])
+        self._threads = (
+            Every(max(0.1, interval), self._sample, "sampling"),
+            Every(SYNC_INTERVAL, self._sync, "syncing"),
+            Every(DISK_INTERVAL, self._look_at_disk, "disk"),
+        )
+
+    def watch(self, attempt: Path) -> None:
+        """Sync what is appended under `attempt` from now on."""
+        self._syncer = Syncer([attempt, self._system])
+
+    def stop(self, seconds: float) -> None:
+        """End the threads; what they do now may take at most `seconds` more."""
+        for thread in self._threads:
+            thread.stop(seconds)
+        self._writer.close()
+
+    def _sample(self) -> None:
+        values = self._machine.sample()
+        if not self._gpus_known:
+            self._gpus, self._gpus_known = gpu_sampler(), True  # here, since drivers take their time
+        if self._gpus is not None:
+            values.update(self._gpus())
+        self.rss = rank_memory(self.pids)
+        values.update({f"rank{rank}_rss_bytes": float(size) for rank, size in self.rss.items()})
+        self._writer.log(values)
+
+    def _sync(self) -> None:
+        self._syncer.sync()
+
+    def _look_at_disk(self) -> None:
+        self.disk_free = free_bytes(self._layout.root)
+        self.low = low_disk(self._layout.root, self._checkpoints, self._min_free, self.last_checkpoint)

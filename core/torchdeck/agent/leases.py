@@ -1,0 +1,106 @@
+"""Leases of devices: one lock file a device, held with flock by whoever uses it; no lease outlives its holders."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torchdeck.rundir.atomic import read_json
+
+
+def lease_path(folder: Path, device: str) -> Path:
+    """The lock file of a device (its UUID, or its index)."""
+    return folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', device)}.lock"
+
+
+def lease_holder(folder: Path, device: str) -> dict[str, Any] | None:
+    """Whose a device is: `{device, run_id, name, pid}`; None when it is free."""
+    path = lease_path(folder, device)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return None
+    except BlockingIOError:
+        return _content(path, device)
+    finally:
+        os.close(descriptor)
+
+
+class Leases:
+    """The leases of one run on one node.
+
+    A lock belongs to the open file, so descriptors handed to a child keep it when this process dies.
+
+    Attributes:
+        descriptors: of the held lock files, to hand over; empty when nothing is held.
+    """
+
+    def __init__(self, folder: Path, devices: Sequence[str], run_id: str, name: str) -> None:
+        self.descriptors: tuple[int, ...] = ()
+        self._folder = folder
+        self._devices = tuple(sorted(set(devices)))
+        self._owner = {"run_id": run_id, "name": name}
+
+    @property
+    def held(self) -> bool:
+        """Whether all devices are ours."""
+        return len(self.descriptors) == len(self._devices)
+
+    def acquire(self) -> list[dict[str, Any]]:
+        """Take all devices or none; returns who holds those that could not be had.
+
+        Raises:
+            OSError: the folder of leases cannot be written.
+        """
+        if self.held:
+            return []
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        taken: list[int] = []
+        held_by = []
+        for device in self._devices:
+            descriptor = self._take(device)
+            if descriptor is None:
+                held_by.append(_content(lease_path(self._folder, device), device))
+            else:
+                taken.append(descriptor)
+        if held_by:
+            for descriptor in taken:
+                os.close(descriptor)
+            return held_by
+        self.descriptors = tuple(taken)
+        return []
+
+    def release(self) -> None:
+        """Give all back; what was handed to a child stays locked by it."""
+        descriptors, self.descriptors = self.descriptors, ()
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+    def _take(self, device: str) -> int | None:
+        path = lease_path(self._folder, device)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        content = json.dumps({**self._owner, "device": device, "pid": os.getpid()}).encode("utf-8")
+        with contextlib.suppress(OSError):  # a full disk: the lock holds, only its name is missing
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, content, 0)
+        return descriptor
+
+
+def _content(path: Path, device: str) -> dict[str, Any]:
+    content = read_json(path)
+    known = content if isinstance(content, dict) else {}
+    return {"run_id": "unknown", "name": "unknown", **known, "device": device}

@@ -1,0 +1,213 @@
+"""One attempt on this node: starts the holder, or finds it again, and sees how torchrun ends. Never blocks."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torchdeck.agent import events as on
+from torchdeck.agent.failures import read_tail
+from torchdeck.plan.launch_plan import NodePlan
+from torchdeck.rundir.atomic import read_json
+from torchdeck.rundir.layout import AttemptLayout, AttemptNodeLayout
+from torchdeck.rundir.processes import ProcessIdentity, without_run_variables
+
+HOLDER = Path(__file__).with_name("holder.py")
+LAUNCH_LIMIT = 60.0
+"""Seconds from the holder's start until it must have started torchrun."""
+EXIT_FILE_LIMIT = 2.0
+"""Seconds after torchrun's end in which a living holder writes its exit status."""
+_PORT_LOST = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
+
+
+class LocalAttempt:
+    """torchrun and its holder, from outside.
+
+    Attributes:
+        holder: its identity, once known.
+        torchrun: its identity, once known.
+        code: torchrun's exit code once it is gone and known, 128 + n for signal n.
+    """
+
+    def __init__(self, number: int, node: NodePlan, attempt: AttemptLayout, ranks: Sequence[int]) -> None:
+        self.number = number
+        self.attempt = attempt
+        self.ranks = tuple(ranks)
+        self.files: AttemptNodeLayout = attempt.node(node.name)
+        self.holder: ProcessIdentity | None = None
+        self.torchrun: ProcessIdentity | None = None
+        self.code: int | None = None
+        self._node = node
+        self._process: subprocess.Popen[bytes] | None = None
+        self._started = 0.0
+        self._launched = False
+        self._ended = False
+        self._gone_since: float | None = None
+        self._descriptors: dict[str, int] = {}
+
+    @property
+    def descriptors(self) -> list[int]:
+        """pidfds that become readable when torchrun or its holder ends."""
+        return list(self._descriptors.values())
+
+    @property
+    def urgent(self) -> bool:
+        """Something is awaited that no descriptor announces."""
+        return not self._ended and (not self._launched or self._gone_since is not None)
+
+    @property
+    def torchrun_alive(self) -> bool:
+        return self._launched and not self._ended
+
+    def start(self, leases: Sequence[int], agent: Sequence[str]) -> None:
+        """Start the holder with the order to start torchrun.
+
+        Args:
+            leases: open descriptors of device leases, for the holder to keep.
+            agent: command line of an agent for this node, should this one die.
+
+        Raises:
+            OSError: the holder cannot be started.
+        """
+        self.files.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        environ = without_run_variables(os.environ)
+        order = {
+            "argv": list(self._node.argv),
+            "env": compose_environment(environ, self._node.env, self._node.unset),
+            "cwd": self._node.working_dir,
+        }
+        run_dir = self.attempt.root.parents[1]
+        argv = [sys.executable, "-I", "-B", str(HOLDER), "--run-dir", str(run_dir), "--node", self._node.name]
+        argv += ["--attempt", str(self.number), "--agent-pid", str(os.getpid())]
+        for lease in leases:
+            argv += ["--lease", str(lease)]
+        self._started = time.monotonic()
+        self._process = subprocess.Popen(
+            [*argv, "--", *agent],
+            stdin=subprocess.PIPE,
+            stdout=sys.stderr,
+            stderr=sys.stderr,
+            env=environ,
+            pass_fds=tuple(leases),
+            start_new_session=True,
+        )
+        assert self._process.stdin is not None  # noqa: S101 - for the type checker: it was asked for
+        with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
+            pipe.write(json.dumps(order).encode("utf-8"))
+
+    def adopt(self) -> None:
+        """Take over an attempt that an earlier agent started."""
+        self._started = time.monotonic() - LAUNCH_LIMIT
+        self._read_holder_file()
+
+    def poll(self, node: str) -> list[on.Event]:
+        """What happened since the last call."""
+        if self._process is not None:
+            self._process.poll()
+        if self._ended:
+            return []
+        if not self._launched:
+            return self._poll_launch(node)
+        events: list[on.Event] = []
+        if self._holder_is_gone():
+            events.append(on.HolderLost(node, self.number))
+        if self.torchrun is None or not self.torchrun.is_alive():
+            events += self._torchrun_gone(node)
+        return events
+
+    def ranks_say(self, exits: Mapping[int, int]) -> int | None:
+        """torchrun's exit code where nobody saw it, by its ranks': 0 when all ended with 0, else not known."""
+        return 0 if len(exits) == len(self.ranks) and not any(exits.values()) else None
+
+    def close(self) -> None:
+        for descriptor in self._descriptors.values():
+            os.close(descriptor)
+        self._descriptors.clear()
+
+    def _poll_launch(self, node: str) -> list[on.Event]:
+        exited = read_json(self.files.exit)
+        why = exited.get("why") if isinstance(exited, dict) else None
+        if isinstance(why, str):
+            return self._failed(node, why)
+        if self._read_holder_file():
+            return [on.AttemptLaunched(node, self.number)]
+        if self._process is not None and self._process.returncode not in (None, 1):
+            return self._failed(
+                node, f"the holder ended before torchrun was up (code {self._process.returncode})"
+            )
+        if time.monotonic() - self._started > LAUNCH_LIMIT:
+            return self._failed(node, f"the holder did not start torchrun within {LAUNCH_LIMIT:.0f} s")
+        return []
+
+    def _failed(self, node: str, why: str) -> list[on.Event]:
+        self._ended = True
+        return [on.LaunchFailed(node, self.number, f"{why}; see {self.files.root}")]
+
+    def _read_holder_file(self) -> bool:
+        content = read_json(self.files.holder)
+        if not isinstance(content, dict) or content.get("torchrun") is None:
+            return False
+        self.holder = ProcessIdentity.from_json(content.get("holder"))
+        self.torchrun = ProcessIdentity.from_json(content.get("torchrun"))
+        self._launched = True
+        self._watch("holder", self.holder)
+        self._watch("torchrun", self.torchrun)
+        return True
+
+    def _watch(self, name: str, identity: ProcessIdentity | None) -> None:
+        if identity is not None and identity.is_alive():
+            with contextlib.suppress(ProcessLookupError):
+                self._descriptors[name] = os.pidfd_open(identity.pid)
+
+    def _holder_is_gone(self) -> bool:
+        if "holder" not in self._descriptors or (self.holder is not None and self.holder.is_alive()):
+            return False
+        os.close(self._descriptors.pop("holder"))
+        return True
+
+    def _torchrun_gone(self, node: str) -> list[on.Event]:
+        now = time.monotonic()
+        if self._gone_since is None:
+            self._gone_since = now
+            if "torchrun" in self._descriptors:
+                os.close(self._descriptors.pop("torchrun"))
+        content = read_json(self.files.exit)
+        written = content.get("code") if isinstance(content, dict) else None
+        if not isinstance(written, int):
+            if "holder" in self._descriptors and now - self._gone_since < EXIT_FILE_LIMIT:
+                return []
+            written = None
+        self.code, self._ended = written, True
+        lost = (
+            written not in (0, None)
+            and not self._any_rank()
+            and _PORT_LOST.search(read_tail(self.files.torchrun_log))
+        )
+        found: list[on.Event] = [on.PortLost(node, self.number)] if lost else []
+        # whether the ranks did all their steps is for the agent to add: it reads their files
+        return [*found, on.TorchrunExited(node, self.number, self.code, completed=False)]
+
+    def _any_rank(self) -> bool:
+        return any(self.attempt.rank(rank).root.exists() for rank in self.ranks)
+
+
+def compose_environment(
+    environ: Mapping[str, str], setting: Mapping[str, str], unset: Sequence[str]
+) -> dict[str, str]:
+    """`environ` without `unset` (a name ending in `*` is a prefix), with `setting` over it."""
+    names = {name for name in unset if not name.endswith("*")}
+    prefixes = tuple(name[:-1] for name in unset if name.endswith("*"))
+    kept: dict[str, Any] = {
+        name: value
+        for name, value in environ.items()
+        if name not in names and not (prefixes and name.startswith(prefixes))
+    }
+    return {**kept, **setting}

@@ -1,0 +1,90 @@
+"""The machine's own numbers, from /proc: processors, memory, disk, network. Linux, proc(5)."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from torchdeck.agent.disk import free_bytes
+from torchdeck.rundir.processes import PROC
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class MachineSampler:
+    """Gives a row of numbers per call; rates are over the time since the last call.
+
+    Series: cpu_percent (of all cores together, 0 to 100), memory_used_bytes, memory_total_bytes, disk_free_bytes,
+    net_rx_bytes_per_s, net_tx_bytes_per_s (all interfaces but loopback).
+    """
+
+    def __init__(self, run_dir: Path) -> None:
+        self._run_dir = run_dir
+        self._cpu = _cpu_ticks()
+        self._net = _net_bytes()
+        self._time = time.monotonic()
+
+    def sample(self) -> dict[str, float]:
+        """The row; what the kernel does not show is left out."""
+        now = time.monotonic()
+        seconds, self._time = max(1e-3, now - self._time), now
+        values = {**_memory(), "disk_free_bytes": float(free_bytes(self._run_dir))}
+        cpu = _cpu_ticks()
+        total = cpu[1] - self._cpu[1]
+        if total > 0:
+            values["cpu_percent"] = 100.0 * (cpu[0] - self._cpu[0]) / total
+        self._cpu = cpu
+        net = _net_bytes()
+        for name, new, old in zip(("net_rx_bytes_per_s", "net_tx_bytes_per_s"), net, self._net):
+            values[name] = max(0.0, (new - old) / seconds)
+        self._net = net
+        return values
+
+
+def rank_memory(pids: Mapping[int, int]) -> dict[int, int]:
+    """rank → resident bytes of its process; those that are gone are left out."""
+    found = {}
+    for rank, pid in pids.items():
+        try:
+            found[rank] = int((PROC / f"{pid}/statm").read_text().split()[1]) * _PAGE
+        except (OSError, IndexError, ValueError):
+            continue
+    return found
+
+
+def _cpu_ticks() -> tuple[int, int]:
+    """(busy, all) clock ticks of all processors since boot."""
+    with (PROC / "stat").open() as file:
+        numbers = [int(word) for word in file.readline().split()[1:9]]
+    idle = numbers[3] + numbers[4]  # idle and iowait
+    return sum(numbers) - idle, sum(numbers)
+
+
+def _memory() -> dict[str, float]:
+    found = {}
+    with (PROC / "meminfo").open() as file:
+        for line in file:
+            name, _, rest = line.partition(":")
+            if name in ("MemTotal", "MemAvailable"):
+                found[name] = float(rest.split()[0]) * 1024
+            if len(found) == 2:
+                break
+    total = found.get("MemTotal", 0.0)
+    return {"memory_total_bytes": total, "memory_used_bytes": total - found.get("MemAvailable", 0.0)}
+
+
+def _net_bytes() -> tuple[int, int]:
+    received = sent = 0
+    try:
+        lines = (PROC / "net/dev").read_text().splitlines()[2:]
+    except OSError:
+        return 0, 0
+    for line in lines:
+        name, _, rest = line.partition(":")
+        fields = rest.split()
+        if name.strip() != "lo" and len(fields) >= 9:
+            received += int(fields[0])
+            sent += int(fields[8])
+    return received, sent

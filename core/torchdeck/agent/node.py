@@ -1,0 +1,263 @@
+"""This node, as the gang's commands see it: leases, one attempt at a time, signals, sweeps. Never blocks for long."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from torchdeck.agent import events as on
+from torchdeck.agent.attempt_plan import AttemptError, PreparedAttempt, prepare_attempt
+from torchdeck.agent.ending import Sweep, kill_all
+from torchdeck.agent.failures import first_failure, torchrun_failure
+from torchdeck.agent.leases import Leases
+from torchdeck.agent.local_attempt import LocalAttempt
+from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.rundir.journal import JournalWriter
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.rundir.processes import ProcessIdentity, descendants
+
+SWEEP_LIMIT = 10.0
+"""Seconds after SIGKILL until what still lives is given up."""
+RETIRE_LIMIT = 2.0
+TREE_INTERVAL = 10.0
+"""Seconds between two looks at torchrun's tree, for orphans that overwrote their environment."""
+
+
+class LocalNode:
+    """Carries out what the gang orders on this node.
+
+    Attributes:
+        local: the current attempt, once there is one.
+        prepared: its plan, slots filled.
+        stopped_at: unix time of the first signal we sent in it.
+    """
+
+    def __init__(
+        self, layout: RunLayout, plan: LaunchPlan, name: str, journal: JournalWriter, agent: list[str]
+    ) -> None:
+        node = plan.node(name)
+        self.local: LocalAttempt | None = None
+        self.prepared: PreparedAttempt | None = None
+        self.stopped_at: float | None = None
+        self._layout = layout
+        self._plan = plan
+        self._name = name
+        self._journal = journal
+        self._agent = agent
+        self._shipped = Path(__file__).resolve().parents[2]
+        self._ranks = [placement.rank for placement in plan.ranks if placement.node == name]
+        home = layout.root.parent.parent
+        self.leases = Leases(home / "leases", node.devices, layout.root.name, plan.name)
+        self._devices = list(node.devices)
+        self._preparation: Preparation | None = None
+        self._number = 0
+        self._reason = ""
+        self._sweep: Sweep | None = None
+        self._tree: set[ProcessIdentity] = set()
+        self._tree_due = 0.0
+
+    @property
+    def descriptors(self) -> list[int]:
+        return self.local.descriptors if self.local is not None else []
+
+    @property
+    def urgent(self) -> bool:
+        """Something is under way that no descriptor announces."""
+        busy = self._preparation is not None or self._sweep is not None
+        return busy or (self.local is not None and self.local.urgent)
+
+    @property
+    def torchrun(self) -> ProcessIdentity | None:
+        return self.local.torchrun if self.local is not None else None
+
+    # orders
+
+    def acquire_leases(self) -> on.Event:
+        held_by = self.leases.acquire()
+        if held_by:
+            return on.LeasesHeld(self._name, tuple(held_by))
+        if self._devices:
+            self._journal.append("leased", devices=self._devices)
+        return on.LeasesGranted(self._name)
+
+    def retake_leases(self) -> None:
+        """Hold in this process what the holder held; somebody who was quicker is only noted."""
+        held_by = self.leases.acquire()
+        if held_by:
+            print(f"leases lost to another run: {held_by}", file=sys.stderr, flush=True)
+
+    def launch(self, number: int, reason: str) -> None:
+        """Begin an attempt; `poll` tells when torchrun is up."""
+        self._retire_holder()
+        self.local = None
+        self.prepared, self.stopped_at, self._reason, self._number = None, None, reason, number
+        self._tree.clear()
+        self._preparation = Preparation(self._layout, self._plan, number, self._shipped)
+
+    def abandon(self) -> on.Event | None:
+        """Give up an attempt whose torchrun has not been started; None when there is none such."""
+        if self._preparation is None:
+            return None
+        number, self._preparation = self._preparation.number, None
+        return on.TorchrunExited(self._name, number, None, completed=False)
+
+    def adopt(self, number: int, plan: LaunchPlan, stopped_at: float | None) -> None:
+        """Take over an attempt that an earlier agent started."""
+        self._number = number
+        self.local = self._local(number, plan)
+        self.local.adopt()
+        self.stopped_at = stopped_at
+        self.retake_leases_if_free()
+
+    def retake_leases_if_free(self) -> None:
+        """After a take-over: the old holder keeps the leases while it lives, then they are ours."""
+        if not self.leases.held and (
+            self.local is None or self.local.holder is None or not self.local.holder.is_alive()
+        ):
+            self.retake_leases()
+
+    def terminate(self) -> int:
+        """SIGTERM to torchrun; how many got it."""
+        self._look_at_tree()
+        self.stopped_at = self.stopped_at or time.time()
+        return int(self.torchrun is not None and self.torchrun.send(signal.SIGTERM))
+
+    def kill(self) -> int:
+        """SIGKILL to everything of the run; how many got it."""
+        self._look_at_tree()
+        self.stopped_at = self.stopped_at or time.time()
+        return kill_all(self._layout.root.name, self.torchrun)
+
+    def sweep(self, grace: float) -> None:
+        """Begin to end what torchrun left; `poll` tells when nothing is left."""
+        self._sweep = Sweep(self._layout.root.name, self.torchrun, grace, SWEEP_LIMIT, time.monotonic())
+        self._sweep.remember(self._tree)
+        self.retake_leases_if_free()
+
+    def release(self) -> None:
+        """The run is finished: give back the devices, end the holder."""
+        self.leases.release()
+        self._retire_holder()
+
+    # what happened
+
+    def poll(self, exits: Mapping[int, int]) -> list[on.Event]:
+        """Events since the last call.
+
+        Args:
+            exits: rank → exit code, as read from the ranks' files.
+        """
+        if self._preparation is not None:
+            return self._poll_preparation()
+        events = self.local.poll(self._name) if self.local is not None else []
+        if self._sweep is not None:
+            events += self._poll_sweep(exits)
+        elif self.local is not None and self.local.torchrun_alive and time.monotonic() >= self._tree_due:
+            self._look_at_tree()
+        if any(isinstance(event, on.AttemptLaunched) for event in events):
+            self.journal_start(self._reason)
+        return events
+
+    def journal_start(self, reason: str) -> None:
+        """Journal the attempt whose torchrun is up."""
+        assert self.local is not None  # noqa: S101 - for the type checker: somebody just found it running
+        prepared, holder = self.prepared, self.local.holder
+        self._journal.append(
+            "attempt_started",
+            attempt=self.local.number,
+            port=prepared.port if prepared is not None else None,
+            resume=prepared.resume if prepared is not None else "",
+            resume_step=prepared.resume_step if prepared is not None else None,
+            reason=reason,
+            holder=None if holder is None else holder.to_json(),
+        )
+
+    def _poll_preparation(self) -> list[on.Event]:
+        preparation = self._preparation
+        if preparation is None or not preparation.done:
+            return []
+        self._preparation = None
+        for path, why in preparation.damaged:
+            self._journal.append("checkpoint_damaged", path=path, why=why)
+        if preparation.prepared is None:
+            return [on.LaunchFailed(self._name, preparation.number, preparation.error)]
+        self.prepared = preparation.prepared
+        self.local = self._local(preparation.number, self.prepared.plan)
+        try:
+            self.local.start(self.leases.descriptors, self._agent)
+        except OSError as error:
+            return [
+                on.LaunchFailed(self._name, preparation.number, f"the holder could not be started: {error}")
+            ]
+        return []
+
+    def _poll_sweep(self, exits: Mapping[int, int]) -> list[on.Event]:
+        local, sweep = self.local, self._sweep
+        if sweep is None:
+            return []
+        left = sweep.step(time.monotonic())
+        if left is None:
+            return []
+        if left:
+            print(f"{left} processes of the run do not end on SIGKILL", file=sys.stderr, flush=True)
+        self._sweep = None
+        if local is None:
+            return [on.NodeClean(self._name, self._number, sweep.killed, left, None)]
+        failure = first_failure(local.attempt, self._ranks, local.files.torchrun_log, self.stopped_at)
+        code = local.code if local.code is not None else local.ranks_say(exits)
+        if failure is None and code != 0 and self.stopped_at is None and local.torchrun is not None:
+            failure = torchrun_failure(code, local.files.torchrun_log)
+        local.close()
+        return [on.NodeClean(self._name, local.number, sweep.killed, left, failure)]
+
+    def _local(self, number: int, plan: LaunchPlan) -> LocalAttempt:
+        return LocalAttempt(number, plan.node(self._name), self._layout.attempt(number), self._ranks)
+
+    def _look_at_tree(self) -> None:
+        self._tree_due = time.monotonic() + TREE_INTERVAL
+        if self.torchrun is not None and self.torchrun.is_alive():
+            self._tree = {process for process in self._tree if process.is_alive()}
+            self._tree.update(descendants(self.torchrun.pid))
+
+    def _retire_holder(self) -> None:
+        """End the former attempt's holder: it has nothing left to hold, and the next one keeps the agent alive."""
+        holder = self.local.holder if self.local is not None else None
+        if holder is None or not holder.send(signal.SIGKILL):
+            return
+        limit = time.monotonic() + RETIRE_LIMIT
+        while holder.is_alive() and time.monotonic() < limit:
+            time.sleep(0.002)
+        self.retake_leases()
+
+
+class Preparation:
+    """Fills the slots of an attempt in a thread: hashing a large checkpoint takes its time.
+
+    Attributes:
+        done: the outcome is there: `prepared`, or `error` when that is None.
+        damaged: (path, why) of checkpoints that were passed over.
+    """
+
+    def __init__(self, layout: RunLayout, plan: LaunchPlan, number: int, shipped: Path) -> None:
+        self.number = number
+        self.done = False
+        self.prepared: PreparedAttempt | None = None
+        self.error = ""
+        self.damaged: list[tuple[str, str]] = []
+        self._arguments = (layout, plan, number, shipped)
+        threading.Thread(target=self._run, name="preparing", daemon=True).start()
+
+    def _run(self) -> None:
+        layout, plan, number, shipped = self._arguments
+        try:
+            self.prepared = prepare_attempt(
+                layout, plan, number, shipped, lambda path, why: self.damaged.append((path, why))
+            )
+        except (AttemptError, OSError, ValueError) as error:
+            self.error = str(error)
+        finally:
+            self.done = True

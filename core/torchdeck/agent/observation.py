@@ -1,0 +1,197 @@
+"""What this node's agent sees of the run: ranks, hangs, printed numbers, checkpoints, disk. Journals what is news."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from torchdeck.agent import events as on
+from torchdeck.agent.checkpoint_watch import CheckpointWatch
+from torchdeck.agent.failures import signal_of
+from torchdeck.agent.hang import HangWatch
+from torchdeck.agent.housekeeping import Housekeeping
+from torchdeck.agent.past import Past
+from torchdeck.agent.rank_watch import RankState, RankWatch
+from torchdeck.agent.stdout_series import StdoutSeries
+from torchdeck.agent.sync import Syncer
+from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
+from torchdeck.plan.slots import fill
+from torchdeck.rundir.atomic import read_json
+from torchdeck.rundir.journal import JournalWriter
+from torchdeck.rundir.layout import RunLayout
+
+DRAIN_LIMIT = 64
+"""Calls in which what a script printed at its end is parsed; 4 MiB each."""
+STOP_THREADS = 2.0
+"""Seconds for the threads to end."""
+
+
+class Observation:
+    """One node's view of its ranks, over all attempts."""
+
+    def __init__(self, layout: RunLayout, plan: LaunchPlan, node: str, journal: JournalWriter) -> None:
+        self._layout = layout
+        self._plan = plan
+        self._journal = journal
+        self._ranks = [placement.rank for placement in plan.ranks if placement.node == node]
+        values = {"run_id": layout.root.name, "run_dir": str(layout.root)}
+        self._directory = Path(fill(plan.checkpoint.directory, values))
+        self._checkpoints = CheckpointWatch(self._directory, layout.root.name, frozenset())
+        self._hangs = HangWatch(plan.policy.hang_after)
+        self._watch: RankWatch | None = None
+        self._attempt = 0
+        self._stdout: list[StdoutSeries] = []
+        self._journaled: set[int] = set()
+        self._trained: set[int] = set()
+        self._up_told = False
+        self._disk_told = False
+        policy = plan.policy
+        self._house = Housekeeping(
+            layout, layout.node(node), self._directory, policy.min_free_bytes, policy.system_interval
+        )
+
+    @property
+    def exits(self) -> Mapping[int, int]:
+        return self._watch.exits if self._watch is not None else {}
+
+    @property
+    def states(self) -> Mapping[int, RankState]:
+        return self._watch.states if self._watch is not None else {}
+
+    @property
+    def completed(self) -> bool:
+        return self._watch is not None and self._watch.completed
+
+    @property
+    def disk_free(self) -> int:
+        return self._house.disk_free
+
+    @property
+    def rss(self) -> Mapping[int, int]:
+        return self._house.rss
+
+    @property
+    def newest_checkpoint(self) -> str:
+        """Path of this run's newest complete checkpoint; empty when there is none."""
+        if not self._directory.is_dir():
+            return ""
+        from torchdeck.distributed.checkpoints.manifest import CheckpointError, list_checkpoints
+
+        try:
+            found = list_checkpoints(self._directory)
+        except CheckpointError:
+            return ""
+        own = [
+            info
+            for info in found
+            if info.manifest is not None and info.manifest.run_id == self._layout.root.name
+        ]
+        complete = [info for info in own if info.complete]
+        return str(complete[-1].path) if complete else ""
+
+    def know(self, past: Past) -> None:
+        """Leave out what earlier agents journaled."""
+        self._checkpoints = CheckpointWatch(self._directory, self._layout.root.name, past.checkpoints)
+
+    def read_plan(self, attempt: int) -> LaunchPlan:
+        """The plan of an attempt, its slots filled.
+
+        Raises:
+            PlanFormatError: it is damaged; it was whole when the attempt began.
+        """
+        path = self._layout.attempt(attempt).plan
+        try:
+            return LaunchPlan.from_json(read_json(path))
+        except PlanFormatError as error:
+            raise PlanFormatError(f"{path}: {error}") from error
+
+    def begin(self, attempt: int, past: Past) -> None:
+        """Watch the ranks of `attempt`, of which `past` is journaled already."""
+        layout = self._layout.attempt(attempt)
+        self._attempt = attempt
+        self._watch = RankWatch(layout, self._ranks)
+        self._journaled = set(past.exited)
+        self._trained.clear()
+        self._up_told = False
+        self._hangs = HangWatch(self._plan.policy.hang_after, past.hung)
+        stdout = self._plan.stdout
+        self._stdout = [
+            StdoutSeries(layout.rank(rank), stdout.patterns) for rank in self._ranks if stdout.enabled
+        ]
+        self._house.watch(layout.ranks)
+
+    def look(self, node: str) -> list[on.Event]:
+        """What the ranks report; cheap, several times a second."""
+        watch = self._watch
+        if watch is None:
+            return []
+        for rank, code in watch.look():
+            if rank not in self._journaled:
+                self._journaled.add(rank)
+                self._journal.append(
+                    "rank_exited", attempt=self._attempt, rank=rank, code=code, signal=signal_of(code)
+                )
+        self._house.pids = watch.pids
+        events: list[on.Event] = []
+        if watch.all_up and not self._up_told:
+            self._up_told = True
+            events.append(on.RanksUp(node, self._attempt))
+        for rank, step in watch.trained.items():
+            if rank not in self._trained:
+                self._trained.add(rank)
+                events.append(on.RankProgress(self._attempt, rank, step))
+        return events
+
+    def look_closely(self) -> list[on.Event]:
+        """Once a second: hangs, printed numbers, checkpoints, disk."""
+        for series in self._stdout:
+            series.follow()
+        self._look_at_checkpoints()
+        return [*self._look_for_hangs(), *self._look_at_disk()]
+
+    def end(self) -> None:
+        """The attempt is over: journal the last of it and watch no more."""
+        self.look("")
+        for series in self._stdout:
+            for _ in range(DRAIN_LIMIT):
+                if series.follow() == 0:
+                    break
+        self._stdout = []
+        self._look_at_checkpoints()
+        self._watch = None
+        Syncer([self._layout.attempt(self._attempt).ranks]).sync()
+
+    def close(self) -> None:
+        self._house.stop(STOP_THREADS)
+
+    def _look_at_checkpoints(self) -> None:
+        for seen in self._checkpoints.look():
+            self._journal.append("checkpoint", **seen._asdict())
+        self._house.last_checkpoint = self._checkpoints.last_size
+
+    def _look_for_hangs(self) -> list[on.Event]:
+        if self._watch is None:
+            return []
+        hangs, over = self._hangs.look(self._watch.standings())
+        for rank in over:
+            self._journal.append("hang_over", rank=rank)
+        for hang in hangs:
+            self._journal.append("hang", attempt=self._attempt, **hang._asdict())
+        return [on.HangFlagged(self._attempt, hang.rank, hang.detail) for hang in hangs]
+
+    def _look_at_disk(self) -> list[on.Event]:
+        low = self._house.low
+        if low is None or self._disk_told:
+            self._disk_told = self._disk_told and low is not None
+            return []
+        self._disk_told = True
+        try:
+            self._journal.append("disk_low", free=low.free, needed=low.needed, path=low.path)
+        except OSError as error:
+            print(f"disk_low could not be journaled: {error}", file=sys.stderr, flush=True)
+        return [
+            on.StopRequested(
+                "graceful", "disk", None, f"{low.free} bytes are free in {low.path}, {low.needed} needed"
+            )
+        ]

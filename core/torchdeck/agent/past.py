@@ -1,0 +1,131 @@
+"""What an earlier agent of the same run journaled, folded for the one that takes over. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from torchdeck.agent.events import Failure
+from torchdeck.rundir.journal import Event
+
+
+class Past(NamedTuple):
+    """Where the run was when its last agent ended."""
+
+    attempt: int = 0
+    """Number of the last attempt, of any life of the run."""
+    open: bool = False
+    """The attempt has started and has not been journaled as ended."""
+    running: bool = False
+    signalled: bool = False
+    """SIGTERM or worse has been sent in this attempt."""
+    outcome: str | None = None
+    """Of the last attempt of this life, once it ended."""
+    failure: Failure | None = None
+    restart_reason: str | None = None
+    """Set while another attempt is due."""
+    restarts: int = 0
+    port_retries: int = 0
+    stop: tuple[str, str, str] | None = None
+    """(kind, why, detail)"""
+    finishes: int = 0
+    requests: frozenset[str] = frozenset()
+    """Ids of requests already taken from the inbox."""
+    checkpoints: frozenset[tuple[str, int]] = frozenset()
+    """(path, step) of checkpoints already journaled."""
+    exited: frozenset[int] = frozenset()
+    """Ranks of the open attempt whose exit is journaled."""
+    hung: frozenset[int] = frozenset()
+    """Ranks of the open attempt that stand flagged."""
+    stopped_at: float | None = None
+    """Unix time of the open attempt's first signal or stop."""
+    started: float | None = None
+    """Unix time of this life's first attempt."""
+
+
+def fold_past(events: Iterable[Event], life: int) -> Past:
+    """Fold the node's journal.
+
+    Args:
+        events: the whole journal.
+        life: how many `finished` events belong to lives before this one (a finished run may be resumed).
+    """
+    past = Past()
+    for event in events:
+        past = _step(past, event)
+        if event.name == "finished" and past.finishes <= life:
+            # a new life: numbers of attempts, requests and checkpoints go on, all else begins anew
+            past = Past(
+                attempt=past.attempt,
+                finishes=past.finishes,
+                requests=past.requests,
+                checkpoints=past.checkpoints,
+            )
+    return past
+
+
+def _step(past: Past, event: Event) -> Past:
+    fields = event.fields
+    if event.name == "attempt_started":
+        return past._replace(
+            attempt=int(fields.get("attempt", past.attempt + 1)),
+            open=True,
+            running=False,
+            signalled=False,
+            outcome=None,
+            failure=None,
+            restart_reason=None,
+            exited=frozenset(),
+            hung=frozenset(),
+            stopped_at=None,
+            started=past.started or event.time,
+        )
+    if event.name == "running":
+        return past._replace(running=True)
+    if event.name == "signalled":
+        return past._replace(signalled=True, stopped_at=past.stopped_at or event.time)
+    if event.name == "rank_exited":
+        return past._replace(exited=past.exited | _rank(fields))
+    if event.name == "hang":
+        return past._replace(hung=past.hung | _rank(fields))
+    if event.name == "hang_over":
+        return past._replace(hung=past.hung - _rank(fields))
+    if event.name == "stopping":
+        stop = (str(fields.get("kind")), str(fields.get("why")), str(fields.get("detail") or ""))
+        return past._replace(stop=stop if past.stop is None else (stop[0], *past.stop[1:]))
+    if event.name == "attempt_ended":
+        failure = _failure(fields.get("first_failure"))
+        return past._replace(open=False, outcome=str(fields.get("outcome")), failure=failure)
+    if event.name == "restarting":
+        port = fields.get("reason") == "port"
+        return past._replace(
+            restart_reason="port" if port else "restart",
+            restarts=past.restarts + (not port),
+            port_retries=past.port_retries + port,
+        )
+    if event.name == "finished":
+        return past._replace(finishes=past.finishes + 1)
+    if event.name == "request":
+        return past._replace(requests=past.requests | {str(fields.get("id"))})
+    if event.name == "checkpoint":
+        seen = (str(fields.get("path")), int(fields.get("step", -1)))
+        return past._replace(checkpoints=past.checkpoints | {seen})
+    return past
+
+
+def _rank(fields: Mapping[str, Any]) -> frozenset[int]:
+    rank = fields.get("rank")
+    return frozenset([rank]) if isinstance(rank, int) else frozenset()
+
+
+def _failure(value: object) -> Failure | None:
+    if not isinstance(value, dict):
+        return None
+    return Failure(
+        rank=value.get("rank"),
+        code=value.get("code"),
+        signal=value.get("signal"),
+        message=str(value.get("message", "")),
+        traceback=value.get("traceback"),
+        time=float(value.get("time") or 0.0),
+    )

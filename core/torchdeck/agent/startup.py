@@ -1,0 +1,78 @@
+"""What an agent finds when it starts: the lock, the plan, and what earlier agents of the run left."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from pathlib import Path
+
+from torchdeck.agent.past import Past, fold_past
+from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
+from torchdeck.rundir.atomic import read_json
+from torchdeck.rundir.journal import Event, read_journal
+from torchdeck.rundir.layout import NodeLayout, RunLayout
+from torchdeck.rundir.processes import ProcessIdentity
+
+
+def take_lock(path: Path) -> int | None:
+    """The agent's lock, held until this process ends; None when another agent has it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    identity = ProcessIdentity.of(os.getpid())
+    # the holder reads from it whom to watch
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps(None if identity is None else identity.to_json()).encode("ascii"), 0)
+    return descriptor
+
+
+def read_plan(layout: RunLayout) -> LaunchPlan:
+    """The run's plan, its slots empty.
+
+    Raises:
+        PlanFormatError: it is not there, damaged or from a newer Torchdeck.
+    """
+    try:
+        return LaunchPlan.from_json(read_json(layout.plan))
+    except PlanFormatError as error:
+        raise PlanFormatError(f"{layout.plan}: {error}") from error
+
+
+def life_of_run(layout: RunLayout) -> int:
+    """How often the run had finished when it was last resumed, by the controller's journal where this node has it."""
+    counts = [
+        event.fields.get("finished") for event in read_journal(layout.journal) if event.name == "resumed"
+    ]
+    return max((count for count in counts if isinstance(count, int)), default=0)
+
+
+def read_past(layout: RunLayout, node: NodeLayout, name: str, life: int) -> tuple[Past, Event | None]:
+    """What was journaled; and the start of an attempt that was not, because the agent died between the two."""
+    past = fold_past(read_journal(node.journal), life)
+    if past.open or past.finishes > life:
+        return past, None
+    number = past.attempt + 1
+    held = read_json(layout.attempt(number).node(name).holder)
+    if not isinstance(held, dict) or held.get("torchrun") is None:
+        return past, None
+    plan = read_json(layout.attempt(number).plan)
+    env = _env_of(plan, name)
+    fields = {
+        "attempt": number,
+        "port": None,
+        "resume": env.get("TORCHDECK_RESUME", ""),
+        "resume_step": None,
+        "reason": past.restart_reason or "first",
+        "holder": held.get("holder"),
+    }
+    started = Event("attempt_started", 0.0, 0.0, fields)
+    return past, started
+
+
+def _env_of(plan: object, name: str) -> dict[str, str]:
+    nodes = plan.get("nodes", []) if isinstance(plan, dict) else []
+    return next((dict(node["env"]) for node in nodes if node.get("name") == name), {})
