@@ -5,6 +5,7 @@ Standard library, Python 3.10: this runs in the ranks and in the agent. segment_
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import operator
@@ -94,7 +95,8 @@ class MetricsWriter:
         try:
             self._log_carefully(values, step)
         except Exception as error:  # noqa: BLE001 - metrics never break a training
-            self._warn("", f"metrics could not be written: {type(error).__name__}: {error}")
+            with contextlib.suppress(Exception):  # a logging handler of the script's own may raise, too
+                self._warn("", f"metrics could not be written: {type(error).__name__}: {error}")
 
     def close(self) -> None:
         """Close the files. A later `log` begins new ones."""
@@ -118,7 +120,7 @@ class MetricsWriter:
         self._shapes: dict[tuple[str, ...], tuple[Table, _Pick]] = {}
         self._last_step = 0
         self._failing = 0
-        self._numbers_of_files = itertools.count()
+        self._file_numbers = itertools.count()
         self._incarnation = f"{self._source}-{os.getpid()}-{time.time_ns()}-{secrets.token_hex(4)}"
 
     def _log_carefully(self, values: Any, step: Any) -> None:
@@ -141,9 +143,8 @@ class MetricsWriter:
     def _write(self, table: Table, step: int, numbers: Mapping[str, float]) -> None:
         row = table.pack(step, time.time(), *(numbers[key] for key in table.keys))
         try:
-            if not table.path.parent.is_dir():
-                table.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            table.open(self._source)
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            table.open(self._source, self._new_path)
             table.write(row)
         except OSError as error:
             self.lost += 1
@@ -151,9 +152,6 @@ class MetricsWriter:
             if self._failing == 1:
                 _log.warning("metrics are being lost: %s: %s", self._folder, error)
             return
-        finally:
-            if table.spilled:
-                table.close()
         table.last_step = self._last_step = step
         if self._failing:
             self._say_recovered()
@@ -181,9 +179,12 @@ class MetricsWriter:
         return None
 
     def _new_table(self, keys: tuple[str, ...], *, spilled: bool) -> Table:
-        name = f"{self._incarnation}-{next(self._numbers_of_files)}{SEGMENT_SUFFIX}"
-        table = self._tables[keys] = Table(self._folder / name, keys, spilled=spilled)
+        table = self._tables[keys] = Table(keys, spilled=spilled)
         return table
+
+    def _new_path(self) -> Path:
+        number = next(self._file_numbers)
+        return self._folder / f"{self._incarnation}-{number}{SEGMENT_SUFFIX}"
 
     def _remember_shape(self, keys: tuple[str, ...]) -> None:
         """Let later rows with these names in this order take the fast path, where their table stays open."""
