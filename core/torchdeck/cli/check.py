@@ -6,7 +6,8 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli.problems import REFUSED, print_problems, report
+from torchdeck.cli import exit_codes
+from torchdeck.cli.problems import print_problems, report
 from torchdeck.cli.run_source import EXAMPLES, add_run_source, load_run_source
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(_document(checks, misfit), ensure_ascii=False, indent=1))
     else:
         _print(checks, misfit)
-    return REFUSED if misfit is not None or any(check.status == "failed" for check in checks) else 0
+    return exit_codes.SUCCEEDED if _document(checks, misfit)["ok"] else exit_codes.REFUSED
 
 
 def _look(loaded: LoadedConfig) -> tuple[list[Check], PlanError | None]:

@@ -8,13 +8,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchdeck.cli import exit_codes
 from torchdeck.cli.problems import report
 from torchdeck.cli.run_source import EXAMPLES, add_run_source, load_run_source
 
 if TYPE_CHECKING:
     from torchdeck.plan.launch_plan import LaunchPlan
-
-USAGE_ERROR = 2
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -50,13 +49,13 @@ def run(args: argparse.Namespace) -> int:
         return report(error, as_json=args.json)
     if args.json:
         print(json.dumps(plan.document(), ensure_ascii=False, indent=1, sort_keys=True))
-        return 0
+        return exit_codes.SUCCEEDED
     if args.export is not None:
         return _export(plan, args.export, args.out)
     from torchdeck.cli.plan_view import print_plan
 
     print_plan(plan)
-    return 0
+    return exit_codes.SUCCEEDED
 
 
 def _export(plan: LaunchPlan, form: str, out: Path | None) -> int:
@@ -68,13 +67,13 @@ def _export(plan: LaunchPlan, form: str, out: Path | None) -> int:
         scripts = {f"{node.name}.{form}": export(plan, node) for node in plan.nodes}
     except ExportError as error:
         print(f"torchdeck plan: {error}", file=sys.stderr)
-        return USAGE_ERROR
+        return exit_codes.USAGE
     if out is None:
         if len(scripts) > 1:
             print("torchdeck plan: there is a script for each of the nodes: say --out DIR", file=sys.stderr)
-            return USAGE_ERROR
+            return exit_codes.USAGE
         sys.stdout.write("".join(scripts.values()))
-        return 0
+        return exit_codes.SUCCEEDED
     return _write(scripts, out)
 
 
@@ -92,5 +91,5 @@ def _write(scripts: dict[str, str], out: Path) -> int:
         print(
             f"torchdeck plan: {out} cannot be written: {error.strerror}: name another --out", file=sys.stderr
         )
-        return USAGE_ERROR
-    return 0
+        return exit_codes.USAGE
+    return exit_codes.SUCCEEDED

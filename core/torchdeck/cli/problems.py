@@ -7,11 +7,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from torchdeck.cli import exit_codes
+
 if TYPE_CHECKING:
     from torchdeck.config.problems import ConfigError, Problem
-
-BAD_CONFIG = 2
-REFUSED = 3
 
 
 def report(error: ConfigError, *, as_json: bool = False) -> int:
@@ -19,7 +18,7 @@ def report(error: ConfigError, *, as_json: bool = False) -> int:
     from torchdeck.plan.problems import PlanError
 
     print_problems(error.problems, as_json=as_json)
-    return REFUSED if isinstance(error, PlanError) else BAD_CONFIG
+    return exit_codes.REFUSED if isinstance(error, PlanError) else exit_codes.USAGE
 
 
 def print_problems(problems: Sequence[Problem], *, as_json: bool = False) -> None:

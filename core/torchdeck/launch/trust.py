@@ -61,6 +61,8 @@ def trusted_folders(home: Path) -> list[Path]:
     if not isinstance(value, dict) or not isinstance(value.get("folders"), list):
         return []
     version = value.get("v")
-    if not isinstance(version, int) or version > _VERSION:
+    if isinstance(version, int) and version > _VERSION:
         raise TrustError(f"{home / FILE_NAME} was written by a newer Torchdeck: update Torchdeck")
+    if version != _VERSION:
+        return []
     return [Path(entry) for entry in value["folders"] if isinstance(entry, str) and entry.startswith("/")]

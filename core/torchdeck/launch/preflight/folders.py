@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def check_home(home: Path, node: str) -> Check:
         return failed(
             "home",
             node,
-            f"the path of {home} holds a quote, colon, backslash or control character",
+            f"the path {str(home)!r} holds a quote, colon, backslash or control character",
             "set TORCHDECK_HOME to a folder without",
         )
     if home.exists():
@@ -114,9 +114,12 @@ def _writable(name: str, path: Path, node: str, fix: str) -> Check:
     existing = _nearest_existing(path)
     if not existing.is_dir():
         return failed(name, node, f"{path} cannot be made: {existing} is not a folder", fix)
-    if not os.access(existing, os.W_OK | os.X_OK):
+    try:
+        # really written: modes say nothing of the superuser, of quotas, or of a file system's own rules
+        tempfile.TemporaryFile(dir=existing).close()
+    except OSError as error:
         what = f"{path} is not writable" if existing == path else f"{path} cannot be made in {existing}"
-        return failed(name, node, what, fix)
+        return failed(name, node, f"{what} ({error.strerror})", fix)
     return ok(name, node, f"{path} is writable")
 
 

@@ -1,0 +1,84 @@
+"""`torchdeck check`."""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from torchdeck.cli import check
+
+
+def command(*words: str) -> int:
+    """The command, as the command line would call it."""
+    parser = argparse.ArgumentParser()
+    check.add_parser(parser.add_subparsers())
+    args = parser.parse_args(["check", *words])
+    return int(args.handler(args))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("print(1)\n")
+    return tmp_path
+
+
+def test_all_is_well(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every check is shown, and the exit status is 0."""
+    assert command("--script", "train.py", "--set", "distributed.devices=cpu") == 0
+    shown = capsys.readouterr().out
+    assert "ok      script: script" in shown
+    assert "Nothing is in the way of a start." in shown
+
+
+def test_a_failure_is_exit_3(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is wrong and what to do stand in one line."""
+    assert command("--script", "absent.py") == 3
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("failed")]
+    assert "absent.py does not exist: correct run.script" in line
+
+
+def test_json_says_the_same(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Checks with name, status, node, what and fix; whether a run would start."""
+    assert command("--json", "--script", "absent.py") == 3
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["ok"] is False
+    (failed,) = [entry for entry in answer["checks"] if entry["status"] == "failed"]
+    assert set(failed) == {"name", "status", "node", "what", "fix"}
+    assert failed["name"] == "script"
+
+
+def test_a_misfit_does_not_hide_other_failures(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Devices that are not there and a script that is not there are both said."""
+    assert command("--json", "--script", "absent.py", "--set", "distributed.devices=[99]") == 3
+    answer = json.loads(capsys.readouterr().out)
+    assert [problem["path"] for problem in answer["problems"]] == ["distributed.devices[0]"]
+    assert any(entry["status"] == "failed" for entry in answer["checks"])
+
+
+def test_a_bad_config_is_exit_2(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is checked then."""
+    assert command("--script", "train.py", "--set", "launch.stopgrace=1") == 2
+    assert "right: launch.stop_grace" in capsys.readouterr().err
+
+
+def test_a_home_that_cannot_be_is_a_failure(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit 3 with what to do, not a traceback."""
+    monkeypatch.setenv("TORCHDECK_HOME", str(folder / "train.py"))
+    assert command("--script", "train.py") == 3
+    assert "set TORCHDECK_HOME" in capsys.readouterr().out
+
+
+def test_the_modules_are_cheap_to_import() -> None:
+    """`torchdeck --help` imports every command; none of them may bring pydantic, rich or numpy along."""
+    code = (
+        "import sys, torchdeck.cli.plan, torchdeck.cli.check, torchdeck.cli.problems\n"
+        "print([name for name in ('pydantic', 'rich', 'numpy', 'torch', 'tomlkit') if name in sys.modules])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True, timeout=60) == "[]\n"

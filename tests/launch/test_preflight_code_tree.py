@@ -1,0 +1,65 @@
+"""The user's code by hash."""
+
+import hashlib
+from pathlib import Path
+
+from torchdeck.config.loader import config_from_dict
+from torchdeck.config.schema import RunConfig
+from torchdeck.launch.code_tree import read_code_tree
+
+
+def written(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"# {name}")
+
+
+def script(folder: Path, name: str = "train.py") -> RunConfig:
+    return config_from_dict({"run": {"script": name}}, folder)
+
+
+def test_script_and_python_files_below_are_hashed(tmp_path: Path) -> None:
+    """Only Python, relative to the working directory, with the SHA-256 of their content."""
+    written(tmp_path, "train.py", "lib/a.py", "lib/deep/b.py", "notes.txt")
+    tree, warnings = read_code_tree(script(tmp_path), tmp_path)
+    assert set(tree.files) == {"train.py", "lib/a.py", "lib/deep/b.py"}
+    assert tree.files["lib/a.py"] == hashlib.sha256(b"# lib/a.py").hexdigest()
+    assert warnings == ()
+
+
+def test_what_is_not_the_users_is_left_out(tmp_path: Path) -> None:
+    """Hidden folders, virtual environments, node_modules, installed packages and linked folders."""
+    written(
+        tmp_path,
+        *("train.py", ".git/x.py", "env/pyvenv.cfg", "env/lib/x.py", "node_modules/x.py"),
+        *("lib/site-packages/x.py", "a/__pycache__/x.py"),
+    )
+    (tmp_path / "loop").symlink_to(tmp_path)
+    tree, _ = read_code_tree(script(tmp_path), tmp_path)
+    assert set(tree.files) == {"train.py"}
+
+
+def test_a_script_elsewhere_and_without_suffix_is_hashed(tmp_path: Path) -> None:
+    """By its absolute path."""
+    (tmp_path / "work").mkdir()
+    written(tmp_path, "bin/train", "work/a.py")
+    tree, _ = read_code_tree(script(tmp_path, "bin/train"), tmp_path / "work")
+    assert set(tree.files) == {str(tmp_path / "bin/train"), "a.py"}
+
+
+def test_too_much_code_is_cut_and_said(tmp_path: Path) -> None:
+    """The script comes first, and the warning says how many files the fingerprint covers."""
+    written(tmp_path, "z.py", *(f"f{index}.py" for index in range(10)))
+    tree, warnings = read_code_tree(script(tmp_path, "z.py"), tmp_path, max_files=3)
+    assert len(tree.files) == 3
+    assert "z.py" in tree.files
+    assert "3 of its Python files" in warnings[0]
+    tree, warnings = read_code_tree(script(tmp_path, "z.py"), tmp_path, max_bytes=20)
+    assert 0 < len(tree.files) < 10
+    assert warnings
+
+
+def test_absent_things_are_no_error(tmp_path: Path) -> None:
+    """Preflight speaks of them."""
+    tree, warnings = read_code_tree(script(tmp_path, "absent.py"), tmp_path / "nowhere")
+    assert (dict(tree.files), warnings) == ({}, ())
