@@ -58,6 +58,7 @@ class CheckpointDirectory:
         """
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            sync_folder(self.path.parent)
             self._take_lock(run_id, wait)
         except OSError as error:
             raise CheckpointError(

@@ -1,0 +1,142 @@
+"""`torchdeck ckpt list` and `verify`."""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.checkpoint_files import flip, save
+from torchdeck.cli import ckpt
+
+
+def _run(*argv: str) -> int:
+    parser = argparse.ArgumentParser()
+    ckpt.add_parser(parser.add_subparsers())
+    args = parser.parse_args(["ckpt", *argv])
+    code: int = args.handler(args)
+    return code
+
+
+def test_list_shows_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line a checkpoint, with its step and size; what is not complete says why."""
+    save(tmp_path, 10)
+    save(tmp_path, 20, name="final")
+    (tmp_path / ".tmp-step_00000030-1").mkdir()
+    assert _run("list", str(tmp_path)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["step_00000010", "final", ".tmp-step_00000030-1"]
+    assert "step 10, single on 1 rank" in lines[0]
+    assert "not complete: left over from a save" in lines[2]
+
+
+def test_list_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An array of objects with step, path, whether complete, and size."""
+    folder = save(tmp_path, 10)
+    assert _run("list", str(tmp_path), "--json") == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["step"], row["name"], row["path"]) == (10, "step_00000010", str(folder))
+    assert (row["complete"], row["why"], row["world_size"]) == (True, "", 1)
+    assert row["size"] > 0
+
+
+def test_list_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run without checkpoints has an empty list, in words and as JSON."""
+    assert _run("list", str(tmp_path)) == 0
+    assert capsys.readouterr().out == "no checkpoints yet\n"
+    assert _run("list", str(tmp_path), "--json") == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_verify_says_sound(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The newest is hashed unless a step is named, and a sound one exits with 0."""
+    save(tmp_path, 10)
+    save(tmp_path, 20)
+    assert _run("verify", str(tmp_path)) == 0
+    assert capsys.readouterr().out == "step_00000020: sound\n"
+    assert _run("verify", str(tmp_path), "10") == 0
+    assert capsys.readouterr().out == "step_00000010: sound\n"
+    assert _run("verify", str(tmp_path / "step_00000010")) == 0
+
+
+def test_verify_names_the_damaged_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Damage exits with 1 and names the file; --all hashes every checkpoint, but not what a save left."""
+    flip(save(tmp_path, 10) / "trainer.json", 1)
+    save(tmp_path, 20)
+    (tmp_path / ".tmp-step_00000030-1").mkdir()
+    assert _run("verify", str(tmp_path), "--all") == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [lines[0], lines[-1]] == ["step_00000010: damaged", "step_00000020: sound"]
+    assert "trainer.json is damaged: SHA-256" in lines[1]
+    assert _run("verify", str(tmp_path), "--all", "--json") == 1
+    damaged, sound = json.loads(capsys.readouterr().out)
+    assert (damaged["sound"], sound["sound"], sound["problems"]) == (False, True, [])
+    assert "trainer.json" in damaged["problems"][0]
+
+
+def test_a_checkpoint_without_manifest_is_damaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder named like a checkpoint that lost its manifest does not pass."""
+    (save(tmp_path, 10) / "manifest.json").unlink()
+    assert _run("verify", str(tmp_path)) == 1
+    assert "holds no manifest.json" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["30"], "there is no checkpoint step_00000030; there are: step_00000010"),
+        (["final"], "there is no checkpoint final"),
+        (["10", "--all"], "give STEP or --all, not both"),
+    ],
+)
+def test_usage_errors_exit_with_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    """What was asked for and is not there is said, with what is."""
+    save(tmp_path, 10)
+    assert _run("verify", str(tmp_path), *arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_an_unknown_run_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+    """An id that is no run's is refused in one line."""
+    assert _run("list", "no-such-run") == 2
+    error = capsys.readouterr().err
+    assert error.startswith("torchdeck ckpt list: ")
+    assert "no-such-run" in error
+    assert error.count("\n") == 1
+
+
+def test_a_run_is_found_by_its_id(torchdeck_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The run's plan says where its checkpoints lie; the directory itself may be named too."""
+    run = torchdeck_home / "runs" / "20261121T034455Z-quick-0a1b2c"
+    run.mkdir(parents=True)
+    torchdeck_home.chmod(0o700)
+    (run / "plan.json").write_text(json.dumps({"version": 1, "checkpoint": {"directory": "@{run_dir}/kept"}}))
+    (run / "journal.jsonl").touch()
+    save(run / "kept", 10)
+    for asked in (run.name, str(run)):
+        assert _run("verify", asked) == 0
+        assert capsys.readouterr().out == "step_00000010: sound\n"
+
+
+def test_a_plan_that_says_nothing_exits_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run directory whose plan is torn asks for the checkpoints' folder instead."""
+    (tmp_path / "plan.json").write_text("{")
+    assert _run("list", str(tmp_path)) == 2
+    assert "does not say where the run's checkpoints lie" in capsys.readouterr().err
+
+
+def test_torch_is_not_imported(tmp_path: Path) -> None:
+    """Verifying takes the standard library: a laptop without torch can do it."""
+    save(tmp_path, 10)
+    code = (
+        "import argparse, sys; from torchdeck.cli import ckpt; p = argparse.ArgumentParser()\n"
+        "ckpt.add_parser(p.add_subparsers()); a = p.parse_args(['ckpt', 'verify', sys.argv[1]])\n"
+        "print(a.handler(a), sorted({'torch', 'numpy'} & set(sys.modules)))"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert printed.stdout.splitlines() == ["step_00000010: sound", "0 []"]

@@ -1,0 +1,49 @@
+"""kill -9 of a rank in a save: there is always a sound checkpoint, and the next start goes on from it.
+
+The moments are every change that the saving process makes to the file system (see FaultPoint in
+support/checkpoint_scenarios.py), in saves that rotate an old checkpoint out, replace one of the same step,
+and replace `final`. A fixed seed samples them; `--soak` takes them all.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TESTS = Path(__file__).parents[2]
+
+
+def _killed(folder: Path, world_size: int, count: str, limit: float) -> Any:
+    arguments = ["killed_in_saves", str(folder), str(world_size), "20261121", count]
+    done = subprocess.run(
+        [sys.executable, "-m", "support.checkpoint_ranks", *arguments],
+        cwd=TESTS,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=limit,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(("world_size", "count"), [(1, 10), (2, 5)])
+def test_a_kill_in_a_save_loses_nothing(tmp_path: Path, world_size: int, count: int) -> None:
+    """After a kill the newest checkpoint verifies and resumes, and no remains outlive the next start."""
+    outcome = _killed(tmp_path, world_size, str(count), 200)
+    assert outcome["points"] == count
+    assert min(outcome["totals"]) > 10, "there are moments to be killed at"
+    assert outcome["failures"] == []
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("world_size", [1, 2])
+def test_a_kill_at_any_moment_of_a_save_loses_nothing(tmp_path: Path, world_size: int) -> None:
+    """The same at every single moment, of every rank."""
+    outcome = _killed(tmp_path, world_size, "all", 3500)
+    assert outcome["points"] == sum(outcome["totals"])
+    assert outcome["failures"] == []

@@ -1,0 +1,209 @@
+"""Manifests, and what lies in a checkpoint directory."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from support.checkpoint_files import FILES, fill, flip, manifest_of, save
+from torchdeck.distributed.checkpoints.manifest import (
+    MANIFEST_NAME,
+    CheckpointError,
+    FileEntry,
+    inspect,
+    is_leftover,
+    list_checkpoints,
+    newest_complete,
+    read_manifest,
+    verify,
+)
+
+
+def test_a_sound_checkpoint_verifies(tmp_path: Path) -> None:
+    """What was committed reads back as it was, and nothing is wrong with it."""
+    folder = save(tmp_path, 20)
+    assert verify(folder) == []
+    manifest = read_manifest(folder)
+    assert (manifest.step, manifest.world_size, manifest.position["consumed"]) == (20, 1, 20)
+    assert set(manifest.files) == set(FILES)
+    assert manifest.size == sum((folder / name).stat().st_size for name in FILES)
+
+
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from([*FILES, MANIFEST_NAME]), st.integers(0, 10_000), st.integers(1, 255))
+def test_any_flipped_byte_is_found(tmp_path: Path, name: str, offset: int, mask: int) -> None:
+    """One changed byte anywhere in any file, the manifest included, is found, and the file is named."""
+    folder = tmp_path / "step_00000020"
+    if not folder.exists():
+        save(tmp_path, 20)
+    flip(folder / name, offset, mask)
+    problems = verify(folder)
+    flip(folder / name, offset, mask)
+    assert len(problems) == 1
+    assert name in problems[0]
+    assert verify(folder) == []
+
+
+def test_damage_is_told_with_both_hashes(tmp_path: Path) -> None:
+    """The sentence about a damaged file has what it is and what it should be."""
+    folder = save(tmp_path, 1)
+    expected = read_manifest(folder).files["trainer.json"].sha256
+    flip(folder / "trainer.json", 0)
+    assert "damaged: SHA-256" in verify(folder)[0]
+    assert expected in verify(folder)[0]
+
+
+def test_a_missing_and_a_short_file_are_told_apart(tmp_path: Path) -> None:
+    """A file that is gone, and one that lost its end, are each named with what is wrong."""
+    folder = save(tmp_path, 1)
+    (folder / "trainer.json").unlink()
+    (folder / ".metadata").write_bytes(b"la")
+    assert sorted(problem.split("/")[-1] for problem in verify(folder)) == [
+        ".metadata has 2 bytes, its manifest says 16",
+        "trainer.json is missing: No such file or directory",
+    ]
+
+
+def _edited(change: Callable[[dict[str, Any]], object]) -> bytes:
+    value = json.loads(manifest_of(3, {"a": FileEntry(1, "0" * 64)}).render())
+    change(value)
+    return json.dumps(value, sort_keys=True, indent=1).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "damaged"),
+        (b"{", "damaged"),
+        (b"[]", "damaged"),
+        (b"[" * 100_000, "damaged"),
+        (b"{}", "damaged"),
+        (_edited(lambda value: value.update(v=2)), "newer Torchdeck"),
+        (_edited(lambda value: value.update(step=4)), "edited"),
+        (_edited(lambda value: value.update(step=True)), "step is True"),
+        (_edited(lambda value: value.update(created="now")), "created is 'now'"),
+        (_edited(lambda value: value.update(files={})), "names no files"),
+        (_edited(lambda value: value.update(files=[1])), "damaged"),
+        (_edited(lambda value: value.update(position=[])), "position"),
+        (_edited(lambda value: value["files"].update({"../x": value["files"]["a"]})), "not a plain path"),
+        (_edited(lambda value: value["files"].update({"/x": value["files"]["a"]})), "not a plain path"),
+        (_edited(lambda value: value["files"]["a"].update(sha256="x")), "not a SHA-256"),
+        (_edited(lambda value: value["files"]["a"].update(size=-1)), "size is -1"),
+    ],
+)
+def test_a_manifest_that_is_none_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
+    """Whatever lies in manifest.json, reading it gives a manifest or a sentence that says what is wrong."""
+    (tmp_path / MANIFEST_NAME).write_bytes(content)
+    with pytest.raises(CheckpointError, match=said):
+        read_manifest(tmp_path)
+
+
+def test_no_manifest_and_no_folder_are_told_apart(tmp_path: Path) -> None:
+    """A partial folder and a path that leads nowhere get a sentence each."""
+    with pytest.raises(CheckpointError, match="interrupted"):
+        read_manifest(tmp_path)
+    with pytest.raises(CheckpointError, match="no such folder"):
+        read_manifest(tmp_path / "absent")
+
+
+def test_a_directory_is_listed_newest_last(tmp_path: Path) -> None:
+    """Checkpoints by step, `final` after its step, remains of saves as not complete, strangers not at all."""
+    save(tmp_path, 30)
+    save(tmp_path, 4)
+    save(tmp_path, 30, name="final")
+    (tmp_path / "step_00000050").mkdir()
+    (tmp_path / ".tmp-step_00000040-1").mkdir()
+    (tmp_path / ".deleted-step_00000001-1").mkdir()
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "step_00000060").write_text("a file")
+    listed = [(info.path.name, info.complete) for info in list_checkpoints(tmp_path)]
+    assert listed == [
+        (".deleted-step_00000001-1", False),
+        ("step_00000004", True),
+        ("step_00000030", True),
+        ("final", True),
+        (".tmp-step_00000040-1", False),
+        ("step_00000050", False),
+    ]
+    newest = newest_complete(tmp_path)
+    assert newest is not None
+    assert newest.path.name == "final"
+    assert newest.manifest is not None
+    assert newest.size == newest.manifest.size
+
+
+def test_an_absent_and_an_empty_directory_hold_nothing(tmp_path: Path) -> None:
+    """No directory yet is no error."""
+    assert list_checkpoints(tmp_path / "absent") == []
+    assert newest_complete(tmp_path) is None
+
+
+def test_a_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    """A checkpoint directory that cannot be listed is said, with its path."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CheckpointError, match="cannot be listed"):
+        list_checkpoints(tmp_path / "file")
+
+
+def test_a_short_file_makes_a_checkpoint_incomplete_without_hashing(tmp_path: Path) -> None:
+    """The cheap look sees sizes, so the one before it is the newest complete."""
+    save(tmp_path, 1)
+    damaged = save(tmp_path, 2)
+    (damaged / ".metadata").write_bytes(b"")
+    newest = newest_complete(tmp_path)
+    assert newest is not None
+    assert newest.step == 1
+    info = inspect(damaged)
+    assert info is not None
+    assert "has 0 bytes" in info.why
+
+
+def test_a_renamed_checkpoint_is_noticed(tmp_path: Path) -> None:
+    """A folder whose name says another step than its manifest is not taken for that step."""
+    save(tmp_path, 2).rename(tmp_path / "step_00000009")
+    info = inspect(tmp_path / "step_00000009")
+    assert info is not None
+    assert not info.complete
+    assert "was renamed" in info.why
+
+
+def test_only_our_own_remains_are_leftovers(tmp_path: Path) -> None:
+    """Temporary names and marked partial folders are ours to clean; what a person made or damaged is not."""
+    ours = [".tmp-step_00000001-1", ".tmp-final-12", ".deleted-step_00000001-1", "step_00000007"]
+    theirs = ["step_00000008", "final", ".tmp-notes", "tmp-step_00000001-1", ".replaced-step_00000003"]
+    for name in ours + theirs:
+        (tmp_path / name).mkdir()
+    (tmp_path / "step_00000007" / ".uncommitted").touch()
+    (tmp_path / ".tmp-step_00000002-1").symlink_to(tmp_path / "final")
+    assert sorted(path.name for path in tmp_path.iterdir() if is_leftover(path)) == sorted(ours)
+
+
+def test_a_former_checkpoint_counts_until_its_successor_is_committed(tmp_path: Path) -> None:
+    """`.replaced-NAME` is a checkpoint while NAME is none, and a leftover once NAME is complete."""
+    save(tmp_path, 5).rename(tmp_path / ".replaced-step_00000005")
+    newest = newest_complete(tmp_path)
+    assert newest is not None
+    assert newest.path.name == ".replaced-step_00000005"
+    assert not is_leftover(newest.path)
+    folder = tmp_path / "step_00000005"
+    folder.mkdir()
+    (folder / MANIFEST_NAME).write_bytes(fill(folder, 5).render())
+    assert is_leftover(tmp_path / ".replaced-step_00000005")
+
+
+def test_reading_checkpoints_needs_the_standard_library_only() -> None:
+    """Agent, preflight and command line read checkpoints without torch or numpy."""
+    code = (
+        "import sys; from torchdeck.distributed.checkpoints import choose, directory, manifest; "
+        "print(sorted({'torch', 'numpy', 'pydantic'} & set(sys.modules)))"
+    )
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert printed.stdout.strip() == "[]"

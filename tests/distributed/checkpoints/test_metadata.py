@@ -1,0 +1,109 @@
+"""Reading DCP's pickled metadata without trusting it."""
+
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.distributed.checkpoint.filesystem import _StorageInfo
+from torch.distributed.checkpoint.metadata import BytesStorageMetadata, Metadata, MetadataIndex
+
+from torchdeck.distributed.checkpoints import dcp
+from torchdeck.distributed.checkpoints.manifest import CheckpointError
+from torchdeck.distributed.checkpoints.metadata import METADATA_NAME, CheckedReader
+from torchdeck.distributed.checkpoints.peers import Peers
+
+ALONE = Peers(0, 1, 10.0)
+SHARD = "__0_0.distcp"
+
+
+class Evil:
+    """Unpickled freely, makes a file."""
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self._target),)
+
+
+def _read(folder: Path) -> Metadata:
+    return CheckedReader(folder, [SHARD]).read_metadata()
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.bool, torch.uint8]
+)
+def test_what_dcp_writes_is_read(tmp_path: Path, dtype: torch.dtype) -> None:
+    """Tensors of every kind a training has come back bit for bit."""
+    tensors = {
+        "a": torch.arange(6).reshape(2, 3).to(dtype),
+        "empty": torch.zeros(0, 4),
+        "scalar": torch.tensor(3.5),
+    }
+    dcp.write(tmp_path, dict(tensors), ALONE)
+    places = {name: torch.zeros_like(tensor) for name, tensor in tensors.items()}
+    dcp.read(tmp_path, [SHARD], places, ALONE)
+    assert all(torch.equal(places[name], tensor) for name, tensor in tensors.items())
+
+
+def test_a_program_in_the_metadata_does_not_run(tmp_path: Path) -> None:
+    """A pickle that would do something is refused by name, and nothing is done."""
+    (tmp_path / METADATA_NAME).write_bytes(pickle.dumps(Evil(tmp_path / "made")))
+    with pytest.raises(CheckpointError, match=r"asks for posix\.mkdir"):
+        _read(tmp_path)
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "builtins eval",
+        "builtins getattr",
+        "os system",
+        "torch load",
+        "torch.serialization load",
+        "torch hub",
+        "pathlib os",
+    ],
+)
+def test_only_plain_data_classes_are_allowed(tmp_path: Path, asked: str) -> None:
+    """Functions of torch itself are no more allowed than anybody else's."""
+    module, name = asked.split()
+    (tmp_path / METADATA_NAME).write_bytes(f"c{module}\n{name}\n.".encode())
+    with pytest.raises(CheckpointError, match="is refused: it asks for"):
+        _read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({"not": "metadata"}, "is not the metadata"),
+        (Metadata({}, storage_data=None), "is not the metadata"),
+        (Metadata({"x": BytesStorageMetadata()}, storage_data={}), "BytesStorageMetadata"),
+        (
+            Metadata({}, storage_data={MetadataIndex("x"): _StorageInfo("../../secret", 0, 1)}),
+            "not the checkpoint's",
+        ),
+        (
+            Metadata({}, storage_data={MetadataIndex("x"): _StorageInfo("/etc/passwd", 0, 1)}),
+            "not the checkpoint's",
+        ),
+    ],
+)
+def test_metadata_that_points_elsewhere_is_refused(tmp_path: Path, value: object, said: str) -> None:
+    """Objects among the tensors, and files that are not the checkpoint's own, are refused."""
+    (tmp_path / METADATA_NAME).write_bytes(pickle.dumps(value))
+    with pytest.raises(CheckpointError, match=said):
+        _read(tmp_path)
+
+
+def test_torn_metadata_is_one_sentence(tmp_path: Path) -> None:
+    """Half a pickle is said to be unreadable, with its path."""
+    dcp.write(tmp_path, {"a": torch.zeros(3)}, ALONE)
+    path = tmp_path / METADATA_NAME
+    path.write_bytes(path.read_bytes()[:40])
+    with pytest.raises(CheckpointError, match=r"\.metadata cannot be read"):
+        _read(tmp_path)

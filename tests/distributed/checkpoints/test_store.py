@@ -1,0 +1,227 @@
+"""Saving and loading in real ranks over gloo: one process, DDP and FSDP2."""
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from support.checkpoint_files import flip
+from torchdeck.distributed.checkpoints.manifest import (
+    MANIFEST_NAME,
+    CheckpointError,
+    Manifest,
+    hash_file,
+    list_checkpoints,
+    read_manifest,
+    verify,
+)
+from torchdeck.distributed.checkpoints.store import CheckpointStore, TrainState
+
+TESTS = Path(__file__).parents[2]
+LIMIT = 200.0
+
+
+def scenario(folder: Path, name: str, *arguments: str) -> Any:
+    """What a scenario of support/checkpoint_scenarios.py prints; its ranks are real processes."""
+    done = subprocess.run(
+        [sys.executable, "-m", "support.checkpoint_ranks", name, str(folder), *arguments],
+        cwd=TESTS,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(("strategy", "world_size"), [("single", 1), ("ddp", 2), ("fsdp", 2)])
+def test_resume_is_bit_exact(tmp_path: Path, strategy: str, world_size: int) -> None:
+    """2n steps, and n, stop, resume, n: the same losses, weights and optimizer state on every rank."""
+    outcome = scenario(tmp_path, "exact_resume", strategy, str(world_size))
+    assert outcome["joined"] == outcome["straight"]
+    assert outcome["loaded"] == [[3, {"epoch": 1}, {"scale": 0.1 + 0.2}, True, ""]] * world_size
+    losses = [rank[0] for rank in outcome["straight"]]
+    assert len({loss for rank in losses for loss in rank}) == 6 * world_size, (
+        "the ranks trained on their own data"
+    )
+    assert verify(tmp_path / "saved" / "step_00000003") == []
+
+
+def test_another_world_size_loads_the_same_weights(tmp_path: Path) -> None:
+    """Between FSDP, DDP and one process weights are bit-identical, and random state follows the rule."""
+    outcome = scenario(tmp_path, "other_world")
+    sharded, statistics_of_rank_1, alone = outcome["saved"]
+    loaded = outcome["loaded"]
+    assert [rank[:3] for rank in loaded["fsdp2→ddp2"]] == [
+        [sharded, True, ""],
+        [statistics_of_rank_1, True, ""],
+    ]
+    for name, expected in [("fsdp2→single", sharded), ("single→fsdp2", alone), ("single→ddp2", alone)]:
+        for weights, rng_restored, notice, _ in loaded[name]:
+            assert weights == expected
+            assert not rng_restored
+            assert "weights are bit-identical, random numbers are derived afresh" in notice
+    drawn = [rank[3] for rank in loaded["single→fsdp2"]]
+    assert (
+        drawn
+        == [rank[3] for rank in loaded["single→ddp2"]]
+        == [rank[3] for rank in loaded["single→ddp2 again"]]
+    )
+    assert drawn[0] != drawn[1]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_one_rank_that_cannot_write_fails_the_save_for_all(tmp_path: Path, rank: int) -> None:
+    """All ranks raise the same sentence, nothing is left or lost, and the next save works."""
+    outcome = scenario(tmp_path, "one_rank_fails", str(rank))
+    sentences = {ended["sentence"] for ended in outcome["ranks"]}
+    assert len(sentences) == 1
+    assert f"rank {rank}: File too large" in sentences.pop()
+    for ended in outcome["ranks"]:
+        assert ended["listed"] == [".lock", "step_00000001"]
+        assert ended["later"] == "step_00000003"
+    assert outcome["problems"] == []
+
+
+def test_a_load_is_refused_by_all_ranks_alike(tmp_path: Path) -> None:
+    """A flipped byte, another model, another optimizer: the same sentence on every rank, nothing changed."""
+    outcome = scenario(tmp_path, "refused_together")
+    assert outcome[0] == outcome[1]
+    damaged, wider, sgd, unchanged, step = outcome[0]
+    assert ".distcp is damaged: SHA-256" in damaged
+    assert "embedding.weight is (13, 10) in the checkpoint and (13, 12) in this run's model" in wider
+    assert "the checkpoint's optimizer is AdamW, this run's is SGD" in sgd
+    assert (unchanged, step) == ("True", "1")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 2 MiB."""
+    mount = tmp_path / "disk"
+    mount.mkdir()
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(mount)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    if done.returncode != 0:
+        pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
+    yield mount
+    subprocess.run(["umount", str(mount)], check=True, timeout=30)
+
+
+def test_a_full_disk_fails_the_save_and_nothing_else(tmp_path: Path, small_disk: Path) -> None:
+    """Every rank is told, in one sentence; the half-written checkpoint is gone and the earlier one sound."""
+    outcome = scenario(tmp_path, "disk_full", str(small_disk))
+    assert outcome["ranks"][0] == outcome["ranks"][1]
+    assert "checkpoint step_00000002 could not be saved" in outcome["ranks"][0][0]
+    assert "No space left on device" in outcome["ranks"][0][0]
+    assert "earlier checkpoints are untouched" in outcome["ranks"][0][0]
+    assert outcome["listed"] == [".lock", "step_00000001"]
+    assert outcome["problems"] == []
+
+
+class Program:
+    """Unpickled freely, makes a folder."""
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self._target),)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[CheckpointStore]:
+    """The store of a single process, under tmp_path / "saved"."""
+    opened = CheckpointStore(tmp_path / "saved", 2, "test-run", 1, 0, 1, "single")
+    yield opened
+    opened.close()
+
+
+def _state() -> TrainState:
+    model = nn.Linear(3, 2)
+    return TrainState(model, [torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)], extra={"tokens": 5})
+
+
+def _with_fitting_hashes(folder: Path) -> None:
+    manifest = read_manifest(folder)
+    files = {name: hash_file(folder / name) for name in manifest.files}
+    (folder / MANIFEST_NAME).write_bytes(Manifest(**{**vars(manifest), "files": files}).render())
+
+
+@pytest.mark.parametrize("name", [".metadata", "rank_00000.pt", "__0_0.distcp"])
+def test_a_program_with_fitting_hashes_does_not_run(
+    tmp_path: Path, store: CheckpointStore, name: str
+) -> None:
+    """Whoever can write a checkpoint can make its hashes fit; still nothing in it is executed."""
+    folder = store.save(_state(), 1)
+    (folder / name).write_bytes(pickle.dumps(Program(tmp_path / "made")))
+    _with_fitting_hashes(folder)
+    assert verify(folder) == []
+    with pytest.raises(CheckpointError, match="loading checkpoint"):
+        store.load(folder, _state())
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    "name", [".metadata", "rank_00000.pt", "__0_0.distcp", "trainer.json", MANIFEST_NAME]
+)
+def test_a_flipped_byte_is_refused_before_anything_is_read(store: CheckpointStore, name: str) -> None:
+    """Any file, any place: the load is refused, the file named, and the model is as it was."""
+    folder = store.save(_state(), 1)
+    state = _state()
+    before = [param.clone() for param in state.model.parameters()]
+    for offset in (0, 17, (folder / name).stat().st_size // 2, -1):
+        flip(folder / name, offset, 1)
+        with pytest.raises(CheckpointError, match=name):
+            store.load(folder, state)
+        flip(folder / name, offset, 1)
+    assert all(torch.equal(*pair) for pair in zip(before, state.model.parameters(), strict=True))
+    assert store.load(folder, state).extra == {"tokens": 5}
+
+
+def test_rotation_and_final(tmp_path: Path, store: CheckpointStore) -> None:
+    """keep_last steps stay, `final` always, and saving the same step again replaces it."""
+    state = _state()
+    for step in (1, 2, 2, 3):
+        store.save(state, step)
+    store.save(state, 3, final=True)
+    store.save(state, 4)
+    listed = [(info.path.name, info.complete) for info in list_checkpoints(tmp_path / "saved")]
+    assert listed == [("step_00000003", True), ("final", True), ("step_00000004", True)]
+
+
+def test_the_manifest_says_what_was_saved(store: CheckpointStore) -> None:
+    """Step, world size, strategy, run, attempt and position stand in it; every file but itself is listed."""
+    state = _state()
+    state.position = {"v": 1, "epoch": 2, "consumed": 3, "step": 7}
+    folder = store.save(state, 7)
+    manifest = read_manifest(folder)
+    assert (manifest.step, manifest.world_size, manifest.strategy) == (7, 1, "single")
+    assert (manifest.run_id, manifest.attempt, manifest.position) == ("test-run", 1, state.position)
+    assert {path.name for path in folder.iterdir()} == {*manifest.files, MANIFEST_NAME}
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_state_that_cannot_be_saved_is_named(tmp_path: Path, store: CheckpointStore) -> None:
+    """A tensor in the trainer's own state is refused with its path, and nothing is left over."""
+    state = _state()
+    state.extra = {"average": [torch.zeros(1)]}
+    with pytest.raises(CheckpointError, match=r"extra\.average\[0\]"):
+        store.save(state, 1)
+    assert list_checkpoints(tmp_path / "saved") == []
+
+
+def test_keep_last_is_at_least_one(tmp_path: Path) -> None:
+    """A store that would keep nothing is refused."""
+    with pytest.raises(ValueError, match="keep_last is 0"):
+        CheckpointStore(tmp_path, 0, "test-run", 1, 0, 1, "single")
