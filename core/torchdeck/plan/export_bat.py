@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 
 from torchdeck.plan.export_sh import VARIABLES, shown_name
 from torchdeck.plan.launch_plan import LaunchPlan, NodePlan
@@ -14,6 +13,7 @@ MAX_LINE = 8191
 """Longest command line of cmd.exe, in characters."""
 
 _META = re.compile(r'[()^"<>&|!]')
+_PLAIN = re.compile(r'[^ \t"]+')
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -75,13 +75,19 @@ def _escaped(text: str) -> str:
 def _word(text: str) -> str:
     """`text` as one argument: quoted as the C runtime reads it, then escaped; slots become variables."""
     _refuse_control(text)
-    # each slot becomes one private-use character, which neither quoting touches
     pieces = split(text)
     marked = "".join(literal if not name else _mark(name) for literal, name in pieces)
-    quoted = subprocess.list2cmdline([marked])
-    if not quoted.startswith('"') and len(pieces) > 0 and any(name for _, name in pieces):
-        quoted = f'"{quoted}"'  # a variable's value may hold spaces
+    # a variable's value may hold spaces, so what has one is quoted too
+    plain = marked and not any(name for _, name in pieces) and _PLAIN.fullmatch(marked)
+    quoted = marked if plain else _runtime_quoted(marked)
     return _unmarked(_escaped(quoted))
+
+
+def _runtime_quoted(text: str) -> str:
+    """`text` in quotes as the Microsoft C runtime reads them: backslashes count only before a quote."""
+    doubled = re.sub(r'(\\*)"', r'\1\1\\"', text)
+    doubled = re.sub(r"(\\+)$", r"\1\1", doubled)
+    return f'"{doubled}"'
 
 
 def _set(name: str, value: str) -> str:
@@ -90,7 +96,8 @@ def _set(name: str, value: str) -> str:
     return f'set ^"{name}={_unmarked(_escaped(marked))}^"'
 
 
-_MARKS = {name: chr(0xF0000 + number) for number, name in enumerate(VARIABLES)}
+_MARKS = {name: chr(number) for number, name in enumerate(VARIABLES, start=1)}
+"""Slot → a control character that stands for it while a text is quoted; a user's text never holds one."""
 
 
 def _mark(slot: str) -> str:
