@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torchdeck
 from torchdeck.cli.exit_codes import STOPPED, USAGE
+
+if TYPE_CHECKING:
+    import argparse
 
 WINDOW_GROUP = "torchdeck.gui"
 """Entry points in this group open the window; the application's package has one."""
@@ -54,6 +56,8 @@ def _dispatch(arguments: list[str]) -> int:
 
         return run_controller(Path(arguments[2]))
     if arguments and arguments[0] in COMMANDS:
+        import argparse
+
         parser = argparse.ArgumentParser(prog="torchdeck")
         import_module(COMMANDS[arguments[0]].module).add_parser(parser.add_subparsers(required=True))
         args = parser.parse_args(arguments)
@@ -78,6 +82,8 @@ def _run(arguments: list[str]) -> int:
 
 
 def _run_parser() -> argparse.ArgumentParser:
+    import argparse
+
     from torchdeck.cli.run_source import add_run_source
 
     listed = "\n".join(f"  {name:<8} {command.help}" for name, command in COMMANDS.items())

@@ -18,7 +18,7 @@ EXAMPLES = """\
 
 
 def add_run_source(parser: argparse.ArgumentParser) -> None:
-    """Add RUN.toml, --set, --script, --nproc, and a script's arguments after `--`."""
+    """Add RUN.toml, --set, --script, --module, --nproc, and a script's arguments after `--`."""
     parser.add_argument("run_file", nargs="?", metavar="RUN.toml", help="a run file")
     parser.add_argument(
         "--set",
@@ -29,6 +29,7 @@ def add_run_source(parser: argparse.ArgumentParser) -> None:
         help="override a key of the run file, such as training.lr=3e-4; may be repeated",
     )
     parser.add_argument("--script", metavar="FILE", help="run this script instead; its arguments follow --")
+    parser.add_argument("--module", metavar="NAME", help="run this module (python -m) instead")
     parser.add_argument("--nproc", type=int, metavar="N", help="ranks on each node")
     parser.set_defaults(script_args=[])
     _split_at_dashes(parser)
@@ -50,7 +51,9 @@ def load_run_source(args: argparse.Namespace) -> LoadedConfig:
         from torchdeck.config.loader import load_config
 
         return load_config(args.run_file, overrides)
-    return _script_config(args.script, args.script_args, overrides)
+    if args.module is not None:
+        return _written_config("module", args.module, args.script_args, overrides)
+    return _written_config("script", args.script, args.script_args, overrides)
 
 
 def _split_at_dashes(parser: argparse.ArgumentParser) -> None:
@@ -80,10 +83,12 @@ def _contradiction(args: argparse.Namespace) -> Exception | None:
     def wrong(what: str, right: str) -> ConfigError:
         return ConfigError([Problem("", "", None, what, right)])
 
-    if args.run_file is None and args.script is None:
+    named = [(args.run_file, ""), (args.script, "--script "), (args.module, "--module ")]
+    given = [f"{option}{value}" for value, option in named if value is not None]
+    if not given:
         return wrong("it is not said what to run", "RUN.toml, or --script FILE --nproc N -- ARGUMENTS")
-    if args.run_file is not None and args.script is not None:
-        return wrong(f"{args.run_file} and --script {args.script} are both given", "one of the two")
+    if len(given) > 1:
+        return wrong(f"{' and '.join(given)} are both given", "one of the two")
     if args.run_file is not None and args.script_args:
         return wrong("a run file's arguments stand in it", "run.args in the file, or --set run.args=[...]")
     for argument in args.script_args:
@@ -94,13 +99,13 @@ def _contradiction(args: argparse.Namespace) -> Exception | None:
     return None
 
 
-def _script_config(script: str, arguments: list[str], overrides: list[str]) -> LoadedConfig:
+def _written_config(kind: str, target: str, arguments: list[str], overrides: list[str]) -> LoadedConfig:
     from torchdeck.cli.run_file import run_file_table, run_file_text
     from torchdeck.config.loader import LoadedConfig, config_from_dict
 
     folder = Path.cwd()
-    name = Path(script).stem or "run"
-    table: dict[str, Any] = {"run": {"script": script, "args": arguments}}
+    name = (Path(target).stem if kind == "script" else target) or "run"
+    table: dict[str, Any] = {"run": {kind: target, "args": arguments}}
     config = config_from_dict(table, folder, overrides, name=name)
     written = run_file_table(config)
     return LoadedConfig(

@@ -65,7 +65,7 @@ class ProgressReader:
     def read(self, view: RunView) -> TrainingProgress | None:
         """Progress as of now; None while nothing is known."""
         values = self._values()
-        if not values and not any(rank.step is not None or rank.phase for rank in view.ranks):
+        if not values and not any(rank.step for rank in view.ranks):
             return None
         lead = view.ranks[0] if view.ranks else None
         step = lead.step if lead is not None else None

@@ -23,7 +23,7 @@ from torchdeck.runs.output import OutputFollower
 from torchdeck.runs.state import RunState
 from torchdeck.runs.view import RunView
 
-QUICK = 0.05
+QUICK = 0.025
 """Seconds between two looks while things happen quickly: at the start, and while a run ends."""
 SLOW = 0.25
 QUICK_TIME = 60.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -41,7 +41,7 @@ def write_request(layout: RunLayout, kind: str, origin: str) -> Request:
     Raises:
         OSError: the control folder cannot be written.
     """
-    request = Request(f"{time.time_ns()}-{kind}-{secrets.token_hex(4)}", kind, origin)
+    request = Request(f"{time.time_ns()}-{kind}-{os.urandom(4).hex()}", kind, origin)
     write_json(layout.control / request.file_name, request.to_json())
     return request
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-import secrets
 import time
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def new_run_id(name: str, now: float) -> str:
         name: the run's name; only its slug goes in.
         now: seconds since the epoch.
     """
-    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now))}-{slug(name)}-{secrets.token_hex(3)}"
+    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now))}-{slug(name)}-{os.urandom(3).hex()}"
 
 
 def create_run_directory(runs: Path, name: str, now: float) -> RunLayout:

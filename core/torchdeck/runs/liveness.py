@@ -38,9 +38,13 @@ def look(run_id: str, history: RunHistory, heartbeats: Mapping[str, Mapping[str,
     return Liveness(
         controller=controller,
         nodes=nodes,
-        orphans=bool(history.attempts) and not named and bool(processes_of_run(run_id)),
+        orphans=_may_have_orphans(history) and not named and bool(processes_of_run(run_id)),
         same_boot=not known or any(identity.boot == boot for identity in known),
     )
+
+
+def _may_have_orphans(history: RunHistory) -> bool:
+    return bool(history.attempts) and history.finished is None
 
 
 def _alive(identity: ProcessIdentity | None) -> bool:
