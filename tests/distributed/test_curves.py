@@ -57,7 +57,7 @@ def expected() -> tuple[list[float], list[float]]:
 
     def evaluate() -> None:
         with torch.no_grad():
-            heldout_losses.append(float(mean_loss(model, heldout, sum(held, []))))
+            heldout_losses.append(float(mean_loss(model, heldout, [i for batch in held for i in batch])))
 
     evaluate()
     for batch in global_batches(SampleOrder(SAMPLES, SEED), GLOBAL_BATCH):
@@ -91,7 +91,7 @@ def test_curve_is_plain_torchs(
     expected: tuple[list[float], list[float]],
     tmp_path: Path,
 ) -> None:
-    """Whatever the world size and strategy, with ragged microbatches, unequal tokens and clipping: one curve."""
+    """One curve at any world size and strategy, with ragged batches, unequal tokens and clipping."""
     ranks = train(tmp_path, world_size, strategy, **more)
     losses, heldout = expected
     assert list(ranks.losses().values()) == pytest.approx(losses, rel=2e-5)
@@ -104,7 +104,7 @@ def test_curve_is_plain_torchs(
 def test_lower_precision_follows_the_curve(
     strategy: str, precision: str, expected: tuple[list[float], list[float]], tmp_path: Path
 ) -> None:
-    """bf16 and fp16 start at fp32's loss and learn; the loss scaler of shards skips the same steps on all ranks."""
+    """bf16 and fp16 start at fp32's loss and learn, fp16 with a loss scaler over shards."""
     ranks = train(tmp_path, 2, strategy, precision=precision, epochs=12.0)
     losses = list(ranks.losses().values())
     assert losses[0] == pytest.approx(expected[0][0], rel=1e-2)
@@ -114,10 +114,8 @@ def test_lower_precision_follows_the_curve(
 def test_workers_and_metrics_of_every_rank(expected: tuple[list[float], list[float]], tmp_path: Path) -> None:
     """Loading in worker processes changes nothing; rank 0 writes global metrics, each rank its own."""
     data = {"samples": SAMPLES, "workers": 1}
-    settings = recipe_settings(
-        tmp_path, RECIPE, data=data, microbatch=MICROBATCH, accumulation=2, steps=STEPS, seed=SEED, clip=CLIP, lr=LR,
-        eval_every=2,
-    )  # fmt: skip
+    training = {"microbatch": MICROBATCH, "accumulation": 2, "seed": SEED, "clip": CLIP, "lr": LR}
+    settings = recipe_settings(tmp_path, RECIPE, data=data, steps=STEPS, eval_every=2, **training)
     ranks = run_ranks(settings, tmp_path, 2).succeeded()
     assert list(ranks.losses().values()) == pytest.approx(expected[0], rel=2e-5)
     metrics = RunMetrics(tmp_path)

@@ -90,7 +90,7 @@ def test_a_users_own_recipe_trains(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
 def test_stop_and_resume_is_bit_exact(strategy: str, tmp_path: Path) -> None:
-    """A stop file ends all ranks at one step with a checkpoint; resumed, losses are those of an unbroken run."""
+    """A stop file ends all ranks at one step; resumed, losses and weights are an unbroken run's."""
     slow = ("def loss(model, batch):", "def loss(model, batch):\n    import time; time.sleep(0.05)")
     dropout = ("return nn.Linear(options", "return nn.Sequential(nn.Dropout(0.3), nn.Linear(options")
     recipe = write_recipe(tmp_path, slow, dropout, ('["features"], 1)', '["features"], 1))'))
@@ -144,7 +144,7 @@ def test_a_stop_before_the_first_step_is_granted(
 
 
 def test_nan_on_one_rank_stops_all_and_names_it(tmp_path: Path) -> None:
-    """A loss that is not a number on rank 1 alone ends both ranks at that step; rank 1 says why, and first."""
+    """A loss that is not a number on rank 1 ends both ranks at that step; rank 1 says why, and first."""
     bad = (
         "    x, y = batch\n",
         '    x, y = batch\n    import os\n    bad = os.environ["RANK"] == "1" and model.training\n',
@@ -180,30 +180,30 @@ def test_an_exception_is_in_error_json_with_its_traceback(tmp_path: Path) -> Non
     assert "AssertionError: no luck" in ranks.stderr[1]
 
 
+MODEL, END = 'return nn.Linear(options["features"], 1)', "** 2).mean()"
+NAN_GRADIENT = f"{END} + (model(x) * 0).sqrt().sum() * 0"
 MISTAKES = {
-    "empty": ([("samples", "zero")], "the training data of recipe {recipe} is empty"),
-    "no parameters": ([("return nn.Linear(options[\"features\"], 1)", "return nn.ReLU()")], "has no parameters to train"),
-    "not a module": ([("return nn.Linear(options[\"features\"], 1)", "return 3")], "returned int: return a torch.nn.Module"),
-    "not scalar": ([(").mean()", ")")], "a tensor of shape (4, 1) and type torch.float32, not a scalar"),
-    "not a tensor": ([("** 2).mean()", "** 2).mean().item()")], "returned float: return a scalar tensor"),
-    "detached": ([("** 2).mean()", "** 2).mean().detach()")], "does not depend on any trainable parameter"),
-    "no loss": ([("def loss", "def lose")], "has no function loss: define loss(model, batch)"),
-    "iterable": ([("return TensorDataset", "return iter([1]) or TensorDataset")], "__len__ and __getitem__"),
-    "gradient": ([("** 2).mean()", "** 2).mean() + (model(x) * 0).sqrt().sum() * 0")], "the gradient's norm in step 1 is nan"),
-    "no tokens": ([("** 2).mean()", "** 2).mean(), 0")], "a mean over 0 tokens on all ranks"),
-}  # fmt: skip
+    "empty": ('options["samples"]', "0", "the training data of recipe {recipe} is empty"),
+    "no parameters": (MODEL, "return nn.ReLU()", "has no parameters to train"),
+    "not a module": (MODEL, "return 3", "returned int: return a torch.nn.Module"),
+    "not scalar": (END, "** 2)", "a tensor of shape (4, 1) and type torch.float32, not a scalar"),
+    "not a tensor": (END, f"{END}.item()", "returned float: return a scalar tensor"),
+    "detached": (END, f"{END}.detach()", "does not depend on any trainable parameter"),
+    "no loss": ("def loss", "def lose", "has no function loss: define loss(model, batch)"),
+    "iterable": ("return TensorDataset", "return iter([1]) or TensorDataset", "__len__ and __getitem__"),
+    "gradient": (END, NAN_GRADIENT, "the gradient's norm in step 1 is nan"),
+    "no tokens": (END, f"{END}, 0", "a mean over 0 tokens on all ranks"),
+}
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_known_mistake_gets_one_sentence(
     mistake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 1, one line that names the recipe's mistake, the same in error.json, no traceback on screen."""
-    changes, sentence = MISTAKES[mistake]
-    data = {"samples": 64, "zero": 0}
-    changes = [('options["samples"]', 'options["zero"]')] if mistake == "empty" else changes
-    recipe = write_recipe(tmp_path, *changes)
-    settings = own_settings(tmp_path, recipe, strategy="single", data=data)
+    """Exit code 1 and one line that names the recipe's mistake, the same in error.json, no traceback."""
+    old, new, sentence = MISTAKES[mistake]
+    recipe = write_recipe(tmp_path, (old, new))
+    settings = own_settings(tmp_path, recipe, strategy="single")
     code, error, message = run_here(settings, tmp_path, monkeypatch, capsys)
     assert code == 1
     assert sentence.format(recipe=recipe) in error

@@ -6,7 +6,7 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,7 @@ def recipe_settings(
     strategy: str = "ddp",
     **training: Any,
 ) -> dict[str, Any]:
-    """Settings as the planner writes them; keywords go into the training table, `every` and `keep_last` elsewhere."""
+    """Settings as the planner writes them; other keywords go into its training table."""
     every = training.pop("every", None)
     fsdp, ddp = training.pop("fsdp", {}), training.pop("ddp", {})
     final = training.pop("final", True)
@@ -84,9 +84,15 @@ def recipe_settings(
 
 
 def start_ranks(
-    settings: Mapping[str, Any], run_dir: Path, world_size: int, *, attempt: int = 1, resume: str = ""
+    settings: Mapping[str, Any],
+    run_dir: Path,
+    world_size: int,
+    *,
+    attempt: int = 1,
+    resume: str = "",
+    argv: Sequence[str] = ("-m", "torchdeck.distributed.entry"),
 ) -> list[subprocess.Popen[str]]:
-    """Start the ranks of one attempt."""
+    """Start the ranks of one attempt: Python with `argv`."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -104,7 +110,7 @@ def start_ranks(
     }
     return [
         subprocess.Popen(
-            [sys.executable, "-m", "torchdeck.distributed.entry"],
+            [sys.executable, *argv],
             env={**os.environ, **common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

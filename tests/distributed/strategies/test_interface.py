@@ -1,0 +1,102 @@
+"""What holds for every strategy, on one rank."""
+
+from collections import namedtuple
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import nn
+
+from torchdeck.distributed.checked import SettingsError
+from torchdeck.distributed.precision import Precision
+from torchdeck.distributed.settings import DistributedSettings, Place
+from torchdeck.distributed.strategies.base import Strategy
+from torchdeck.distributed.strategies.fsdp import _blocks_of, _units_by_size
+from torchdeck.distributed.strategies.registry import STRATEGIES, make_strategy
+from torchdeck.recipes.errors import RecipeError
+
+Pair = namedtuple("Pair", "left right")  # noqa: PYI024 - the kind of named tuple a data set may return
+
+
+@pytest.fixture
+def single() -> Iterator[Strategy]:
+    strategy = make_strategy(DistributedSettings("single", "gloo"), Precision("fp32"), Place())
+    strategy.setup()
+    yield strategy
+    strategy.close()
+
+
+def test_registry_knows_its_strategies() -> None:
+    """single, ddp and fsdp; another name is refused."""
+    assert set(STRATEGIES) == {"single", "ddp", "fsdp"}
+    with pytest.raises(SettingsError, match="no strategy 'hsdp'; right is one of single, ddp, fsdp"):
+        make_strategy(DistributedSettings("hsdp", "gloo"), Precision("fp32"), Place())  # type: ignore[arg-type]
+
+
+def test_a_batch_keeps_its_shape_on_the_device(single: Strategy) -> None:
+    """Mappings, tuples, named tuples and lists are kept, tensors moved, everything else passed through."""
+    tensor = torch.ones(2)
+    batch = {"a": [tensor, "text", 3], "b": Pair((tensor, None), {"c": b"bytes"})}
+    moved = single.to_device(batch)
+    assert moved["a"][0] is not None
+    assert isinstance(moved["b"], Pair)
+    assert isinstance(moved["b"].left, tuple)
+    assert moved["a"][1:] == ["text", 3]
+    assert moved["b"].right == {"c": b"bytes"}
+    assert torch.equal(moved["b"].left[0], tensor)
+
+
+def model_with_gradients() -> nn.Linear:
+    model = nn.Linear(2, 1, bias=False)
+    model.weight.grad = torch.tensor([[3.0, 4.0]])
+    return model
+
+
+@pytest.mark.parametrize(
+    ("scale", "limit", "norm", "after"),
+    [
+        (1.0, None, 5.0, [3.0, 4.0]),
+        (0.5, None, 2.5, [1.5, 2.0]),
+        (1.0, 1.0, 5.0, [0.6, 0.8]),
+        (2.0, 5.0, 10.0, [3.0, 4.0]),
+        (0.1, 5.0, 0.5, [0.3, 0.4]),
+    ],
+)
+def test_clipping_is_of_the_scaled_gradient(
+    single: Strategy, scale: float, limit: float | None, norm: float, after: list[float]
+) -> None:
+    """The norm is that after scaling and before clipping; only what exceeds the limit is clipped."""
+    model = model_with_gradients()
+    assert single.clip_gradients(model, scale=scale, max_norm=limit, measure=True) == pytest.approx(norm)
+    assert model.weight.grad is not None
+    assert model.weight.grad[0].tolist() == pytest.approx(after, rel=1e-5)
+
+
+def test_norm_is_measured_only_when_wanted(single: Strategy) -> None:
+    """Without a limit and unasked there is no pass over the gradients for their norm."""
+    assert single.clip_gradients(model_with_gradients(), scale=1.0, max_norm=None, measure=False) is None
+
+
+def test_gradients_that_are_not_numbers_are_left_alone(single: Strategy) -> None:
+    """An infinite norm is reported and the gradients stay for the caller to look at."""
+    model = model_with_gradients()
+    model.weight.grad = torch.tensor([[torch.inf, 4.0]])
+    assert single.clip_gradients(model, scale=1.0, max_norm=1.0, measure=True) == torch.inf
+    assert model.weight.grad[0].tolist() == [torch.inf, 4.0]
+
+
+def test_units_by_size_do_not_overlap() -> None:
+    """The innermost modules that are large enough, containers that are never called left out."""
+    small, large = nn.Linear(2, 2), nn.Linear(10, 10)
+    pair = nn.Sequential(nn.Linear(4, 4), nn.Linear(5, 5))
+    model = nn.Sequential(nn.ModuleList([small, large]), pair, small)
+    assert _units_by_size(model, 40) == [large, pair]
+    assert _units_by_size(model, 1000) == []
+
+
+def test_blocks_must_be_modules_of_the_model() -> None:
+    """A block from elsewhere is refused, the model itself skipped."""
+    model = nn.Sequential(nn.Linear(2, 2))
+    assert _blocks_of(model, lambda m: [m, m[0]]) == [model[0]]  # type: ignore[index]
+    with pytest.raises(RecipeError, match="not a module of the model"):
+        _blocks_of(model, lambda _: [nn.ReLU()])

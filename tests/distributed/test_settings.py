@@ -1,0 +1,88 @@
+"""TORCHDECK_RECIPE and the launcher's variables, read and checked."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.recipe_ranks import recipe_settings
+from torchdeck.distributed.checked import SettingsError
+from torchdeck.distributed.run_context import RunContext
+from torchdeck.distributed.settings import Place, RecipeSettings
+
+
+def whole() -> dict[str, Any]:
+    return recipe_settings(Path("/run"), model={"width": 8})
+
+
+def test_reads_what_the_planner_writes() -> None:
+    """Every table comes back typed, whole numbers as floats where floats belong, lists as tuples."""
+    value = whole()
+    value["training"] |= {"lr": 1, "betas": [0.8, 0.9], "clip": None}
+    settings = RecipeSettings.from_json(json.dumps(value))
+    assert type(settings.training.lr) is float
+    assert settings.training.betas == (0.8, 0.9)
+    assert settings.training.clip is None
+    assert settings.model == {"width": 8}
+    assert settings.distributed.fsdp.wrap == "block"
+    assert settings.checkpoint.directory == "/run/checkpoints"
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "value", "sentence"),
+    [
+        ("training", "lr", "fast", "recipe.training.lr must be float, not 'fast'"),
+        ("training", "microbatch", True, "recipe.training.microbatch must be int, not True"),
+        ("training", "microbatch", 0, "training.microbatch is 0; right is 1 or more"),
+        ("training", "optimizer", "lion", "right is one of 'adamw', 'adam', 'sgd'"),
+        ("training", "betas", [0.9], "recipe.training.betas must be 2 values, not [0.9]"),
+        ("training", "epochs", 1.0, "exactly one of training.steps and training.epochs"),
+        ("training", "scaled_lr", 0.0, "training.scaled_lr is 0.0; right is a number above 0"),
+        ("training", "colour", "red", "recipe.training has unknown fields colour"),
+        ("distributed", "ddp", {"bucket_mb": "big"}, "recipe.distributed.ddp.bucket_mb must be float"),
+        ("distributed", "fsdp", [], "recipe.distributed.fsdp must be an object, not []"),
+        ("checkpoint", "keep_last", 0, "checkpoint.keep_last is 0; right is 1 or more"),
+    ],
+)
+def test_names_the_field_that_is_wrong(table: str, key: str, value: Any, sentence: str) -> None:
+    """A wrong type, value or name is refused with its path and what would be right."""
+    settings = whole()
+    settings[table][key] = value
+    with pytest.raises(SettingsError) as refusal:
+        RecipeSettings.from_json(json.dumps(settings))
+    assert sentence in str(refusal.value)
+
+
+def test_missing_field_is_named() -> None:
+    """A field without a default has to be there."""
+    settings = whole()
+    del settings["training"]["lr"]
+    with pytest.raises(SettingsError, match=r"recipe\.training\.lr is missing"):
+        RecipeSettings.from_json(json.dumps(settings))
+
+
+def test_place_is_alone_without_a_launcher() -> None:
+    """No variables: rank 0 of 1."""
+    assert Place.from_environment({}) == Place(0, 1, 0)
+
+
+@pytest.mark.parametrize(
+    "environment", [{"RANK": "2", "WORLD_SIZE": "2"}, {"RANK": "x"}, {"LOCAL_RANK": "-1"}]
+)
+def test_place_refuses_impossible_ranks(environment: dict[str, str]) -> None:
+    """A rank outside the world, or no number, is refused."""
+    with pytest.raises(SettingsError, match="RANK"):
+        Place.from_environment(environment)
+
+
+def test_context_reads_empty_as_none() -> None:
+    """An attempt that resumes from nothing has an empty TORCHDECK_RESUME."""
+    context = RunContext.from_environment(
+        {"TORCHDECK_RUN_DIR": "/run", "TORCHDECK_ATTEMPT": "3", "TORCHDECK_RESUME": ""}
+    )
+    assert context.resume is None
+    assert context.stop_file == Path("/run/attempts/3/stop")
+    assert RunContext.from_environment({}).stop_file is None
+    with pytest.raises(SettingsError, match="TORCHDECK_ATTEMPT"):
+        RunContext.from_environment({"TORCHDECK_ATTEMPT": "first"})
