@@ -25,7 +25,7 @@ _OF_TORCHRUN = re.compile(r"exitcode: (-?\d+)\)\s+local_rank: (\d+)")
 
 
 def first_failure(
-    attempt: AttemptLayout, ranks: Iterable[int], log: Path, stopped_at: float | None
+    attempt: AttemptLayout, ranks: Iterable[int], log: Path, until: float, *, stopped: bool
 ) -> Failure | None:
     """The first rank that failed by itself.
 
@@ -33,20 +33,21 @@ def first_failure(
         attempt: whose ranks.
         ranks: the node's global ranks, in order of local rank.
         log: torchrun's own output, which names ranks that left no exit file (their rank holder was killed).
-        stopped_at: unix time at which the agent signalled; what died of SIGTERM is not a failure, nor is what
-            died after that.
+        until: unix time of the agent's first signal; what dies after it dies of that.
+        stopped: the end was wished, so what torchrun says of ranks that it ended is no failure.
 
     Returns:
         None when every rank ended well, or none left a trace.
     """
     ranks = list(ranks)
     failures = [found for rank in ranks if (found := rank_failure(attempt.rank(rank), rank)) is not None]
-    own = [failure for failure in failures if stopped_at is None or failure.time < stopped_at]
+    own = [failure for failure in failures if failure.time < until]
     # torchrun ends the others with SIGTERM when one fails: those are consequences
-    causes = [failure for failure in own if failure.signal != signal.SIGTERM] or own
+    causes = [failure for failure in own if failure.signal != signal.SIGTERM]
     if causes:
         return min(causes, key=lambda failure: failure.time)
-    return None if stopped_at is not None else _named_by_torchrun(attempt, ranks, log)
+    named = None if stopped else _named_by_torchrun(attempt, ranks, log)
+    return named or min(own, key=lambda failure: failure.time, default=None)
 
 
 def rank_failure(rank: RankLayout, number: int) -> Failure | None:

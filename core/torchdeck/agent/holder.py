@@ -179,7 +179,7 @@ def main(arguments: list[str]) -> int:
 
 def _hold(torchrun: subprocess.Popen[bytes], keeper: AgentKeeper, exit_file: Path, leases: list[int]) -> None:
     ended = os.pidfd_open(torchrun.pid)
-    while not _wait([ended, keeper.descriptor], keeper.look(), ended):
+    while not _wait(keeper, ended):
         pass
     code = torchrun.wait()
     content = {
@@ -197,16 +197,18 @@ def _keep_until_finished(keeper: AgentKeeper, journal: Path) -> int:
     while last_event(journal) != "finished":
         if keeper.failures > GIVE_UP:
             return 1
-        _wait([keeper.descriptor], keeper.look(), -1)
+        _wait(keeper, -1)
     return 0
 
 
-def _wait(descriptors: list[int], seconds: float, wanted: int) -> bool:
+def _wait(keeper: AgentKeeper, torchrun: int) -> bool:
+    """Until torchrun ends (True), or the keeper has something to do."""
+    seconds = keeper.look()  # first: it may watch another descriptor afterwards
     poll = select.poll()
-    for descriptor in descriptors:
+    for descriptor in (torchrun, keeper.descriptor):
         if descriptor >= 0:
             poll.register(descriptor, select.POLLIN)
-    return wanted in [descriptor for descriptor, _ in poll.poll(max(10, seconds * 1000))]
+    return torchrun in [descriptor for descriptor, _ in poll.poll(max(10, seconds * 1000))]
 
 
 def _json(identity: ProcessIdentity | None) -> dict[str, Any] | None:

@@ -57,6 +57,7 @@ class LocalNode:
         self._number = 0
         self._reason = ""
         self._sweep: Sweep | None = None
+        self._swept_at = 0.0
         self._tree: set[ProcessIdentity] = set()
         self._tree_due = 0.0
 
@@ -134,6 +135,7 @@ class LocalNode:
 
     def sweep(self, grace: float) -> None:
         """Begin to end what torchrun left; `poll` tells when nothing is left."""
+        self._swept_at = time.time()
         self._sweep = Sweep(self._layout.root.name, self.torchrun, grace, SWEEP_LIMIT, time.monotonic())
         self._sweep.remember(self._tree)
         self.retake_leases_if_free()
@@ -207,10 +209,13 @@ class LocalNode:
         self._sweep = None
         if local is None:
             return [on.NodeClean(self._name, self._number, sweep.killed, left, None)]
-        failure = first_failure(local.attempt, self._ranks, local.files.torchrun_log, self.stopped_at)
+        stopped = self.stopped_at is not None
+        until = min(self.stopped_at or self._swept_at, self._swept_at)
+        log = local.files.torchrun_log
+        failure = first_failure(local.attempt, self._ranks, log, until, stopped=stopped)
         code = local.code if local.code is not None else local.ranks_say(exits)
-        if failure is None and code != 0 and self.stopped_at is None and local.torchrun is not None:
-            failure = torchrun_failure(code, local.files.torchrun_log)
+        if failure is None and code != 0 and not stopped and local.torchrun is not None:
+            failure = torchrun_failure(code, log)
         local.close()
         return [on.NodeClean(self._name, local.number, sweep.killed, left, failure)]
 

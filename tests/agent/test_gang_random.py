@@ -1,0 +1,142 @@
+"""What holds for the gang whatever happens, and in whatever order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from torchdeck.agent import commands as do
+from torchdeck.agent import events as on
+from torchdeck.agent.gang import PORT_RETRIES, Gang
+from torchdeck.plan.launch_plan import Policy
+
+POLICIES = st.builds(
+    Policy,
+    max_restarts=st.integers(0, 3),
+    restart_delay=st.sampled_from([0.0, 1.0]),
+    on_hang=st.sampled_from(["watch", "stop", "restart"]),
+    cooperative_stop=st.booleans(),
+    stop_grace=st.just(20.0),
+    kill_grace=st.just(5.0),
+    queue=st.booleans(),
+    node_grace=st.just(30.0),
+)
+HAPPENINGS = st.one_of(
+    st.tuples(st.just("ready"), st.integers(0, 2)),
+    st.tuples(st.just("leases"), st.integers(0, 2), st.booleans()),
+    st.tuples(st.just("launched"), st.integers(0, 2)),
+    st.tuples(st.just("launch_failed"), st.integers(0, 2)),
+    st.tuples(st.just("up"), st.integers(0, 2)),
+    st.tuples(st.just("progress"), st.integers(0, 2)),
+    st.tuples(st.just("exit"), st.integers(0, 2), st.sampled_from([0, 1, 137, None]), st.booleans()),
+    st.tuples(st.just("port"), st.integers(0, 2)),
+    st.tuples(st.just("clean"), st.integers(0, 2)),
+    st.tuples(st.just("holder"), st.integers(0, 2)),
+    st.tuples(st.just("stop"), st.sampled_from(["graceful", "now"]), st.sampled_from(["user", "disk", "limit"])),
+    st.tuples(st.just("hang"), st.integers(0, 2)),
+    st.tuples(st.just("time"), st.sampled_from([0.1, 1.0, 6.0, 40.0])),
+)
+
+
+class World:
+    """A gang, everything it ordered, and the checks that hold after every order."""
+
+    def __init__(self, policy: Policy, nodes: int) -> None:
+        self.nodes = [f"n{number}" for number in range(nodes)]
+        self.gang = Gang(self.nodes, policy)
+        self.policy = policy
+        self.now = 0.0
+        self.orders: list[do.Command] = []
+
+    def tell(self, event: on.Event) -> None:
+        stopping = any(isinstance(order, do.AnnounceStopping) for order in self.orders)
+        ended = any(isinstance(order, do.Finish) for order in self.orders)
+        commands = self.gang.handle(event, self.now)
+        assert not (ended and commands), "nothing is ordered after the end"
+        launches = [command for command in commands if isinstance(command, do.LaunchAttempt)]
+        assert not (stopping and launches), "nothing is launched after a stop"
+        self.orders += commands
+        for command in commands:
+            if isinstance(command, do.Kill):
+                assert any(isinstance(order, do.AnnounceStopping | do.Terminate | do.LaunchAttempt) for order in self.orders)
+
+    def happen(self, what: tuple[Any, ...]) -> None:
+        number = self.gang.number
+        node = self.nodes[what[1] % len(self.nodes)] if isinstance(what[1], int) else ""
+        if what[0] == "time":
+            self.now += what[1]
+            self.tell(on.Tick())
+            return
+        held = ({"device": "g", "run_id": "r", "name": "n"},)
+        events: dict[str, Any] = {
+            "ready": lambda: on.NodeReady(node),
+            "leases": lambda: on.LeasesGranted(node) if what[2] else on.LeasesHeld(node, held),
+            "launched": lambda: on.AttemptLaunched(node, number),
+            "launch_failed": lambda: on.LaunchFailed(node, number, "no"),
+            "up": lambda: on.RanksUp(node, number),
+            "progress": lambda: on.RankProgress(number, what[1], 1),
+            "exit": lambda: on.TorchrunExited(node, number, what[2], what[3]),
+            "port": lambda: on.PortLost(node, number),
+            "clean": lambda: on.NodeClean(node, number, 0, 0, None),
+            "holder": lambda: on.HolderLost(node, number),
+            "stop": lambda: on.StopRequested(what[1], what[2]),
+            "hang": lambda: on.HangFlagged(number, 0, "stands"),
+        }
+        self.tell(events[what[0]]())
+
+    def count(self, kind: type) -> int:
+        return sum(isinstance(order, kind) for order in self.orders)
+
+
+@settings(deadline=None, max_examples=300)
+@given(POLICIES, st.integers(1, 3), st.lists(HAPPENINGS, max_size=60))
+def test_no_history_breaks_the_rules(policy: Policy, nodes: int, history: list[tuple[Any, ...]]) -> None:
+    """No launch after a stop, nothing after the end, no more attempts than allowed, each ended once."""
+    world = World(policy, nodes)
+    for what in history:
+        world.happen(what)
+    assert world.count(do.LaunchAttempt) <= 1 + policy.max_restarts + PORT_RETRIES
+    assert world.count(do.EndAttempt) <= world.count(do.LaunchAttempt)
+    assert world.count(do.Finish) <= 1
+
+
+@settings(deadline=None, max_examples=300)
+@given(POLICIES, st.integers(1, 3), st.lists(HAPPENINGS, max_size=40))
+def test_every_history_ends_once_torchrun_is_gone(
+    policy: Policy, nodes: int, history: list[tuple[Any, ...]]
+) -> None:
+    """From any point: if leases come and every torchrun fails from now on, the run finishes."""
+    world = World(policy, nodes)
+    for what in history:
+        world.happen(what)
+    for _ in range(40):
+        if world.gang.phase == "finished":
+            return
+        for kind in ("ready", "leases", "launched", "exit", "clean"):
+            for number in range(nodes):
+                world.happen((kind, number, kind == "leases" or 1, False))
+        world.happen(("time", 40.0))
+    raise AssertionError(world.gang.phase)
+
+
+@settings(deadline=None, max_examples=300)
+@given(POLICIES, st.integers(1, 3), st.lists(HAPPENINGS, max_size=40))
+def test_a_stop_ends_every_history_though_nothing_obeys(
+    policy: Policy, nodes: int, history: list[tuple[Any, ...]]
+) -> None:
+    """After a stop, time alone brings the end: an ignored SIGTERM is followed by SIGKILL, and that by a verdict."""
+    world = World(policy, nodes)
+    for what in history:
+        world.happen(what)
+    before = len(world.orders)
+    world.happen(("stop", "graceful", "user"))
+    for _ in range(12):
+        world.happen(("time", 40.0))
+    assert world.gang.phase == "finished"
+    later = world.orders[before:]
+    terminated = {order.node for order in later if isinstance(order, do.Terminate)}
+    assert terminated <= {order.node for order in later if isinstance(order, do.Kill)}
+
+
