@@ -11,15 +11,18 @@ import math
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torchdeck.telemetry.stdout_patterns import NAME_LIMIT, Reading, number_in, parse_line
 
 LINE_LIMIT = 1024
-"""Characters of a line that users' patterns see; what they cost may grow with a power of the length."""
+"""Most characters of a line that users' patterns see; what they cost grows with a power of the length."""
 SLOW_MATCH = 0.2
 """Seconds; a pattern that took longer for one line is not used again."""
+_RUN = 32
+_RUNS = re.compile(rf"(.{{1,3}}?)\1{{{_RUN // 2},}}")
+_REPEATS = frozenset(("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"))
 _log = logging.getLogger("torchdeck")
 
 
@@ -45,9 +48,10 @@ class LineParser:
 
     def parse(self, line: str) -> Reading | None:
         """The step and the metrics in one printed line; None when there are none. Never raises."""
+        text = _shortened(line) if self._patterns else ""
         for pattern in tuple(self._patterns):
             begun = time.perf_counter()
-            match = pattern.search(line[:LINE_LIMIT])
+            match = pattern.search(text)
             if time.perf_counter() - begun > SLOW_MATCH:
                 self._patterns.remove(pattern)
                 _log.warning("pattern %r takes over %s s a line: used no more", pattern.pattern, SLOW_MATCH)
@@ -71,15 +75,20 @@ def compile_pattern(text: str) -> re.Pattern[str]:
         raise PatternError(
             f"{text!r} has no named group to take a metric from: write e.g. loss is (?P<loss>[0-9.]+)"
         )
-    long = [name for name in pattern.groupindex if len(name) > NAME_LIMIT]
-    if long:
+    if any(len(name) > NAME_LIMIT for name in pattern.groupindex):
         raise PatternError(f"{text!r} has a group with a name of more than {NAME_LIMIT} characters")
     if _repeats_within(_parse_tree(text), inside=False):
         raise PatternError(
-            f"{text!r} has a repeat, or a choice by |, within a repeat, as in (a+b?)*: a line that "
-            "almost matches could take for ever; write it without, e.g. [a-z ]* for (?:[a-z]+ )*"
+            f"{text!r} has a repeat, or a choice by |, within a repeat, as in (a+b?)*: a line that almost "
+            "matches could take for ever; write it without, e.g. [a-z ]* for (?:[a-z]+ )*"
         )
     return pattern
+
+
+def _shortened(line: str) -> str:
+    """What users' patterns see: a rule of 200 dashes is one of 32, since `.*-.*-.*-` costs its fourth power."""
+    text = line[:LINE_LIMIT]
+    return text if len(text) <= _RUN else _RUNS.sub(lambda run: run[0][:_RUN], text)
 
 
 def _reading_of(match: re.Match[str]) -> Reading | None:
@@ -112,13 +121,21 @@ def _repeats_within(tree: Any, *, inside: bool) -> bool:
     """
     for operation, argument in tree:
         name = str(operation)
-        if name in {"MAX_REPEAT", "MIN_REPEAT"}:
+        if name in _REPEATS:
             low, high, body = argument
             if (inside and low != high) or _repeats_within(body, inside=inside or int(high) > 1):
                 return True
-        elif name == "BRANCH":
-            if inside or any(_repeats_within(part, inside=inside) for part in argument[1]):
-                return True
-        elif name == "SUBPATTERN" and _repeats_within(argument[-1], inside=inside):
+        elif (inside and name == "BRANCH") or any(
+            _repeats_within(part, inside=inside) for part in _parts(argument)
+        ):
             return True
     return False
+
+
+def _parts(argument: Any) -> Iterator[Any]:
+    """The subpatterns in an operation's argument: of a group, a choice, a look-ahead, whatever it is."""
+    if hasattr(argument, "getwidth"):
+        yield argument
+    elif isinstance(argument, (tuple, list)):
+        for item in argument:
+            yield from _parts(item)

@@ -1,0 +1,101 @@
+"""Users' own patterns: first, checked, and never dear."""
+
+import re
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from torchdeck.telemetry.user_patterns import LineParser, PatternError, compile_pattern
+
+
+def test_users_pattern_comes_first() -> None:
+    """Where a user's pattern finds a number, the known formats are not asked."""
+    parser = LineParser([r"it=(?P<step>\d+) nll=(?P<nll>[-\d.e]+)"])
+    assert parser.parse("it=7 nll=1.5 loss: 3.0") == (7, {"nll": 1.5})
+    assert parser.parse("loss: 3.0 step=2") == (2, {"loss": 3.0})
+
+
+def test_first_of_several_that_finds_a_number() -> None:
+    """Patterns are tried in their order; a group that is no number is left out."""
+    parser = LineParser([r"a (?P<a>\S+)", r"b (?P<b>\S+) (?P<step>\S+)?"])
+    assert parser.parse("a 1,000 b 2 3") == (None, {"a": 1000.0})
+    assert parser.parse("a none b 2 3") == (3, {"b": 2.0})
+    assert parser.parse("b 2 x") == (None, {"b": 2.0})
+    assert parser.parse("b none x") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("(?P<x>", "not a regular expression"),
+        ("(?P<x>a){4294967296}", "not a regular expression"),
+        ("loss (.*)", "no named group"),
+        (r"(?P<step>\d+)", "no named group"),
+        (r"(?P<x>(a+)+)$", "repeat"),
+        (r"(?P<x>(?:\d|\d\d)*)x", "repeat"),
+        (r"(?P<x>(?:a?){30}a{30})", "repeat"),
+        (r"(?=(?:(?P<x>a*)*b))", "repeat"),
+    ],
+)
+def test_unusable_patterns_say_why(text: str, said: str) -> None:
+    """A pattern that cannot be used, or could take for ever, is refused with what is wrong."""
+    with pytest.raises(PatternError, match=said):
+        compile_pattern(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"loss (?P<loss>\d+(?:\.\d+)?)",
+        r"(?P<loss>[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?) nats",
+        r"(?:train|val) .*? (?P<acc>\S+)%",
+        r"^\s*\[(?P<step>\d+)/\d+\]\s+(?P<loss>\S+)",
+        r"(?:\d{2}:){2}\d{2} (?P<loss>\S+)",
+        r".*epoch.*loss.*acc: (?P<acc>\S+)",
+        r"^.*\[.*\] .*loss: (?P<loss>\d*\.\d*) .*$",
+    ],
+)
+def test_usual_patterns_are_taken(text: str) -> None:
+    """The check does not get into the way of what people write."""
+    assert compile_pattern(text).line_limit >= 128
+
+
+@pytest.mark.parametrize(
+    "text",
+    [r"(?P<x>a*a*a*a*a*b)", r"=*.*=*.*=*(?P<x>\d+)$", r".*:.*:.*:.*:(?P<x>\d)x"],
+)
+def test_pattern_that_takes_long_for_a_rule_is_refused(text: str) -> None:
+    """Repeats that match the same text are found before a line of dashes holds up the agent; found fast."""
+    begun = time.perf_counter()
+    with pytest.raises(PatternError, match="would take too long"):
+        compile_pattern(text)
+    assert time.perf_counter() - begun < 5
+
+
+def test_slow_pattern_is_used_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pattern that took long for a line is said and given up; the known formats go on."""
+    monkeypatch.setattr("torchdeck.telemetry.user_patterns.SLOW_MATCH", 0.0)
+    parser = LineParser([r"x (?P<x>\d+)"])
+    assert parser.parse("x 1") == (None, {"x": 1.0})
+    assert parser.parse("x 1") is None
+    assert "used no more" in caplog.text
+    assert parser.parse("loss: 1.0") == (None, {"loss": 1.0})
+
+
+@settings(deadline=None)
+@given(st.text("()[]{}?P<x>*+|\\d.ab^$", max_size=20), st.text(max_size=50))
+def test_any_text_is_taken_or_refused(text: str, line: str) -> None:
+    """A pattern of any characters is a PatternError or reads any line without raising."""
+    try:
+        parser = LineParser([text])
+    except PatternError:
+        return
+    parser.parse(line)
+
+
+def test_error_of_python_is_told() -> None:
+    """The message holds what Python's own parser says, with the position."""
+    with pytest.raises(PatternError, match=re.escape("unterminated subpattern at position 1")):
+        compile_pattern("a(?P<x>b"[0:1] + "(?P<x>b")
