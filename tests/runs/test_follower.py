@@ -1,0 +1,74 @@
+"""Following a run directory as it grows, and whose processes are alive."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.histories import controller_journal, ended, event, finished, running_run, started
+from support.made_runs import IDS, line, make_run
+from support.waiting import wait_until
+from torchdeck.rundir.journal import JournalWriter, NewerFormatError
+from torchdeck.rundir.processes import ProcessIdentity
+from torchdeck.runs.follower import RunFollower, read_run
+from torchdeck.runs.state import RunState
+
+
+def test_what_is_appended_is_seen_at_the_next_look(tmp_path: Path) -> None:
+    """A follower reads on where it was, across journals that appear later."""
+    me = ProcessIdentity.of(os.getpid())
+    assert me is not None
+    layout = make_run(
+        tmp_path, [*controller_journal(), event("controller_started", identity=me.to_json(), epoch=2)]
+    )
+    follower = RunFollower(layout)
+    assert follower.refresh().state is RunState.PENDING
+    with JournalWriter(layout.node("localhost").journal) as journal:
+        journal.append("agent_started", identity=me.to_json(), adopted=False)
+        assert follower.refresh().state is RunState.PREPARING
+        journal.append("attempt_started", **started().fields)
+        assert follower.refresh().state is RunState.STARTING
+        journal.append("finished", **finished("FAILED").fields)
+    assert follower.refresh().state is RunState.FAILED
+
+
+def test_processes_of_an_earlier_boot_are_dead(tmp_path: Path) -> None:
+    """Identities of another boot are nobody, even where a process has their pid now."""
+    me = ProcessIdentity.of(os.getpid())
+    assert me is not None
+    before = {**me.to_json(), "boot": "another"}
+    journal = [event("controller_started", identity=before, epoch=1)]
+    node = [event("agent_started", identity=before), started(holder=before), event("running", attempt=1)]
+    view = read_run(make_run(tmp_path, journal, node))
+    assert view.state is RunState.LOST
+    assert "power cut" in view.why
+
+
+def test_a_dead_agent_is_seen_and_an_orphan_found_by_its_environment(tmp_path: Path) -> None:
+    """With all named processes dead, a rank that carries the run's id keeps the run RUNNING until it dies."""
+    rank = subprocess.Popen(
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env={"TORCHDECK_RUN_ID": IDS[0]}
+    )
+    try:
+        layout = make_run(tmp_path, controller_journal(), running_run())
+        wait_until(lambda: read_run(layout).state is RunState.RUNNING, 5, "the orphan to be seen")
+    finally:
+        rank.send_signal(signal.SIGKILL)
+        rank.communicate()
+    assert read_run(layout).state is RunState.LOST
+
+
+def test_newer_node_journal_is_refused(tmp_path: Path) -> None:
+    """A run that a newer Torchdeck took over in the middle is refused, not misread."""
+    layout = make_run(tmp_path, controller_journal(), [*running_run(), ended()])
+    follower = RunFollower(layout)
+    follower.refresh()
+    with layout.node("localhost").journal.open("a") as file:
+        file.write(line(finished(), version=99))
+    with pytest.raises(NewerFormatError, match="update Torchdeck"):
+        follower.refresh()

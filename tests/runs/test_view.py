@@ -1,0 +1,289 @@
+"""The fold from journals to a RunView."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.histories import (
+    ALIVE,
+    DEAD,
+    POWER_CUT,
+    agent_started,
+    controller_journal,
+    created,
+    ended,
+    event,
+    failure,
+    finished,
+    running_run,
+    started,
+)
+from torchdeck.rundir.journal import Event
+from torchdeck.runs.state import Liveness, NodeLiveness, RunState
+from torchdeck.runs.view import RunView, fold
+
+
+def folded(
+    node: list[Event],
+    liveness: Liveness = ALIVE,
+    *,
+    journal: list[Event] | None = None,
+    now: float = 110.0,
+    beat: dict[str, Any] | None = None,
+    torn: int = 0,
+) -> RunView:
+    events = controller_journal() if journal is None else journal
+    return fold("r", events, {"localhost": node}, {"localhost": beat or {}}, liveness, now, torn)
+
+
+@pytest.mark.parametrize(
+    ("events", "state"),
+    [
+        ([], RunState.PENDING),
+        ([agent_started()], RunState.PREPARING),
+        ([agent_started(), event("queued", devices=["0"], held_by=[])], RunState.QUEUED),
+        ([agent_started(), event("queued", held_by=[]), event("leased", devices=["0"])], RunState.PREPARING),
+        ([agent_started(), started()], RunState.STARTING),
+        (running_run(), RunState.RUNNING),
+        ([*running_run(), event("stopping", kind="graceful", why="user")], RunState.STOPPING),
+        ([agent_started(), event("stopping", kind="now", why="user"), started()], RunState.STOPPING),
+        (
+            [*running_run(), ended(1, "failed"), event("restarting", attempt=2, delay=1.0)],
+            RunState.RESTARTING,
+        ),
+        ([*running_run(), ended(1, "failed"), event("restarting"), started(2)], RunState.STARTING),
+        ([*running_run(), ended(), finished()], RunState.SUCCEEDED),
+        ([*running_run(), ended(1, "failed"), finished("FAILED")], RunState.FAILED),
+        ([*running_run(), ended(1, "stopped"), finished("CANCELLED")], RunState.CANCELLED),
+    ],
+)
+def test_states_follow_the_journal(events: list[Event], state: RunState) -> None:
+    """Each history that an agent writes has the state that DESIGN names for it."""
+    assert folded(events).state is state
+
+
+def test_failure_is_told_with_rank_code_and_traceback() -> None:
+    """A failed run's view holds the first failing rank and what it said."""
+    view = folded(
+        [*running_run(), ended(1, "failed", failure(1)), finished("FAILED", why="rank 1 failed")], DEAD
+    )
+    assert view.first_failure is not None
+    assert (view.first_failure.rank, view.first_failure.code) == (1, 1)
+    assert view.first_failure.traceback.startswith("Traceback")
+    assert view.exit_code == 1
+
+
+def test_signal_is_named_whether_written_by_name_or_number() -> None:
+    """Signals stand in journals by name or by number, and in views by name."""
+    for written in ("SIGKILL", 9):
+        view = folded([*running_run(), ended(1, "failed", failure(0, code=None, signal=written))])
+        assert view.first_failure is not None
+        assert view.first_failure.signal == "SIGKILL"
+
+
+@pytest.mark.parametrize("liveness", [POWER_CUT, DEAD])
+def test_no_run_is_running_for_ever(liveness: Liveness) -> None:
+    """A run whose processes are all gone and whose end nobody wrote is LOST, whatever came last."""
+    view = folded(running_run(), liveness, now=1e9)
+    assert view.state is RunState.LOST
+    assert ("power cut" in view.why) is (liveness is POWER_CUT)
+    assert view.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state"),
+    [("failed", RunState.FAILED), ("stopped", RunState.CANCELLED), ("succeeded", RunState.SUCCEEDED)],
+)
+def test_known_outcome_is_not_lost(outcome: str, state: RunState) -> None:
+    """Where the last attempt's end was written before everything died, the run ended that way."""
+    assert folded([*running_run(), ended(1, outcome, failure())], POWER_CUT).state is state
+
+
+def test_run_that_never_started_is_failed_after_a_grace() -> None:
+    """Nothing alive and no attempt made: FAILED, but not while processes may still be coming up."""
+    assert folded([], DEAD, now=101.0).state is RunState.PENDING
+    assert folded([], DEAD, now=200.0).state is RunState.FAILED
+
+
+def test_orphans_keep_a_run_from_being_lost() -> None:
+    """Ranks that outlived every supervisor are a run that goes on."""
+    assert folded(running_run(), Liveness(orphans=True), now=1e9).state is RunState.RUNNING
+
+
+def test_killed_agent_with_holder_alive_is_a_warning_only() -> None:
+    """While the holder lives, the agent is being restarted: the state stays, and it is said."""
+    liveness = Liveness(nodes={"localhost": NodeLiveness(holder=True)})
+    view = folded(running_run(), liveness)
+    assert view.state is RunState.RUNNING
+    assert any("agent" in warning for warning in view.warnings)
+
+
+def test_agent_that_cannot_be_started_fails_the_run() -> None:
+    """`transport_failed` is the end where no agent came up, and nothing where one did afterwards."""
+    journal = [*controller_journal(), event("transport_failed", node="localhost", why="no python")]
+    assert folded([], DEAD, journal=journal).state is RunState.FAILED
+    assert folded([], DEAD, journal=journal).why == "no python"
+    assert folded(running_run(), ALIVE, journal=journal).state is RunState.RUNNING
+
+
+def test_resumed_run_lives_again_and_keeps_its_past() -> None:
+    """After `resumed` the old end counts no more; attempts and checkpoints of before are still there."""
+    first = [*running_run(), ended(1, "stopped"), finished("CANCELLED", resumable=True)]
+    assert folded(first, DEAD).resumable
+    journal = [*controller_journal(), event("resumed", 120.0, finished=1)]
+    waiting = folded(first, ALIVE, journal=journal)
+    assert waiting.state is RunState.PENDING
+    assert not waiting.resumable
+    second = [*first, agent_started(121.0), started(2, 122.0, resume="/c/step_00000010", resume_step=10)]
+    going = folded(second, ALIVE, journal=journal)
+    assert going.state is RunState.STARTING
+    assert [attempt.number for attempt in going.attempts] == [1, 2]
+    assert going.attempts[1].resume_step == 10
+    over = folded([*second, ended(2), finished("SUCCEEDED", 130.0)], DEAD, journal=journal)
+    assert over.state is RunState.SUCCEEDED
+    assert over.ended == 130.0
+
+
+def test_refused_run_exits_with_3() -> None:
+    """A run that did not start because of another's devices names whose they are."""
+    held = [{"device": "GPU-1", "run_id": "other", "name": "gpt"}]
+    view = folded([agent_started(), event("refused", held_by=held), finished("FAILED", why="devices")], DEAD)
+    assert view.refused
+    assert view.exit_code == 3
+    assert view.held_by[0].run_id == "other"
+
+
+def test_queued_run_says_what_it_waits_for() -> None:
+    """A QUEUED view names device and run."""
+    held = [{"device": "GPU-1", "run_id": "other", "name": "gpt"}]
+    assert "run other" in folded([agent_started(), event("queued", held_by=held)]).why
+
+
+def test_hangs_are_flagged_until_they_are_over() -> None:
+    """A hang is in view and warnings with rank and phase, and gone after `hang_over`."""
+    hang = event(
+        "hang", attempt=1, rank=1, phase="training", step=12, still=34.0, limit=30.0, detail="SIGSTOP"
+    )
+    view = folded([*running_run(), hang])
+    assert [item.rank for item in view.hangs] == [1]
+    assert "rank 1 has stood still for 34 s in training at step 12" in view.warnings[0]
+    assert folded([*running_run(), hang, event("hang_over", rank=1)]).hangs == ()
+
+
+def test_heartbeat_gives_ranks_of_the_current_attempt_only() -> None:
+    """Ranks come from the heartbeat when it is of this attempt; an older one says nothing about this."""
+    ranks = {"0": {"phase": "training", "step": 7, "total": 9, "still": 0.1, "pid": 5}, "x": {}, "1": 3}
+    beat = {"attempt": 1, "t": 109.0, "ranks": ranks, "rss_bytes": {"0": 1024}}
+    (rank,) = folded(running_run(), beat=beat).ranks
+    assert (rank.rank, rank.step, rank.total, rank.rss_bytes) == (0, 7, 9, 1024)
+    assert folded(running_run(), beat={**beat, "attempt": 2}).ranks == ()
+
+
+def test_late_heartbeat_is_said() -> None:
+    """An agent that is alive and has not written for long is a warning."""
+    assert "no sign" in folded(running_run(), beat={"t": 80.0}).warnings[0]
+
+
+def test_torn_journal_is_tolerated_and_said() -> None:
+    """Lines that could not be read are counted in a warning, also after the end."""
+    view = folded([*running_run(), finished()], DEAD, torn=2)
+    assert view.state is RunState.SUCCEEDED
+    assert "2 lines" in view.warnings[0]
+
+
+def test_view_is_json() -> None:
+    """Every field of a view becomes plain JSON."""
+    events = [*running_run(), event("checkpoint", step=4, path="/c", seconds=0.1, size=5), finished()]
+    value = json.loads(json.dumps(folded(events, DEAD).to_json()))
+    assert value["state"] == "SUCCEEDED"
+    assert value["exit_code"] == 0
+    assert value["checkpoint"]["step"] == 4
+
+
+WHOLE = [
+    agent_started(),
+    event("queued", held_by=[{"device": "0", "run_id": "o", "name": "n"}]),
+    event("leased", devices=["0"]),
+    started(),
+    event("running", 102.0, attempt=1),
+    event("checkpoint", 102.5, step=4, path="/c/step_00000004", seconds=0.1, size=10),
+    event("hang", attempt=1, rank=1, phase="training", step=5, still=40.0, limit=30.0, detail=""),
+    event("rank_exited", attempt=1, rank=1, code=None, signal="SIGKILL"),
+    ended(1, "failed", failure()),
+    event("restarting", attempt=2, delay=1.0, resume="/c/step_00000004"),
+    started(2, 106.0, reason="restart"),
+    event("stopping", kind="graceful", why="user", request="x"),
+    event("signalled", signal="SIGTERM", count=1),
+    event("request", id="x", kind="stop"),
+    event("disk_low", free=1, needed=2, path="/"),
+    event("checkpoint_damaged", path="/c/step_00000004", why="hash"),
+    event("hang_over", rank=1),
+]
+JUNK: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
+    max_leaves=4,
+)
+NAMES = sorted(
+    {item.name for item in WHOLE} | {"created", "controller_started", "finished", "resumed", "request"}
+)
+FIELDS = sorted(
+    {name for item in [*WHOLE, created(), finished()] for name in item.fields} | {"identity", "epoch"}
+)
+ODD_EVENTS = st.builds(
+    Event,
+    st.sampled_from(NAMES),
+    st.floats(0, 1e9),
+    st.floats(0, 1e9),
+    st.dictionaries(st.sampled_from(FIELDS), JUNK),
+)
+LIVENESS = st.builds(
+    Liveness,
+    controller=st.booleans(),
+    nodes=st.dictionaries(
+        st.just("localhost"), st.builds(NodeLiveness, agent=st.booleans(), holder=st.booleans())
+    ),
+    orphans=st.booleans(),
+    same_boot=st.booleans(),
+)
+
+
+@settings(deadline=None)
+@given(st.permutations(WHOLE), st.integers(0, len(WHOLE)), LIVENESS)
+def test_no_order_of_events_makes_the_fold_raise(
+    events: list[Event], length: int, liveness: Liveness
+) -> None:
+    """Every prefix of every order of events has a view that is JSON, and never SUCCEEDED before the end."""
+    view = folded(events[:length], liveness)
+    json.dumps(view.to_json())
+    assert view.state is not RunState.SUCCEEDED
+
+
+@settings(deadline=None)
+@given(st.lists(ODD_EVENTS, max_size=12), st.lists(ODD_EVENTS, max_size=6), JUNK, LIVENESS)
+def test_no_content_of_events_makes_the_fold_raise(
+    node: list[Event], journal: list[Event], junk: Any, liveness: Liveness
+) -> None:
+    """Fields of any type, missing or absurd, are read around."""
+    beat = {"attempt": 1, "ranks": {"0": junk, "1": {"step": junk}}, "rss_bytes": junk, "t": junk}
+    view = fold("r", journal, {"localhost": node}, {"localhost": beat}, liveness, 110.0)
+    json.dumps(view.to_json())
+
+
+@settings(deadline=None)
+@given(
+    st.permutations(WHOLE),
+    st.integers(0, len(WHOLE)),
+    st.sampled_from(["SUCCEEDED", "FAILED", "CANCELLED"]),
+    LIVENESS,
+)
+def test_finished_is_the_end_in_any_order(
+    events: list[Event], place: int, state: str, liveness: Liveness
+) -> None:
+    """Once `finished` is read the state is what it says, whatever comes before or after it."""
+    assert folded([*events[:place], finished(state), *events[place:]], liveness).state == state
