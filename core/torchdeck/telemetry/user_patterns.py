@@ -17,7 +17,7 @@ from typing import Any
 from torchdeck.telemetry.stdout_patterns import NAME_LIMIT, Reading, number_in, parse_line
 
 LINE_LIMIT = 1024
-"""Most characters of a line that users' patterns see; what they cost grows with a power of the length."""
+"""Most characters of a line that users' patterns see; the cost grows with a power of it."""
 SLOW_MATCH = 0.2
 """Seconds; a pattern that took longer for one line is not used again."""
 _RUN = 32
@@ -86,7 +86,7 @@ def compile_pattern(text: str) -> re.Pattern[str]:
 
 
 def _shortened(line: str) -> str:
-    """What users' patterns see: a rule of 200 dashes is one of 32, since `.*-.*-.*-` costs its fourth power."""
+    """What users' patterns see: of a rule of 200 dashes, 32, since `.*-.*-.*-` costs their fourth power."""
     text = line[:LINE_LIMIT]
     return text if len(text) <= _RUN else _RUNS.sub(lambda run: run[0][:_RUN], text)
 

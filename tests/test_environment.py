@@ -1,0 +1,80 @@
+"""What the launcher's variables say, and what is said when they cannot be true."""
+
+from pathlib import Path
+
+import pytest
+
+from torchdeck.environment import LauncherVariableError, RankEnvironment, rank_layout
+
+TORCHRUN = {
+    "RANK": "3",
+    "LOCAL_RANK": "1",
+    "WORLD_SIZE": "4",
+    "LOCAL_WORLD_SIZE": "2",
+    "MASTER_ADDR": "10.0.0.1",
+    "MASTER_PORT": "29500",
+}
+RUN = {
+    "TORCHDECK_RUN_DIR": "/runs/r",
+    "TORCHDECK_ATTEMPT": "2",
+    "TORCHDECK_RESUME": "/runs/r/checkpoints/step_00000005",
+}
+
+
+def test_rank_of_a_run() -> None:
+    """Every variable is read under torchrun's own name."""
+    environment = RankEnvironment.from_env(TORCHRUN | RUN)
+    assert environment == RankEnvironment(
+        rank=3,
+        local_rank=1,
+        world_size=4,
+        local_world_size=2,
+        master_addr="10.0.0.1",
+        master_port=29500,
+        run_dir=Path("/runs/r"),
+        attempt=2,
+        resume=Path("/runs/r/checkpoints/step_00000005"),
+    )
+
+
+def test_rank_outside_a_run() -> None:
+    """Under plain torchrun there is no run, no attempt and nothing to resume; empty texts are as good as none."""
+    environment = RankEnvironment.from_env(TORCHRUN | {"TORCHDECK_RUN_DIR": "", "TORCHDECK_RESUME": ""})
+    assert (environment.run_dir, environment.attempt, environment.resume) == (None, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"RANK": "4"}, r"RANK is 4: right is a whole number from 0 to 3 \(WORLD_SIZE - 1\)"),
+        ({"RANK": "-1"}, "RANK is '-1': right is a whole number"),
+        ({"RANK": "one"}, "RANK is 'one'"),
+        ({"RANK": "9" * 100}, "RANK is '9999"),
+        (
+            {"LOCAL_RANK": "2"},
+            r"LOCAL_RANK is 2: right is a whole number from 0 to 1 \(LOCAL_WORLD_SIZE - 1\)",
+        ),
+        ({"WORLD_SIZE": "0"}, "WORLD_SIZE is 0: right is a whole number from 1"),
+        ({"LOCAL_WORLD_SIZE": "5"}, r"LOCAL_WORLD_SIZE is 5: .* from 1 to 4 \(WORLD_SIZE\)"),
+        ({"MASTER_PORT": "70000"}, "MASTER_PORT is 70000: right is a whole number from 1 to 65535"),
+        ({"MASTER_PORT": "0"}, "MASTER_PORT is 0"),
+        ({"RANK": "", "MASTER_ADDR": ""}, "RANK, MASTER_ADDR not set: a rank is started by torchrun"),
+        (RUN | {"TORCHDECK_ATTEMPT": "0"}, "TORCHDECK_ATTEMPT is 0: right is a whole number from 1"),
+        (RUN | {"TORCHDECK_ATTEMPT": ""}, "TORCHDECK_ATTEMPT is not set"),
+    ],
+)
+def test_what_cannot_be_true_names_the_variable_and_the_rule(changed: dict[str, str], said: str) -> None:
+    """Each wrong variable is named with its value and what would be right."""
+    with pytest.raises(LauncherVariableError, match=said):
+        RankEnvironment.from_env(TORCHRUN | changed)
+
+
+def test_files_of_a_rank() -> None:
+    """A rank's folder needs the run, the attempt and the rank, and none of torchrun's other variables."""
+    layout = rank_layout(RUN | {"RANK": "3"})
+    assert layout is not None
+    assert layout.root == Path("/runs/r/attempts/2/ranks/3")
+    assert rank_layout(TORCHRUN) is None
+    assert rank_layout(RUN) is None
+    with pytest.raises(LauncherVariableError, match="RANK is 'x'"):
+        rank_layout(RUN | {"RANK": "x"})

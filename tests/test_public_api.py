@@ -1,0 +1,125 @@
+"""`import torchdeck`: light, lazy, and clear where something is not there."""
+
+import importlib.metadata
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import torchdeck
+
+PACKAGE = Path(torchdeck.__file__).parent
+
+
+def python(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a fresh interpreter; what it printed."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **variables},
+    )
+
+
+def test_import_brings_nothing_along() -> None:
+    """Importing torchdeck and logging loads the standard library alone, and the import itself hardly that."""
+    code = (
+        "import json, sys\n"
+        "before = set(sys.modules)\n"
+        "import torchdeck\n"
+        "light = sorted(set(sys.modules) - before)\n"
+        "torchdeck.log({'loss': 1.0})\n"
+        "tops = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
+        "print(json.dumps([light, sorted(tops - set(sys.stdlib_module_names))]))"
+    )
+    done = python(code)
+    light, foreign = json.loads(done.stdout)
+    assert light == ["__future__", "torchdeck"]
+    assert foreign == ["torchdeck"]
+
+
+def test_import_takes_milliseconds() -> None:
+    """The import, the least of five, takes under 10 ms."""
+    code = "import time; t = time.perf_counter(); import torchdeck; print(time.perf_counter() - t)"
+    assert min(float(python(code).stdout) for _ in range(5)) < 0.010
+
+
+def test_log_outside_a_run_costs_nothing() -> None:
+    """A call outside a run takes under a microsecond: no look at the environment, no file."""
+    code = (
+        "import timeit, torchdeck\n"
+        "values = {'loss': 1.0}\n"
+        "call = lambda: torchdeck.log(values, step=1)\n"
+        "call(); print(min(timeit.repeat(call, number=10000, repeat=5)) / 10000)"
+    )
+    assert float(python(code).stdout) < 1e-6
+
+
+def test_log_in_a_run_writes(tmp_path: Path) -> None:
+    """The launcher's variables alone make log() write into the rank's folder."""
+    done = python(
+        "import torchdeck; torchdeck.log({'loss': 1.0}, step=1)",
+        TORCHDECK_RUN_DIR=str(tmp_path),
+        TORCHDECK_ATTEMPT="1",
+        RANK="0",
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(list((tmp_path / "attempts/1/ranks/0/metrics").iterdir())) == 1
+
+
+def test_log_with_broken_variables_says_so_once(tmp_path: Path) -> None:
+    """Variables that cannot be true are said, and the training goes on."""
+    done = python(
+        "import torchdeck; torchdeck.log({'loss': 1.0}); torchdeck.log({'loss': 1.0}); print('went on')",
+        TORCHDECK_RUN_DIR=str(tmp_path),
+        TORCHDECK_ATTEMPT="1",
+        RANK="first",
+    )
+    assert done.stdout == "went on\n"
+    assert done.stderr.count("RANK is 'first': right is a whole number") == 1
+
+
+def test_launch_is_a_function_and_a_package() -> None:
+    """`torchdeck.launch` can be called however it was reached, and its modules can be imported."""
+    for code in (
+        "import torchdeck; print(callable(torchdeck.launch))",
+        "from torchdeck import launch; print(callable(launch))",
+        "import torchdeck.launch, torchdeck; print(callable(torchdeck.launch))",
+        "import torchdeck.launch.shipping, torchdeck; print(callable(torchdeck.launch))",
+    ):
+        done = python(code)
+        assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+def test_launch_on_a_node_says_why_not(tmp_path: Path) -> None:
+    """The copy that is sent to nodes has no launch package, and says so; log is there."""
+    copy = tmp_path / "shipped"
+    shutil.copytree(PACKAGE, copy / "torchdeck", ignore=shutil.ignore_patterns("__pycache__", "launch"))
+    code = (
+        f"import sys; sys.path.insert(0, {str(copy)!r})\n"
+        "import torchdeck; torchdeck.log({}); print(torchdeck.__file__)\n"
+        "torchdeck.launch('run.toml')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert str(copy) in done.stdout
+    assert "torchdeck.launch is not part of what is sent to nodes" in done.stderr
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    """A name that is not there fails as in any module, and dir() lists those that are."""
+    assert not hasattr(torchdeck, "lunch")
+    assert {"log", "launch", "__version__"} <= set(dir(torchdeck))
+
+
+def test_one_version_everywhere() -> None:
+    """The package, its metadata and the project file name the same version."""
+    project = PACKAGE.parent.parent / "pyproject.toml"
+    assert tomllib.loads(project.read_text())["project"]["version"] == torchdeck.__version__
+    assert importlib.metadata.version("torchdeck") == torchdeck.__version__
