@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 DEFAULT_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE)
@@ -50,9 +51,20 @@ def start_detached(argv: Sequence[str], env: Mapping[str, str], log: Path) -> De
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
             (os.POSIX_SPAWN_OPEN, 1, str(log), flags, 0o600),
             (os.POSIX_SPAWN_DUP2, 1, 2),
+            *((os.POSIX_SPAWN_CLOSE, descriptor) for descriptor in _inheritable()),
         ],
         setsid=True,
         setsigdef=DEFAULT_SIGNALS,
         setsigmask=(),
     )
     return DetachedProcess(pid)
+
+
+def _inheritable() -> list[int]:
+    """Descriptors that whoever started us left open: their pipes would otherwise not end before the run."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names are all that is wanted
+        with suppress(OSError):
+            if int(name) > 2 and os.get_inheritable(int(name)):
+                found.append(int(name))
+    return found

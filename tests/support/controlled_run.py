@@ -1,0 +1,79 @@
+"""Runs started as a launch starts them: controller and agent real, torchrun the one in the plan."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from support.waiting import wait_until
+from torchdeck.launch.launcher import Intent, create_run
+from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.rundir.journal import Event, read_journal
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.rundir.processes import ProcessIdentity, processes_of_run
+from torchdeck.runs.follower import read_run
+from torchdeck.runs.home import torchdeck_home
+from torchdeck.runs.view import RunView
+
+
+def new_run(plan: LaunchPlan) -> RunLayout:
+    """A run directory for `plan` in the test's home; nothing is started."""
+    return create_run(plan, Intent("# a test\n"), torchdeck_home())
+
+
+def controller_events(layout: RunLayout, name: str) -> list[Event]:
+    return [event for event in read_journal(layout.journal) if event.name == name]
+
+
+def controllers(layout: RunLayout) -> list[ProcessIdentity]:
+    """Every controller that the journal names, oldest first."""
+    found = [
+        ProcessIdentity.from_json(event.fields["identity"])
+        for event in controller_events(layout, "controller_started")
+    ]
+    return [identity for identity in found if identity is not None]
+
+
+def wait_for_state(layout: RunLayout, state: str, seconds: float = 30) -> RunView:
+    """The view, once it has this state."""
+    return wait_until(
+        lambda: view if (view := read_run(layout)).state == state else None,
+        seconds,
+        f"{layout.root.name} to be {state}, it is {read_run(layout).state}",
+    )
+
+
+def wait_until_over(layout: RunLayout, seconds: float = 60) -> RunView:
+    return wait_until(
+        lambda: view if (view := read_run(layout)).is_over else None,
+        seconds,
+        f"{layout.root.name} to be over",
+    )
+
+
+@contextmanager
+def nothing_left(home: Path) -> Iterator[None]:
+    """Afterwards no process of any run of `home` is alive, whatever happened."""
+    try:
+        yield
+    finally:
+        for folder in sorted((home / "runs").glob("*")):
+            layout = RunLayout(folder)
+            wait_until(
+                lambda layout=layout: not _killed(layout), 20, f"processes of {folder.name} to be gone"
+            )
+
+
+def _killed(layout: RunLayout) -> list[ProcessIdentity]:
+    named = list(controllers(layout))
+    for event in read_journal(layout.node("localhost").journal):
+        for key in ("identity", "holder"):
+            identity = ProcessIdentity.from_json(event.fields.get(key))
+            if identity is not None:
+                named.append(identity)
+    alive = [process for process in (*named, *processes_of_run(layout.root.name)) if process.is_alive()]
+    for process in alive:
+        process.send(signal.SIGKILL)
+    return alive
