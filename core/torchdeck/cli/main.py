@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torchdeck
 from torchdeck.cli.exit_codes import STOPPED, USAGE
+from torchdeck.cli.unread import EXIT_CODE, is_unread, silence
 
 if TYPE_CHECKING:
     import argparse
@@ -38,14 +39,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _dispatch(arguments)
+        code = _dispatch(arguments)
+        sys.stdout.flush()
+        return code
     except KeyboardInterrupt:
         print("torchdeck: interrupted", file=sys.stderr)
         return STOPPED
-    except BrokenPipeError:
-        # whoever read our output has gone, as `| head` does; nothing is left to be said to it
-        sys.stdout = None
-        return 1
+    except OSError as error:
+        if not is_unread(error):
+            raise
+        silence()
+        return EXIT_CODE
 
 
 def _dispatch(arguments: list[str]) -> int:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import signal
 import sys
 import time
-from contextlib import suppress
 
 from torchdeck.cli.display import Display, JsonDisplay, PlainDisplay
 from torchdeck.cli.exit_codes import RUN_FAILED, STOPPED
 from torchdeck.cli.signals import FrontEndSignals
 from torchdeck.cli.training_progress import ProgressReader, TrainingProgress
+from torchdeck.cli.unread import EXIT_CODE, is_unread, silence
 from torchdeck.launch.detached import DetachedProcess
 from torchdeck.launch.launcher import LaunchError
 from torchdeck.launch.requests import STOP, STOP_NOW, write_request
@@ -29,8 +27,6 @@ SLOW = 0.25
 QUICK_TIME = 60.0
 """Seconds after a change of state in which looks are quick."""
 PROGRESS_INTERVAL = 0.5
-NOBODY_READS = (errno.EPIPE, errno.EIO)
-"""What writing to a closed pipe or a closed terminal gives."""
 
 
 def display_for(run_id: str, *, as_json: bool) -> Display:
@@ -77,10 +73,10 @@ class Watch:
         try:
             return self._run()
         except OSError as error:
-            if error.errno not in NOBODY_READS:
+            if not is_unread(error):
                 raise
-            _silence()
-            return 128 + signal.SIGPIPE
+            silence()
+            return EXIT_CODE
 
     def _run(self) -> int:
         view = self._look()
@@ -179,11 +175,3 @@ class Watch:
         again = f"the run goes on: torchdeck runs attach {view.id}"
         self._display.note(again)
         return STOPPED if self._signals.leaving is None else 128 + self._signals.leaving
-
-
-def _silence() -> None:
-    """Keep the interpreter from complaining at its end about output that nobody takes."""
-    with suppress(OSError, ValueError):
-        sink = os.open(os.devnull, os.O_WRONLY)
-        for stream in (sys.stdout, sys.stderr):
-            os.dup2(sink, stream.fileno())

@@ -1,0 +1,25 @@
+"""Output that nobody reads any more: a pipe to `head`, a terminal that was closed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+from contextlib import suppress
+
+EXIT_CODE = 128 + signal.SIGPIPE
+"""What a shell says of a process that writing to a closed pipe has ended."""
+
+
+def is_unread(error: OSError) -> bool:
+    """Whether `error` is what writing to a closed pipe or a closed terminal gives."""
+    return error.errno in (errno.EPIPE, errno.EIO)
+
+
+def silence() -> None:
+    """Send what is still in buffers nowhere, so that the interpreter does not complain about it at its end."""
+    with suppress(OSError, ValueError):
+        sink = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(sink, stream.fileno())

@@ -1,0 +1,177 @@
+"""`torchdeck runs list|show|logs|stop|resume|delete` on runs made by hand."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.histories import controller_journal, ended, event, failure, finished, running_run
+from support.made_runs import IDS, line, make_run
+from torchdeck.cli.main import main
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.rundir.processes import ProcessIdentity
+
+FAILED = [*running_run(), ended(1, "failed", failure(1)), finished("FAILED", why="rank 1 failed")]
+OUTPUT = {
+    (1, 0, "stdout"): "zero\nfirst\n",
+    (1, 1, "stdout"): "one\n",
+    (1, 1, "stderr"): "Traceback\n",
+    (2, 0, "stdout"): "again",
+}
+
+
+@pytest.fixture
+def failed(torchdeck_home: Path) -> RunLayout:
+    return make_run(torchdeck_home, controller_journal(), FAILED, output=OUTPUT)
+
+
+def output_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(list(arguments)) == 0
+    return capsys.readouterr().out
+
+
+def test_list_shows_every_run(failed: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
+    """A table for people; for programs an array of objects with id, name, state, created, started, ended."""
+    text = output_of(capsys, "runs", "list")
+    assert IDS[0] in text
+    assert "FAILED" in text
+    (row,) = json.loads(output_of(capsys, "runs", "list", "--json"))
+    expected = {
+        "id": IDS[0],
+        "name": "gpt",
+        "state": "FAILED",
+        "created": 100.0,
+        "started": 101.0,
+        "ended": 105.0,
+    }
+    assert expected.items() <= row.items()
+
+
+def test_list_of_no_runs(torchdeck_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An empty array for programs, a hint for people."""
+    assert json.loads(output_of(capsys, "runs", "list", "--json")) == []
+    assert "torchdeck init" in output_of(capsys, "runs", "list")
+
+
+def test_list_says_which_run_cannot_be_read(failed: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
+    """A newer run is a row with its sentence."""
+    failed.journal.write_text(line(event("created"), version=99))
+    (row,) = json.loads(output_of(capsys, "runs", "list", "--json"))
+    assert row["state"] == "UNREADABLE"
+    assert "update Torchdeck" in row["why"]
+
+
+def test_show_tells_what_failed(failed: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
+    """State, first failing rank, traceback, and what to type next."""
+    text = output_of(capsys, "runs", "show", "latest")
+    for expected in ("FAILED", "rank 1 failed", "Traceback", "runs logs", str(failed.root)):
+        assert expected in text
+    value = json.loads(output_of(capsys, "runs", "show", "gpt", "--json"))
+    assert value["first_failure"]["rank"] == 1
+    assert value["exit_code"] == 1
+    assert value["directory"] == str(failed.root)
+
+
+def test_logs_of_all_ranks_and_of_one(failed: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
+    """All ranks with the rank in front; one rank's lines as they are; standard error on request."""
+    text = output_of(capsys, "runs", "logs", IDS[0])
+    assert text == "[rank 0] zero\n[rank 0] first\n[rank 1] one\n[rank 0] again\n"
+    assert output_of(capsys, "runs", "logs", IDS[0], "--rank", "0") == "zero\nfirst\nagain\n"
+    assert output_of(capsys, "runs", "logs", IDS[0], "--rank", "1", "--stderr") == "Traceback\n"
+    assert output_of(capsys, "runs", "logs", IDS[0], "--rank", "1", "--follow") == "one\n"
+    rows = [json.loads(row) for row in output_of(capsys, "runs", "logs", IDS[0], "--json").splitlines()]
+    assert rows[0] == {"attempt": 1, "rank": 0, "stream": "stdout", "text": "zero"}
+
+
+def test_logs_of_a_rank_that_is_not_there(failed: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
+    """Says which ranks there are."""
+    assert main(["runs", "logs", IDS[0], "--rank", "2"]) == 2
+    assert "ranks 0 to 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["show", "logs", "attach", "stop", "resume", "delete"])
+def test_a_run_that_does_not_exist_is_a_sentence(
+    command: str, failed: RunLayout, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, and how to see those that do."""
+    assert main(["runs", command, "no-such-run"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert "torchdeck runs list" in captured.err
+
+
+@pytest.mark.parametrize("command", ["show", "logs", "attach", "stop", "resume", "delete"])
+def test_a_newer_run_is_a_sentence(
+    command: str, failed: RunLayout, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, nothing is touched."""
+    failed.journal.write_text(line(event("created"), version=99))
+    assert main(["runs", command, IDS[0]]) == 2
+    assert "newer Torchdeck" in capsys.readouterr().err
+    assert failed.plan.exists()
+
+
+def test_unwritable_home_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where there can be no home, it is said what to set."""
+    monkeypatch.setenv("TORCHDECK_HOME", "/proc/nowhere")
+    assert main(["runs", "list"]) == 2
+    assert "set TORCHDECK_HOME" in capsys.readouterr().err
+
+
+def test_attach_to_a_run_that_is_over_shows_it_and_its_exit_code(
+    failed: RunLayout, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The summary, and the code that the run ended with."""
+    assert main(["runs", "attach", IDS[0]]) == 1
+    assert "rank 1 failed" in capsys.readouterr().out
+    assert main(["runs", "attach", IDS[0], "--json"]) == 1
+    events = [json.loads(row) for row in capsys.readouterr().out.splitlines()]
+    assert [row["event"] for row in events][:1] == ["run"]
+    assert events[-1]["event"] == "end"
+    assert events[-1]["state"] == "FAILED"
+
+
+@pytest.mark.parametrize(("command", "said"), [("stop", "already"), ("resume", "no checkpoint")])
+def test_what_a_run_that_is_over_cannot_do_is_refused(
+    command: str, said: str, failed: RunLayout, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 3; nothing is written."""
+    before = failed.journal.read_bytes()
+    assert main(["runs", command, IDS[0]]) == 3
+    assert said in capsys.readouterr().err
+    assert failed.journal.read_bytes() == before
+    assert list(failed.control.iterdir()) == []
+
+
+def test_delete_removes_a_run_that_is_over(failed: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
+    """And says which."""
+    assert IDS[0] in output_of(capsys, "runs", "delete", "latest")
+    assert not failed.root.exists()
+
+
+def test_delete_refuses_a_run_that_lives(torchdeck_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 3, with the command that stops it."""
+    me = ProcessIdentity.of(os.getpid())
+    assert me is not None
+    alive = event("agent_started", identity=me.to_json(), adopted=False)
+    layout = make_run(torchdeck_home, controller_journal(), [alive])
+    assert main(["runs", "delete", IDS[0]]) == 3
+    assert "runs stop" in capsys.readouterr().err
+    assert layout.plan.exists()
+
+
+def test_output_that_nobody_reads_is_no_traceback(torchdeck_home: Path) -> None:
+    """`torchdeck runs logs ID | head` ends in silence."""
+    make_run(torchdeck_home, controller_journal(), FAILED, output={(1, 0, "stdout"): "x" * 99 + "\n" * 20000})
+    command = f"{sys.executable} -m torchdeck.cli.main runs logs latest | head -c 10"
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=30, check=False)
+    assert done.stdout == "[rank 0] x"
+    assert done.stderr == ""
