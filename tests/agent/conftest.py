@@ -11,7 +11,7 @@ from support.agent_run import AgentRun, Maker, cleaning, make_plan, script
 
 @pytest.fixture
 def make_run(tmp_path: Path) -> Iterator[Maker]:
-    """Makes a run of a script's text; keyword arguments are `make_plan`'s. The home's path has a space in it."""
+    """Makes a run of a script's text; keywords are `make_plan`'s. The home's path has a space in it."""
     runs: list[AgentRun] = []
     home = tmp_path / "home of runs"
 

@@ -153,7 +153,9 @@ def test_a_killed_holder_changes_nothing_for_the_run(make_run: Maker) -> None:
 
 def test_a_killed_holder_does_not_hide_a_failure(make_run: Maker) -> None:
     """The same, where a rank fails."""
-    run = make_run("import os, time; print('up'); time.sleep(1.5); os._exit(3 if os.environ['RANK'] == '0' else 0)")
+    run = make_run(
+        "import os, time; print('up'); time.sleep(1.5); os._exit(3 if os.environ['RANK'] == '0' else 0)"
+    )
     run.start().wait("attempt_started")
     kill_and_wait(run.holder())
     finished = run.finished()
@@ -204,6 +206,8 @@ def test_a_rank_that_ignores_everything_is_killed(make_run: Maker) -> None:
         assert run.finished()["state"] == "CANCELLED"
         assert run.wait("attempt_ended").fields["outcome"] == "stopped"
         assert [event.fields["signal"] for event in run.events("signalled")] == ["SIGTERM", "SIGKILL"]
+        # torchrun, and for each of two ranks: its holder, itself and its child
+        assert run.wait("attempt_ended").fields["killed"] >= 7
         assert bystander.poll() is None
     finally:
         bystander.kill()
@@ -233,13 +237,17 @@ def test_a_failed_gang_is_started_again_as_often_as_allowed(make_run: Maker) -> 
     run = make_run("raise SystemExit(1)", policy=with_policy(max_restarts=2)).start()
     assert run.finished()["state"] == "FAILED"
     assert [event.fields["attempt"] for event in run.events("attempt_started")] == [1, 2, 3]
-    assert [event.fields["reason"] for event in run.events("attempt_started")] == ["first", "restart", "restart"]
+    assert [event.fields["reason"] for event in run.events("attempt_started")] == [
+        "first",
+        "restart",
+        "restart",
+    ]
 
 
 def test_a_second_attempt_may_succeed(make_run: Maker) -> None:
     """What failed once and then works is SUCCEEDED; each attempt keeps its own logs."""
     run = make_run(
-        "import os, sys; print('attempt', os.environ['TORCHDECK_ATTEMPT']); sys.exit(os.environ['TORCHDECK_ATTEMPT'] == '1')",
+        "import os; n = os.environ['TORCHDECK_ATTEMPT']; print('attempt', n); raise SystemExit(n == '1')",
         policy=with_policy(max_restarts=1),
     ).start()
     assert run.finished()["state"] == "SUCCEEDED"
@@ -247,7 +255,8 @@ def test_a_second_attempt_may_succeed(make_run: Maker) -> None:
 
 
 def test_a_lost_port_is_tried_again_and_not_counted(make_run: Maker) -> None:
-    """A port taken between choice and use: a new attempt with another port, though no restarts are allowed."""
+    """A port taken between choice and use: a new attempt with another port, though no restarts are
+    allowed."""
     run = make_run("print('ok')", env={"FAKE_TAKEN_ATTEMPTS": "1,2"}).start()
     assert run.finished()["state"] == "SUCCEEDED"
     assert [event.fields["reason"] for event in run.events("attempt_started")] == ["first", "port", "port"]
@@ -366,7 +375,8 @@ def test_an_agent_started_on_a_finished_run_leaves_at_once(make_run: Maker) -> N
 
 
 def test_processes_of_a_power_cut_are_not_taken_for_running(make_run: Maker) -> None:
-    """The journal ends in mid-attempt, and the identities are of another boot: FAILED, never RUNNING for ever."""
+    """The journal ends in mid-attempt, and the identities are of another boot: FAILED, never RUNNING
+    for ever."""
     run = make_run(WAITING).start()
     run.wait("attempt_started")
     run.clean_up()
@@ -377,9 +387,12 @@ def test_processes_of_a_power_cut_are_not_taken_for_running(make_run: Maker) -> 
 
 
 def test_a_stop_wish_outlives_the_agent(make_run: Maker) -> None:
-    """The agent is killed after the stop was journaled: the next one finishes it and does not restart the gang."""
+    """The agent is killed after the stop was journaled: the next one finishes it and does not restart
+    the gang."""
     policy = with_policy(max_restarts=3, kill_grace=3.0)
-    run = make_run("import signal, time; signal.signal(15, signal.SIG_IGN); print('up'); time.sleep(600)", policy=policy)
+    run = make_run(
+        "import signal, time; signal.signal(15, signal.SIG_IGN); print('up'); time.sleep(600)", policy=policy
+    )
     run.start().wait_stdout("up", rank=1)
     run.request("stop_now")
     run.wait("stopping")
@@ -449,10 +462,13 @@ def test_a_time_limit_stops_the_run(make_run: Maker) -> None:
 
 
 def test_the_heartbeat_shows_every_rank(make_run: Maker) -> None:
-    """Phase, step, age and pid of each rank; identities of agent, torchrun and holder; free disk and memory."""
+    """Phase, step, age and pid of each rank; identities of agent, torchrun and holder; free disk and
+    memory."""
     run = make_run(COOPERATIVE, policy=with_policy(cooperative_stop=True)).start()
     run.wait("running")
-    beat = wait_until(lambda: beat if len((beat := run.heartbeat()).get("rss_bytes", {})) == 2 else None, 10, "memory")
+    beat = wait_until(
+        lambda: beat if len((beat := run.heartbeat()).get("rss_bytes", {})) == 2 else {}, 10, "memory"
+    )
     assert beat["phase"] == "running"
     assert {rank["phase"] for rank in beat["ranks"].values()} == {"training"}
     assert all(rank["step"] > 0 and rank["still"] < 5 and rank["pid"] for rank in beat["ranks"].values())
@@ -483,6 +499,8 @@ def test_a_run_under_a_path_with_a_space_in_a_resumed_life(make_run: Maker) -> N
     assert run.finished()["state"] == "FAILED"
     main = [sys.executable, "-I", "-B", *map(str, run.agents[0].args[3:])]  # type: ignore[index]
     with run.node.log.open("ab") as log:
-        run.agents.append(subprocess.Popen([*main, "--life", "1"], stdout=log, stderr=log, start_new_session=True))
+        run.agents.append(
+            subprocess.Popen([*main, "--life", "1"], stdout=log, stderr=log, start_new_session=True)
+        )
     assert run.wait("finished", count=2).fields["state"] == "SUCCEEDED"
     assert [event.fields["attempt"] for event in run.events("attempt_started")] == [1, 2]

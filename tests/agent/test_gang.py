@@ -32,7 +32,9 @@ class Story:
 
     def launch(self) -> Story:
         """Up to torchrun running on every node."""
-        self.tell(*(on.NodeReady(node) for node in self.nodes), *(on.LeasesGranted(node) for node in self.nodes))
+        self.tell(
+            *(on.NodeReady(node) for node in self.nodes), *(on.LeasesGranted(node) for node in self.nodes)
+        )
         return self.up()
 
     def up(self) -> Story:
@@ -76,7 +78,10 @@ def test_a_good_run_goes_through_its_states() -> None:
     assert story.gang.phase == "starting"
     assert story.tell(on.RanksUp("a", 1)) == [do.AnnounceRunning(1)]
     assert story.exit(0) == [do.Sweep("a", 1, 10.0)]
-    assert story.clean() == [do.EndAttempt(1, "succeeded", None, 0), do.Finish("SUCCEEDED", "all ranks finished")]
+    assert story.clean() == [
+        do.EndAttempt(1, "succeeded", None, 0),
+        do.Finish("SUCCEEDED", "all ranks finished"),
+    ]
 
 
 def test_a_recipe_runs_only_once_it_trains() -> None:
@@ -171,7 +176,9 @@ def test_a_recipe_that_finished_before_the_stop_reached_it_succeeded() -> None:
         assert finish(story.clean()).state == state
 
 
-@pytest.mark.parametrize(("why", "state"), [("user", "CANCELLED"), ("limit", "CANCELLED"), ("disk", "FAILED")])
+@pytest.mark.parametrize(
+    ("why", "state"), [("user", "CANCELLED"), ("limit", "CANCELLED"), ("disk", "FAILED")]
+)
 def test_why_a_run_was_stopped_decides_its_state(why: str, state: str) -> None:
     """Wished ends are CANCELLED, forced ones FAILED, and the sentence says which."""
     story = Story(RECIPE).train()
@@ -203,7 +210,11 @@ def test_lost_ports_are_not_counted_as_restarts() -> None:
         last = story.clean()[-1]
         if isinstance(last, do.Finish):
             break
-        reasons += [command.reason for command in story.tell(on.Tick(), after=2.0) if isinstance(command, do.LaunchAttempt)]
+        reasons += [
+            command.reason
+            for command in story.tell(on.Tick(), after=2.0)
+            if isinstance(command, do.LaunchAttempt)
+        ]
         story.up()
     assert reasons == ["port", "port", "port"]
     assert story.gang.phase == "finished"
@@ -291,7 +302,8 @@ def test_events_of_an_earlier_attempt_do_nothing() -> None:
 
 
 def test_a_gang_taken_over_in_an_attempt_goes_on() -> None:
-    """Adopted while running: a stop still goes the cooperative way; adopted while stopping: it is stopped again."""
+    """Adopted while running: a stop still goes the cooperative way; adopted while stopping: it is
+    stopped again."""
     story = Story(RECIPE)
     assert story.gang.resume(Past(attempt=4, open=True, running=True), 0.0) == []
     assert story.tell(GRACEFUL)[1:] == [do.TouchStop(4)]

@@ -1,7 +1,7 @@
-"""Stands in for torchrun where the agent is what is tested: starts in 50 ms instead of 3 s, and behaves alike.
+"""Stands in for torchrun where the agent is tested: starts in 50 ms instead of 3 s, and behaves alike.
 
-Workers in sessions of their own; SIGTERM is passed to their groups; the first failure ends the others; exit code 1 then.
-Takes torchrun's flags that a plan holds; `--port-taken` says what torchrun says when its port is taken.
+Workers in sessions of their own; SIGTERM is passed to their groups; the first failure ends the others, exit
+code 1 then. In attempts that FAKE_TAKEN_ATTEMPTS names it says what torchrun says when its port is taken.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def main(arguments: list[str]) -> int:
     port = flags[flags.index("--master-port") + 1]
     taken = os.environ.get("FAKE_TAKEN_ATTEMPTS", "").split(",")
     if os.environ.get("TORCHDECK_ATTEMPT") in taken:
-        print(f"torch.distributed.DistNetworkError: port: {port}, code: -98, name: EADDRINUSE", file=sys.stderr)
+        print(
+            f"torch.distributed.DistNetworkError: port: {port}, code: -98, name: EADDRINUSE", file=sys.stderr
+        )
         return 1
     signal.signal(signal.SIGTERM, raise_told)
     workers: list[subprocess.Popen[bytes]] = []

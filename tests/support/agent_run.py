@@ -68,7 +68,7 @@ class AgentRun:
     def wait(self, name: str, seconds: float = 30.0, *, count: int = 1) -> Event:
         """The event `name`, once it stands in the journal `count` times."""
         found = wait_until(
-            lambda: events if len(events := self.events(name)) >= count else None,
+            lambda: events if len(events := self.events(name)) >= count else [],
             seconds,
             f"event {name} of {self.describe()}",
         )
@@ -156,7 +156,16 @@ def make_plan(
     name: str = "test",
 ) -> LaunchPlan:
     """A plan as the planner makes it, for one node of CPU ranks."""
-    flags = ("--nnodes", "1", "--nproc-per-node", str(nproc), "--node-rank", "0", "--rdzv-backend", "static")
+    flags: tuple[str, ...] = (
+        "--nnodes",
+        "1",
+        "--nproc-per-node",
+        str(nproc),
+        "--node-rank",
+        "0",
+        "--rdzv-backend",
+        "static",
+    )
     flags += ("--master-addr", "127.0.0.1", "--master-port", "@{port}", "--max-restarts", "0")
     flags += ("--signals-to-handle", "SIGTERM,SIGINT,SIGQUIT") if torchrun else ()
     node = NodePlan(

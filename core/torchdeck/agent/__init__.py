@@ -1,1 +1,4 @@
-"""What runs on a node beside the training: agent, gang, holder, rank holder. Standard library only, Python 3.10."""
+"""What runs on a node beside the training: agent, gang, holder, rank holder.
+
+Standard library only, Python 3.10.
+"""

@@ -1,6 +1,7 @@
 """The agent: carries out what the gang decides on this node, tells it what happens, and writes it all down.
 
-One loop wakes when a watched process ends, and a few times a second to look at small files; it never waits on anything else.
+One loop wakes when a watched process ends, and a few times a second to look at small files; it never waits on
+anything else.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import select
 import time
 from collections import deque
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from torchdeck.agent import commands as do
 from torchdeck.agent import events as on
@@ -17,7 +19,6 @@ from torchdeck.agent.gang import Gang
 from torchdeck.agent.heartbeat import Heartbeat
 from torchdeck.agent.inbox import KINDS, Inbox
 from torchdeck.agent.node import LocalNode
-from torchdeck.agent.observation import Observation
 from torchdeck.agent.past import Past
 from torchdeck.agent.verdict import is_resumable
 from torchdeck.plan.launch_plan import LaunchPlan, Policy
@@ -25,8 +26,13 @@ from torchdeck.rundir.atomic import write_bytes
 from torchdeck.rundir.journal import JournalWriter
 from torchdeck.rundir.layout import RunLayout
 
+if TYPE_CHECKING:
+    from torchdeck.agent.observation import Observation
+
 LOOK_INTERVAL = 0.25
 """Seconds between two looks at the inbox and at what ranks report."""
+FIRST_LOOK = 0.15
+"""Seconds from a fresh start to the first look: torchrun's start comes before all else, imports included."""
 BEAT_INTERVAL = 1.0
 """Seconds between two heartbeats, and between two looks at all that may wait."""
 URGENT_INTERVAL = 0.01
@@ -40,19 +46,28 @@ class Agent:
         self, layout: RunLayout, plan: LaunchPlan, name: str, journal: JournalWriter, argv: list[str]
     ) -> None:
         self._layout = layout
+        self._plan = plan
         self._policy: Policy = plan.policy
         self._name = name
         self._journal = journal
         self._gang = Gang([node.name for node in plan.nodes], plan.policy)
         self._node = LocalNode(layout, plan, name, journal, argv)
         self._inbox = Inbox(layout.node(name).inbox, frozenset())
-        self._seen = Observation(layout, plan, name, journal)
+        self._observation: Observation | None = None
         self._heartbeat = Heartbeat(layout.node(name).heartbeat)
         self._events: deque[on.Event] = deque()
         self._look_due = self._beat_due = 0.0
         self._started: float | None = None
         self._limit_reached = False
         self._finished = False
+
+    @property
+    def _seen(self) -> Observation:
+        if self._observation is None:
+            from torchdeck.agent.observation import Observation
+
+            self._observation = Observation(self._layout, self._plan, self._name, self._journal)
+        return self._observation
 
     def run(self, past: Past) -> None:
         """Supervise until the run is finished.
@@ -70,10 +85,13 @@ class Agent:
     def _take_over(self, past: Past) -> None:
         self._started = past.started
         self._inbox = Inbox(self._layout.node(self._name).inbox, past.requests)
-        self._seen.know(past)
+        if past.checkpoints:
+            self._seen.know(past)
         if past.open:
             self._node.adopt(past.attempt, self._seen.read_plan(past.attempt), past.stopped_at)
             self._seen.begin(past.attempt, past)
+        else:
+            self._look_due = self._beat_due = time.monotonic() + FIRST_LOOK
         self._execute(self._gang.resume(past, time.monotonic()))
         self._events.append(on.NodeReady(self._name))
 
@@ -124,7 +142,8 @@ class Agent:
 
     def _from_node(self) -> list[on.Event]:
         events = []
-        for event in self._node.poll(self._seen.exits):
+        exits = self._observation.exits if self._observation is not None else {}
+        for event in self._node.poll(exits):
             if isinstance(event, on.AttemptLaunched):
                 self._started = self._started or time.time()
                 self._seen.begin(event.attempt, Past())

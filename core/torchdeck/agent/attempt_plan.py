@@ -64,8 +64,8 @@ def choose_checkpoint(
 ) -> tuple[str, int | None]:
     """(path, step) of what attempt `number` resumes from; ("", None) to start afresh.
 
-    `policy` is for the first attempt: `auto` takes the newest in `directory`, `never` none, a path exactly that one.
-    Later attempts go on with the newest that this run itself saved, and with the first one's where there is none.
+    `policy` is for the first attempt: `auto` takes the newest in `directory`, `never` none, a path exactly
+    that one. Later attempts go on with the newest that this run itself saved, else as the first did.
 
     Raises:
         AttemptError: `policy` is a path and what lies there is not a sound checkpoint.

@@ -48,8 +48,8 @@ class AttemptState:
     def outcome(self, *, stopped: bool, cooperative: bool) -> str:
         """`succeeded`, `stopped` or `failed`.
 
-        A run that came to its end before the stop reached it succeeded. A recipe's ranks exit with 0 for a stop too,
-        so there the ranks must say that they did all their steps; torchrun never exits with 0 after SIGTERM.
+        A run that came to its end before the stop reached it succeeded. A recipe's ranks exit with 0 for a
+        stop too, so they must say that they did all their steps; torchrun never exits with 0 after SIGTERM.
         """
         whole = all(code == 0 for code in self.codes.values())
         if whole and (not stopped or not cooperative or all(self.completed.values())):

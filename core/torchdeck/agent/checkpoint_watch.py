@@ -45,7 +45,7 @@ class CheckpointWatch:
         return sorted(found)
 
     def _look_at(self, folder: Path) -> SeenCheckpoint | None:
-        # the manifest is committed last: before it there is nothing, after it nothing changes but by replacing it
+        # the manifest is committed last: before it there is nothing, after it nothing but a replacement
         manifest_file = folder / "manifest.json"
         try:
             changed = manifest_file.stat().st_mtime_ns

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 CHECKPOINT_FACTOR = 1.5
-"""Times the last checkpoint's size must be free where checkpoints lie: the new one is whole before an old one goes."""
+"""Times the last checkpoint's size that must be free: a new one is whole before an old one goes."""
 
 
 class LowDisk(NamedTuple):
@@ -32,7 +32,7 @@ def free_bytes(folder: Path) -> int:
 
 
 def low_disk(run_dir: Path, checkpoints: Path, min_free: int, last_checkpoint: int) -> LowDisk | None:
-    """The first folder with too little room, None when all have enough. `last_checkpoint` in bytes, 0: none yet."""
+    """The first folder with too little room, None when all have enough; sizes in bytes."""
     wanted = ((run_dir, min_free), (checkpoints, max(min_free, int(CHECKPOINT_FACTOR * last_checkpoint))))
     for folder, needed in wanted:
         free = free_bytes(folder)

@@ -1,4 +1,5 @@
-"""Ends what is left of a run on a node, and nothing else. Found by the holder's tree and by the run's id in the environment."""
+"""Ends what is left of a run on a node, and nothing else: by torchrun's tree and the run's id in
+environments."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ class Sweep:
 
         Args:
             run_id: whose processes.
-            torchrun: root of the tree, where it is still there; a process that hid its environment is found under it.
+            torchrun: root of the tree, if still there; a process that hid its environment is found under it.
             grace: seconds between SIGTERM and SIGKILL; 0 kills at once.
             limit: seconds after which processes that SIGKILL does not end are given up.
             now: monotonic seconds.
@@ -41,11 +42,11 @@ class Sweep:
         return len(self._killed)
 
     def remember(self, processes: Iterable[ProcessIdentity]) -> None:
-        """Processes seen in the tree while it was whole; orphans that hid their environment are found by this."""
+        """Processes seen in the tree while it was whole: finds orphans that hid their environment."""
         self._known.update(processes)
 
     def step(self, now: float) -> int | None:
-        """Look and signal; None while processes are left, else how many could not be ended (0 is the rule)."""
+        """Look and signal; None while processes are left, else how many could not be ended."""
         alive = self.survivors()
         if not alive:
             return 0

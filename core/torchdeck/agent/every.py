@@ -1,4 +1,4 @@
-"""A thread that does something again and again, so that a slow disk or driver never stops the agent's loop."""
+"""A thread that does something again and again, so that a slow disk or driver never stops the loop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 
 class Every:
-    """Calls `work` each `interval` seconds in a thread of its own; an error is said once and does not end it."""
+    """Calls `work` each `interval` seconds in a thread of its own; an error is said once, no more."""
 
     def __init__(self, interval: float, work: Callable[[], None], name: str) -> None:
         self._interval = interval

@@ -55,7 +55,7 @@ def rank_failure(rank: RankLayout, number: int) -> Failure | None:
     code = read_exit(rank.exit)
     if code is None or code == 0:
         return None
-    # an interpreter may take seconds from the exception to its exit, while its peers die of the lost connection
+    # an interpreter may take seconds from exception to exit, while its peers die of the lost connection
     ended = min(path.stat().st_mtime for path in (rank.exit, rank.error) if path.exists())
     sig = signal_of(code)
     message, traceback = _words(rank) if sig is None else ("", None)
@@ -159,7 +159,8 @@ def _words(rank: RankLayout) -> tuple[str, str | None]:
 
 
 def _from_error_file(value: Any) -> tuple[str, str | None]:
-    """torchrun's error.json: `{"message": {"message", "extraInfo": {"py_callstack", "timestamp"}}}` or a bare text."""
+    """(message, traceback) of what @record writes: {"message": {"message", "extraInfo":
+    {"py_callstack"}}}."""
     message = value.get("message") if isinstance(value, dict) else None
     if isinstance(message, str):
         traceback = value.get("traceback")

@@ -1,7 +1,8 @@
-"""The gang's decisions, for any number of nodes: events in, commands out, nothing else. No files, processes or clocks.
+"""The gang's decisions, for any number of nodes: events in, commands out. No files, processes or clocks.
 
-One gang is decided by one agent, the lead. An attempt lives from LaunchAttempt until every node said NodeClean; then it
-is judged, and the run goes on (another attempt) or finishes. The wish to stop is looked at before every start.
+One gang is decided by one agent, the lead. An attempt lives from LaunchAttempt until every node said
+NodeClean; then it is judged, and the run goes on (another attempt) or finishes. The wish to stop is looked at
+before every start.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Gang:
         self._attempt = AttemptState(0)
 
     def handle(self, event: on.Event, now: float) -> list[do.Command]:
-        """Take in one event; `now` in monotonic seconds. Events of earlier attempts, or after the end, do nothing."""
+        """Take in one event; `now` in monotonic seconds. Those of earlier attempts do nothing."""
         if self.phase == "finished":
             return []
         if isinstance(event, on.StopRequested):
@@ -74,7 +75,7 @@ class Gang:
         return self._attempt_event(event, now)
 
     def resume(self, past: Past, now: float) -> list[do.Command]:
-        """Go on where the journal of an earlier agent of this run ends; instead of NodeReady, on an adopting node."""
+        """Go on where the journal of an earlier agent of this run ends."""
         self.number = past.attempt
         self._restarts, self._port_retries = past.restarts, past.port_retries
         self._ready = set(self._nodes)
@@ -240,7 +241,7 @@ class Gang:
             attempt.ending = Ending.STOP_FILE
             self.deadline = now + self._policy.stop_grace
             return [do.TouchStop(self.number)]
-        # a script that was asked to stop may save on SIGTERM, so it has the long grace; else there is nothing to save
+        # a script that is asked to stop may save on SIGTERM, so it has the long grace
         saving = kind == "graceful" and not self._policy.cooperative_stop and attempt.announced
         grace = self._policy.stop_grace if saving else self._policy.kill_grace
         if attempt.ending is Ending.TERM:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import shutil
 import subprocess
@@ -23,25 +24,23 @@ Sampler = Callable[[], "dict[str, float]"]
 
 
 def gpu_sampler() -> Sampler | None:
-    """What gives `gpu<i>_util` (percent), `_memory_used_bytes`, `_memory_total_bytes`, `_temperature_c`, `_power_w`.
+    """What gives `gpu<i>_` util (percent), memory_used_bytes, memory_total_bytes, temperature_c and power_w.
 
-    None where the node has no NVIDIA GPU that can be asked. The first use may take seconds: not for the agent's loop.
+    None where the node has no NVIDIA GPU that can be asked. The first use may take seconds: not for the loop.
     """
     return _nvml_sampler() or _smi_sampler()
 
 
 def parse_smi(text: str) -> dict[str, float]:
-    """Rows of `nvidia-smi --query-gpu=index,... --format=csv,noheader,nounits`; "[N/A]" values are left out."""
+    """Rows of `nvidia-smi --query-gpu=index,...` as CSV without header and units; "[N/A]" is left out."""
     values = {}
     for line in text.splitlines():
         index, *words = [word.strip() for word in line.split(",")]
         if not index.isdecimal():
             continue
-        for (_, name, factor), word in zip(SMI_FIELDS, words):
-            try:
+        for (_, name, factor), word in zip(SMI_FIELDS, words, strict=False):  # a driver may answer less
+            with contextlib.suppress(ValueError):
                 values[f"gpu{index}_{name}"] = float(word) * factor
-            except ValueError:
-                continue
     return values
 
 
@@ -88,8 +87,6 @@ def _nvml_values(nvml: Any, index: int, handle: Any) -> dict[str, float]:
     }
     values = {}
     for name, read in readings.items():
-        try:
+        with contextlib.suppress(nvml.NVMLError):  # this device does not tell it
             values[f"gpu{index}_{name}"] = float(read())
-        except nvml.NVMLError:  # this device does not tell it
-            continue
     return values

@@ -1,4 +1,4 @@
-"""Tells a rank that stands still from one that is slow. Pure, but for a look at what state a process is in."""
+"""Tells a rank that stands still from one that is slow. Pure, but for a look at a process's state."""
 
 from __future__ import annotations
 

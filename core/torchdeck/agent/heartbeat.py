@@ -1,4 +1,4 @@
-"""heartbeat.json: one small file, overwritten once a second, that says the agent lives and how far each rank is."""
+"""heartbeat.json: one small file, overwritten each second: the agent lives, and each rank is that far."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""torchrun's parent: starts it, waits for it, writes how it ended, keeps device leases open and an agent alive.
+"""torchrun's parent: starts it, waits, writes how it ended, keeps device leases open and an agent alive.
 
-Small on purpose, since nothing restarts it: standard library, a session of its own, no decisions. Started by the agent with
-the order (argv, env, cwd) as JSON on standard input, and the descriptors of the device leases inherited.
+Small on purpose, since nothing restarts it: standard library, a session of its own, no decisions. Started by
+the agent with the order (argv, env, cwd) as JSON on standard input; device leases are inherited.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class AgentKeeper:
         self._watch(pid)
 
     def look(self) -> float:
-        """Start an agent if none lives; seconds until it wants to look again (it is woken when an agent dies)."""
+        """Start an agent if none lives; seconds until the next look (an agent's death wakes it earlier)."""
         if self.descriptor >= 0:
             if not select.select([self.descriptor], [], [], 0)[0]:
                 return 3600.0

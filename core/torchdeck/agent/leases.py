@@ -1,4 +1,4 @@
-"""Leases of devices: one lock file a device, held with flock by whoever uses it; no lease outlives its holders."""
+"""Leases of devices: one lock file each, held with flock by whoever uses it; none outlives its holders."""
 
 from __future__ import annotations
 

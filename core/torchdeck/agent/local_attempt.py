@@ -1,4 +1,4 @@
-"""One attempt on this node: starts the holder, or finds it again, and sees how torchrun ends. Never blocks."""
+"""One attempt on this node: starts the holder, or finds it again, and sees how torchrun ends. Never waits."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class LocalAttempt:
         return events
 
     def ranks_say(self, exits: Mapping[int, int]) -> int | None:
-        """torchrun's exit code where nobody saw it, by its ranks': 0 when all ended with 0, else not known."""
+        """torchrun's exit code where nobody saw it, by its ranks': 0 when all ended with 0, else unknown."""
         return 0 if len(exits) == len(self.ranks) and not any(exits.values()) else None
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Mapping
@@ -16,8 +17,8 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 class MachineSampler:
     """Gives a row of numbers per call; rates are over the time since the last call.
 
-    Series: cpu_percent (of all cores together, 0 to 100), memory_used_bytes, memory_total_bytes, disk_free_bytes,
-    net_rx_bytes_per_s, net_tx_bytes_per_s (all interfaces but loopback).
+    Series: cpu_percent (of all cores together, 0 to 100), memory_used_bytes, memory_total_bytes,
+    disk_free_bytes, net_rx_bytes_per_s, net_tx_bytes_per_s (all interfaces but loopback).
     """
 
     def __init__(self, run_dir: Path) -> None:
@@ -37,8 +38,8 @@ class MachineSampler:
             values["cpu_percent"] = 100.0 * (cpu[0] - self._cpu[0]) / total
         self._cpu = cpu
         net = _net_bytes()
-        for name, new, old in zip(("net_rx_bytes_per_s", "net_tx_bytes_per_s"), net, self._net):
-            values[name] = max(0.0, (new - old) / seconds)
+        values["net_rx_bytes_per_s"] = max(0.0, (net[0] - self._net[0]) / seconds)
+        values["net_tx_bytes_per_s"] = max(0.0, (net[1] - self._net[1]) / seconds)
         self._net = net
         return values
 
@@ -47,10 +48,8 @@ def rank_memory(pids: Mapping[int, int]) -> dict[int, int]:
     """rank → resident bytes of its process; those that are gone are left out."""
     found = {}
     for rank, pid in pids.items():
-        try:
+        with contextlib.suppress(OSError, IndexError, ValueError):
             found[rank] = int((PROC / f"{pid}/statm").read_text().split()[1]) * _PAGE
-        except (OSError, IndexError, ValueError):
-            continue
     return found
 
 

@@ -1,4 +1,4 @@
-"""This node, as the gang's commands see it: leases, one attempt at a time, signals, sweeps. Never blocks for long."""
+"""This node, as the gang's commands see it: leases, one attempt at a time, signals, sweeps."""
 
 from __future__ import annotations
 
@@ -55,6 +55,7 @@ class LocalNode:
         self._devices = list(node.devices)
         self._preparation: Preparation | None = None
         self._number = 0
+        self._killed = 0
         self._reason = ""
         self._sweep: Sweep | None = None
         self._swept_at = 0.0
@@ -96,6 +97,7 @@ class LocalNode:
         self._retire_holder()
         self.local = None
         self.prepared, self.stopped_at, self._reason, self._number = None, None, reason, number
+        self._killed = 0
         self._tree.clear()
         self._preparation = Preparation(self._layout, self._plan, number, self._shipped)
 
@@ -131,7 +133,9 @@ class LocalNode:
         """SIGKILL to everything of the run; how many got it."""
         self._look_at_tree()
         self.stopped_at = self.stopped_at or time.time()
-        return kill_all(self._layout.root.name, self.torchrun)
+        count = kill_all(self._layout.root.name, self.torchrun)
+        self._killed += count
+        return count
 
     def sweep(self, grace: float) -> None:
         """Begin to end what torchrun left; `poll` tells when nothing is left."""
@@ -208,7 +212,7 @@ class LocalNode:
             print(f"{left} processes of the run do not end on SIGKILL", file=sys.stderr, flush=True)
         self._sweep = None
         if local is None:
-            return [on.NodeClean(self._name, self._number, sweep.killed, left, None)]
+            return [on.NodeClean(self._name, self._number, self._killed + sweep.killed, left, None)]
         stopped = self.stopped_at is not None
         until = min(self.stopped_at or self._swept_at, self._swept_at)
         log = local.files.torchrun_log
@@ -217,7 +221,7 @@ class LocalNode:
         if failure is None and code != 0 and not stopped and local.torchrun is not None:
             failure = torchrun_failure(code, log)
         local.close()
-        return [on.NodeClean(self._name, local.number, sweep.killed, left, failure)]
+        return [on.NodeClean(self._name, local.number, self._killed + sweep.killed, left, failure)]
 
     def _local(self, number: int, plan: LaunchPlan) -> LocalAttempt:
         return LocalAttempt(number, plan.node(self._name), self._layout.attempt(number), self._ranks)
@@ -229,7 +233,7 @@ class LocalNode:
             self._tree.update(descendants(self.torchrun.pid))
 
     def _retire_holder(self) -> None:
-        """End the former attempt's holder: it has nothing left to hold, and the next one keeps the agent alive."""
+        """End the former attempt's holder: it has nothing left to hold, the next keeps the agent alive."""
         holder = self.local.holder if self.local is not None else None
         if holder is None or not holder.send(signal.SIGKILL):
             return

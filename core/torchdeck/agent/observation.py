@@ -1,4 +1,4 @@
-"""What this node's agent sees of the run: ranks, hangs, printed numbers, checkpoints, disk. Journals what is news."""
+"""What the agent sees of the run: ranks, hangs, printed numbers, checkpoints, disk. Journals what is news."""
 
 from __future__ import annotations
 

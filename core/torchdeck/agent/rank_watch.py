@@ -74,7 +74,7 @@ class RankWatch:
         }
 
     def look(self) -> list[tuple[int, int]]:
-        """Read everything anew; (rank, code) of the ranks that exited since the last call, in order of time."""
+        """Read everything anew; (rank, code) of ranks that exited since the last call, in order of time."""
         now, wall = time.monotonic(), time.time()
         new = []
         for rank, layout in self._ranks.items():

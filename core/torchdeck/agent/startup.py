@@ -43,7 +43,7 @@ def read_plan(layout: RunLayout) -> LaunchPlan:
 
 
 def life_of_run(layout: RunLayout) -> int:
-    """How often the run had finished when it was last resumed, by the controller's journal where this node has it."""
+    """How often the run had finished when it was last resumed, by the controller's journal if it is here."""
     counts = [
         event.fields.get("finished") for event in read_journal(layout.journal) if event.name == "resumed"
     ]
@@ -51,7 +51,7 @@ def life_of_run(layout: RunLayout) -> int:
 
 
 def read_past(layout: RunLayout, node: NodeLayout, name: str, life: int) -> tuple[Past, Event | None]:
-    """What was journaled; and the start of an attempt that was not, because the agent died between the two."""
+    """What was journaled; and the start of an attempt that was not, as the agent died in between."""
     past = fold_past(read_journal(node.journal), life)
     if past.open or past.finishes > life:
         return past, None

@@ -1,4 +1,4 @@
-"""Brings to the disk what ranks appended, so that a power cut costs the last second and ranks pay nothing for it."""
+"""Brings to disk what ranks appended: a power cut costs the last second, and ranks pay nothing for it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 DEPTH_LIMIT = 4096
-"""Files looked at in one go; a run with more has its newest brought to disk by the kernel, in its own time."""
+"""Files looked at in one go; what a run has beyond them is brought to disk by the kernel, in its own time."""
 
 
 class Syncer:
@@ -18,7 +18,7 @@ class Syncer:
         self._sizes: dict[str, int] = {}
 
     def sync(self) -> int:
-        """Sync what grew since the last call; how many files that were. Files that vanish meanwhile are no matter."""
+        """Sync what grew since the last call; how many files that were. Files may vanish meanwhile."""
         count = 0
         seen = 0
         for folder in self._folders:

@@ -69,7 +69,7 @@ class JournalWriter:
     def close(self) -> None:
         os.close(self._descriptor)
 
-    def __enter__(self) -> JournalWriter:
+    def __enter__(self) -> JournalWriter:  # noqa: PYI034 - typing.Self is not in Python 3.10
         return self
 
     def __exit__(

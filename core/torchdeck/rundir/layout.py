@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 FORMAT_VERSION = 1
 """Version of every JSON file in a run directory. One version back is read, a newer one refused."""
 
 
-@dataclass(frozen=True)
-class RunLayout:
+class RunLayout(NamedTuple):
     """Paths inside one run directory."""
 
     root: Path
@@ -71,8 +70,7 @@ class RunLayout:
         return sorted(int(path.name) for path in self.attempts.iterdir() if path.name.isdecimal())
 
 
-@dataclass(frozen=True)
-class NodeLayout:
+class NodeLayout(NamedTuple):
     """Paths of one node's part; all written by that node's agent unless said otherwise."""
 
     root: Path
@@ -107,8 +105,7 @@ class NodeLayout:
         return self.root / "agent.log"
 
 
-@dataclass(frozen=True)
-class AttemptLayout:
+class AttemptLayout(NamedTuple):
     """Paths of one attempt."""
 
     root: Path
@@ -134,8 +131,7 @@ class AttemptLayout:
         return RankLayout(self.ranks / str(rank))
 
 
-@dataclass(frozen=True)
-class AttemptNodeLayout:
+class AttemptNodeLayout(NamedTuple):
     """Paths of torchrun's part in one attempt on one node (holder)."""
 
     root: Path
@@ -156,8 +152,7 @@ class AttemptNodeLayout:
         return self.root / "torchrun.log"
 
 
-@dataclass(frozen=True)
-class RankLayout:
+class RankLayout(NamedTuple):
     """Paths of one rank in one attempt (the rank, or the rank holder around it)."""
 
     root: Path

@@ -1,0 +1,57 @@
+"""A disk that fills up while a run goes on: a small file system of its own (root only)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.agent_run import AgentRun, cleaning, make_plan, script, with_policy
+
+FILLING = """
+import os, time
+from pathlib import Path
+from torchdeck.telemetry.progress import ProgressFile
+attempt = Path(os.environ["TORCHDECK_RUN_DIR"]) / "attempts" / os.environ["TORCHDECK_ATTEMPT"]
+progress = ProgressFile(attempt / "ranks" / os.environ["RANK"] / "progress")
+step = 0
+with (attempt / "ballast").open("wb", buffering=0) as ballast:
+    while not (attempt / "stop").exists():
+        step += 1
+        if step < 200:
+            ballast.write(bytes(1 << 16))
+        progress.report("training", step)
+        time.sleep(0.02)
+(attempt / "saved").write_text("while there was room")
+"""
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 16 MiB."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    folder = tmp_path / "small disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)], check=False)
+    if mounted.returncode != 0:
+        pytest.skip("this machine does not let root mount a tmpfs (a container without CAP_SYS_ADMIN)")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_filling_disk_stops_the_run_while_there_is_room(small_disk: Path, tmp_path: Path) -> None:
+    """Below min_free_bytes the ranks are asked to save and stop, and can; the verdict is journaled on
+    that disk."""
+    policy = with_policy(cooperative_stop=True, min_free_bytes=8 << 20)
+    run = AgentRun(small_disk, make_plan(script(tmp_path, FILLING), tmp_path, nproc=1, policy=policy))
+    with cleaning([run]):
+        finished = run.start().finished()
+        assert finished["state"] == "FAILED"
+        assert "disk is nearly full" in finished["why"]
+        assert (run.layout.attempt(1).root / "saved").read_text() == "while there was room"
+        low = run.wait("disk_low").fields
+        assert low["free"] < low["needed"] == 8 << 20

@@ -1,0 +1,73 @@
+"""Who stands still, and since when that is too long."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.waiting import wait_until
+from torchdeck.agent.hang import HangWatch, Standing, culprit, hang_limit
+from torchdeck.rundir.processes import read_stat
+
+
+def standing(
+    rank: int, still: float, *, step: int = 5, phase: str = "training", watched: bool = True
+) -> Standing:
+    return Standing(rank, phase, step, still, 1.0, watched, None)
+
+
+@given(st.floats(0, 1e6), st.one_of(st.none(), st.floats(0, 1e6)))
+def test_the_limit_is_the_larger_of_two(hang_after: float, slow: float | None) -> None:
+    """max(hang_after, 5 × the 99th percentile step)."""
+    assert hang_limit(hang_after, slow) == max(hang_after, 5 * (slow or 0))
+
+
+def test_a_hang_is_told_once_and_its_end_too() -> None:
+    """Flagged when over the limit, not again while it lasts, over when the rank moves."""
+    watch = HangWatch(30.0)
+    assert watch.look({0: standing(0, 29)}) == ([], [])
+    hangs, _ = watch.look({0: standing(0, 31)})
+    assert [(hang.rank, hang.phase, hang.limit) for hang in hangs] == [(0, "training", 30.0)]
+    assert watch.look({0: standing(0, 60)}) == ([], [])
+    assert watch.look({0: standing(0, 1, step=6)}) == ([], [0])
+    assert watch.look({0: standing(0, 31, step=6)})[0]
+
+
+def test_phases_that_are_not_watched_are_never_flagged() -> None:
+    """Compiling and saving take as long as they take; a flagged rank that begins to save is no hang
+    any more."""
+    watch = HangWatch(30.0)
+    assert watch.look({0: standing(0, 1e6, phase="compiling", watched=False)}) == ([], [])
+    watch.look({0: standing(0, 31)})
+    assert watch.look({0: standing(0, 31, phase="saving", watched=False)}) == ([], [0])
+
+
+def test_a_rank_that_exits_hangs_no_more() -> None:
+    """Its hang is over when it is gone; an adopting agent knows of flags from before."""
+    assert HangWatch(30.0, [3]).look({}) == ([], [3])
+
+
+def test_the_rank_behind_is_named() -> None:
+    """Ranks that wait say for whom; the one behind says so."""
+    ranks = {0: standing(0, 40, step=7), 1: standing(1, 41, step=6)}
+    assert culprit(ranks, 0) == "rank 0 waits; rank 1 is behind at step 6, in phase training"
+    assert culprit(ranks, 1) == "rank 1 is behind: others are at step 7"
+
+
+def test_a_stopped_process_is_named() -> None:
+    """The state in /proc says why it stands, and what would let it go on."""
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        os.kill(child.pid, signal.SIGSTOP)
+        wait_until(lambda: (stat := read_stat(child.pid)) and stat.state == "T", 5, "the child to stop")
+        ranks = {0: standing(0, 40), 1: standing(1, 40)._replace(pid=child.pid)}
+        assert "rank 1 is stopped (SIGSTOP)" in culprit(ranks, 1)
+        assert culprit(ranks, 0).startswith("rank 0 waits; rank 1 is stopped")
+        assert f"kill -CONT {child.pid}" in culprit(ranks, 1)
+    finally:
+        child.kill()
+        child.wait()

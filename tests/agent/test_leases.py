@@ -1,0 +1,69 @@
+"""Leases of devices."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from torchdeck.agent.leases import Leases, lease_holder, lease_path
+
+
+def test_a_device_has_one_holder(tmp_path: Path) -> None:
+    """The second is told whose it is; when the first gives it back, it is free."""
+    first = Leases(tmp_path, ["GPU-1"], "run-1", "one")
+    second = Leases(tmp_path, ["GPU-1"], "run-2", "two")
+    assert first.acquire() == []
+    held_by = second.acquire()
+    assert [(held["device"], held["run_id"], held["name"]) for held in held_by] == [("GPU-1", "run-1", "one")]
+    assert not second.held
+    first.release()
+    assert second.acquire() == []
+    holder = lease_holder(tmp_path, "GPU-1")
+    assert holder is not None
+    assert holder["run_id"] == "run-2"
+
+
+def test_all_devices_or_none(tmp_path: Path) -> None:
+    """A run that cannot have all keeps none."""
+    first = Leases(tmp_path, ["b"], "run-1", "one")
+    first.acquire()
+    assert len(Leases(tmp_path, ["a", "b", "c"], "run-2", "two").acquire()) == 1
+    assert lease_holder(tmp_path, "a") is None
+    assert lease_holder(tmp_path, "never leased") is None
+
+
+def test_a_lease_goes_on_in_a_child_that_has_the_descriptor(tmp_path: Path) -> None:
+    """What was handed over stays locked when it is given back here, and is free when the child dies."""
+    leases = Leases(tmp_path, ["a"], "run-1", "one")
+    leases.acquire()
+    child = subprocess.Popen(["sleep", "60"], pass_fds=leases.descriptors)
+    try:
+        leases.release()
+        assert lease_holder(tmp_path, "a") is not None
+    finally:
+        child.kill()
+        child.wait()
+    assert lease_holder(tmp_path, "a") is None
+
+
+def test_a_damaged_lease_file_still_locks(tmp_path: Path) -> None:
+    """Its content is only for people."""
+    leases = Leases(tmp_path, ["a"], "run-1", "one")
+    leases.acquire()
+    lease_path(tmp_path, "a").write_text("{")
+    holder = lease_holder(tmp_path, "a")
+    assert holder == {"run_id": "unknown", "name": "unknown", "device": "a"}
+
+
+def test_a_device_key_cannot_leave_the_folder(tmp_path: Path) -> None:
+    """Only plain characters make the file's name."""
+    assert lease_path(tmp_path, "../../etc/x").parent == tmp_path
+    assert os.sep not in lease_path(tmp_path, "a/b").name
+
+
+def test_no_devices_need_no_lease(tmp_path: Path) -> None:
+    """CPU ranks share."""
+    leases = Leases(tmp_path / "leases", [], "run-1", "one")
+    assert leases.held
+    assert leases.acquire() == []

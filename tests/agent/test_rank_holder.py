@@ -1,0 +1,77 @@
+"""The shell script around each rank."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from support.agent_run import CORE
+from support.waiting import wait_until
+from torchdeck.agent.failures import read_exit
+from torchdeck.rundir.layout import RankLayout, RunLayout
+
+SCRIPT = CORE / "torchdeck/agent/rank_holder.sh"
+
+
+def start(root: Path, *command: str) -> tuple[subprocess.Popen[bytes], RankLayout]:
+    env = {**os.environ, "TORCHDECK_RUN_DIR": str(root), "TORCHDECK_ATTEMPT": "1", "RANK": "3"}
+    process = subprocess.Popen(["/bin/sh", str(SCRIPT), *command], env=env, start_new_session=True)
+    return process, RunLayout(root).attempt(1).rank(3)
+
+
+@pytest.mark.parametrize("folder", ["plain", "with a space", "quote'and\"quote", "dollar$HOME", "-dash*"])
+def test_code_and_output_are_kept_whatever_the_path(tmp_path: Path, folder: str) -> None:
+    """Exit code, stdout and stderr in the rank's folder, which only its owner can read."""
+    root = tmp_path / folder
+    program = "import sys; print('out', sys.argv[1:]); print('err', file=sys.stderr); sys.exit(7)"
+    process, rank = start(root, sys.executable, "-c", program, "a b", "$x", "*")
+    assert process.wait(20) == 7
+    assert read_exit(rank.exit) == 7
+    assert rank.stdout.read_text() == "out ['a b', '$x', '*']\n"
+    assert rank.stderr.read_text() == "err\n"
+    assert rank.stdout.stat().st_mode & 0o777 == 0o600
+    assert rank.root.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_group_signal_still_leaves_an_exit_file(tmp_path: Path) -> None:
+    """SIGTERM to the whole group, as torchrun sends it: the rank dies of it, the holder writes 143."""
+    process, rank = start(tmp_path, "sleep", "60")
+    wait_until(lambda: rank.holder.exists() and rank.holder.read_text().strip(), 5, "the rank holder")
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    wait_until(children.read_text, 5, "the rank")
+    os.killpg(process.pid, signal.SIGTERM)
+    assert process.wait(10) == 143
+    assert read_exit(rank.exit) == 143
+
+
+def test_the_rank_does_not_inherit_the_trap(tmp_path: Path) -> None:
+    """A rank's own handlers work, and its default for SIGTERM is the kernel's."""
+    program = "import signal; print(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)"
+    process, rank = start(tmp_path, sys.executable, "-c", program)
+    assert process.wait(20) == 0
+    assert rank.stdout.read_text() == "True\n"
+
+
+def test_it_costs_milliseconds(tmp_path: Path) -> None:
+    """The median of ten starts of `true` is under 50 ms on a loaded machine."""
+    times = []
+    for number in range(10):
+        begun = time.perf_counter()
+        process, _ = start(tmp_path / str(number), "true")
+        assert process.wait(10) == 0
+        times.append(time.perf_counter() - begun)
+    assert sorted(times)[5] < 0.05
+
+
+def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+    """The rank is not started without a place for its output."""
+    (tmp_path / "attempts").write_text("a file")
+    process, _ = start(tmp_path, "touch", str(tmp_path / "ran"))
+    assert process.wait(10) == 125
+    assert not (tmp_path / "ran").exists()
