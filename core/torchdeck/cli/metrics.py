@@ -61,15 +61,15 @@ def run(args: argparse.Namespace) -> int:
     from torchdeck.telemetry.export import ExportError, export, select
     from torchdeck.telemetry.reader import RunMetrics
 
+    contradiction = _contradiction(args)
+    if contradiction is not None:
+        print(f"torchdeck: {contradiction}", file=sys.stderr)
+        return USAGE
     metrics = RunMetrics(find_run(args.id).root)
     metrics.refresh()
     for problem in metrics.problems:
         print(f"torchdeck: left out: {problem}", file=sys.stderr)
     try:
-        if args.format is None and args.out is not None:
-            raise ExportError(f"--out needs --format: one of {', '.join(FORMATS)}")
-        if args.format is not None and args.json:
-            raise ExportError("--json is the table's; for rows as JSON: --format jsonl")
         selection = select(
             metrics, names=args.name, ranks=args.rank, system=args.system, effective=args.effective
         )
@@ -81,6 +81,14 @@ def run(args: argparse.Namespace) -> int:
         print(f"torchdeck: {error}", file=sys.stderr)
         return USAGE
     return 0
+
+
+def _contradiction(args: argparse.Namespace) -> str | None:
+    if args.format is None and args.out is not None:
+        return f"--out needs --format: one of {', '.join(FORMATS)}"
+    if args.format is not None and args.json:
+        return "--json is for the table; for rows as JSON: --format jsonl"
+    return None
 
 
 def _show(selection: Selection, *, as_json: bool) -> None:

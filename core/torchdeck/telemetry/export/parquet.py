@@ -16,32 +16,32 @@ def write_parquet(selection: Selection, path: Path) -> None:
         OSError: the file cannot be written.
     """
     try:
-        import pyarrow
+        import pyarrow as pa  # type: ignore[import-untyped]
         from pyarrow import parquet
     except ModuleNotFoundError:
         raise ExportError(
             "parquet needs pyarrow, which is not installed: pip install 'torchdeck[export]'"
         ) from None
-    schema = pyarrow.schema(
+    schema = pa.schema(
         [
-            ("name", pyarrow.dictionary(pyarrow.int32(), pyarrow.string())),
-            ("rank", pyarrow.int32()),
-            ("node", pyarrow.dictionary(pyarrow.int32(), pyarrow.string())),
-            ("attempt", pyarrow.int32()),
-            ("step", pyarrow.int64()),
-            ("time", pyarrow.float64()),
-            ("value", pyarrow.float64()),
+            ("name", pa.dictionary(pa.int32(), pa.string())),
+            ("rank", pa.int32()),
+            ("node", pa.dictionary(pa.int32(), pa.string())),
+            ("attempt", pa.int32()),
+            ("step", pa.int64()),
+            ("time", pa.float64()),
+            ("value", pa.float64()),
         ]
     )
     with parquet.ParquetWriter(path, schema) as writer:
         for name, owner, series in selection:
             rank, node = (owner, None) if isinstance(owner, int) else (None, owner)
             same = [
-                pyarrow.repeat(pyarrow.scalar(item, kind), len(series))
+                pa.repeat(pa.scalar(item, kind), len(series))
                 for item, kind in (
-                    (name, pyarrow.string()),
-                    (rank, pyarrow.int32()),
-                    (node, pyarrow.string()),
+                    (name, pa.string()),
+                    (rank, pa.int32()),
+                    (node, pa.string()),
                 )
             ]
             columns = [
@@ -53,4 +53,4 @@ def write_parquet(selection: Selection, path: Path) -> None:
                 series.times,
                 series.values,
             ]
-            writer.write_table(pyarrow.table([pyarrow.array(column) for column in columns], schema=schema))
+            writer.write_table(pa.table([pa.array(column) for column in columns], schema=schema))

@@ -18,7 +18,7 @@ COLUMNS = ("name", "rank", "node", "attempt", "step", "time", "value")
 
 
 def write_csv(selection: Selection, out: TextIO) -> None:
-    """Comma-separated, a header first, RFC 4180 but for the line end (a newline); NaN and infinities as nan, inf."""
+    """Comma-separated after RFC 4180, a header first, newlines at line ends; NaN is nan, infinity inf."""
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
     writer.writerows(_rows(selection))
@@ -32,7 +32,7 @@ def write_jsonl(selection: Selection, out: TextIO) -> None:
 
 
 def json_number(value: float) -> float | str:
-    """`value` as JSON can hold it: NaN and infinities as the texts that protobuf's JSON mapping gives them."""
+    """`value` as JSON can hold it: NaN and infinities as texts, by protobuf's JSON mapping."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")

@@ -50,7 +50,7 @@ def select(
     absent = sorted(set(ranks) - known)
     if absent:
         raise ExportError(
-            f"rank {absent[0]} has no metrics; ranks that have: {', '.join(map(str, sorted(known))) or 'none'}"
+            f"rank {absent[0]} has no metrics; ranks with: {', '.join(map(str, sorted(known))) or 'none'}"
         )
     keys: list[tuple[str, Owner]] = [(name, rank) for name, rank in found if not ranks or rank in ranks]
     if system:

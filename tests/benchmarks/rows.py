@@ -1,0 +1,72 @@
+"""One measured thing, its peer, and what is wanted of it; a table of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a benchmark found.
+
+    Attributes:
+        name: what was measured.
+        ours: Torchdeck's figure.
+        unit: of `ours` and `peer`.
+        peer: the peer's figure, from the same run on the same machine.
+        peer_name: who the peer is.
+        ratio: what is judged, where a ratio is; higher is better unless `at_most`.
+        wanted: the goal for `ratio`, or for `ours` where there is no ratio; None where nothing is judged.
+        at_most: the goal is an upper limit, not a lower one.
+    """
+
+    name: str
+    ours: float
+    unit: str
+    peer: float | None = None
+    peer_name: str = ""
+    ratio: float | None = None
+    wanted: float | None = None
+    at_most: bool = False
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the goal is met; None without one."""
+        if self.wanted is None:
+            return None
+        judged = self.ours if self.ratio is None else self.ratio
+        return judged <= self.wanted if self.at_most else judged >= self.wanted
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows as text, in columns."""
+    cells = [("", "ours", "", "peer", "", "ratio", "goal", "")]
+    for row in rows:
+        sign = "≤" if row.at_most else "≥"
+        cells.append(
+            (
+                row.name,
+                _number(row.ours),
+                row.unit,
+                _number(row.peer),
+                row.peer_name,
+                _number(row.ratio),
+                "" if row.wanted is None else f"{sign} {_number(row.wanted)}",
+                {True: "met", False: "MISSED", None: ""}[row.met],
+            )
+        )
+    widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
+    right = (False, True, False, True, False, True, False, False)
+    lines = (
+        "  ".join(
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in cells
+    )
+    return "\n".join(lines)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
