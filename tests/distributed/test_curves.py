@@ -63,7 +63,7 @@ def expected() -> tuple[list[float], list[float]]:
     for batch in global_batches(SampleOrder(SAMPLES, SEED), GLOBAL_BATCH):
         loss = mean_loss(model, data, batch.ids.tolist())
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         optimizer.step()
         losses.append(float(loss.detach()))
@@ -114,7 +114,13 @@ def test_lower_precision_follows_the_curve(
 def test_workers_and_metrics_of_every_rank(expected: tuple[list[float], list[float]], tmp_path: Path) -> None:
     """Loading in worker processes changes nothing; rank 0 writes global metrics, each rank its own."""
     data = {"samples": SAMPLES, "workers": 1}
-    training = {"microbatch": MICROBATCH, "accumulation": 2, "seed": SEED, "clip": CLIP, "lr": LR}
+    training: dict[str, Any] = {
+        "microbatch": MICROBATCH,
+        "accumulation": 2,
+        "seed": SEED,
+        "clip": CLIP,
+        "lr": LR,
+    }
     settings = recipe_settings(tmp_path, RECIPE, data=data, steps=STEPS, eval_every=2, **training)
     ranks = run_ranks(settings, tmp_path, 2).succeeded()
     assert list(ranks.losses().values()) == pytest.approx(expected[0], rel=2e-5)
@@ -129,3 +135,29 @@ def test_workers_and_metrics_of_every_rank(expected: tuple[list[float], list[flo
     assert dict(zip(loss.steps.tolist(), loss.values.tolist(), strict=True)) == ranks.losses()
     assert metrics.series("samples", 0).values[-1] == 3 * SAMPLES + GLOBAL_BATCH
     assert min(metrics.series("memory_bytes", 1).values) > 1e7
+
+
+@pytest.mark.parametrize(
+    ("world_size", "strategy"),
+    [
+        (1, "ddp"),
+        pytest.param(2, "ddp", marks=pytest.mark.soak),
+        pytest.param(2, "fsdp", marks=pytest.mark.soak),
+    ],
+)
+def test_compiled_models_train_alike(
+    world_size: int,
+    strategy: str,
+    expected: tuple[list[float], list[float]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """torch.compile around a strategy keeps plain torch's losses, and the model's own names in checkpoints."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
+    ranks = train(
+        tmp_path, world_size, strategy, compile=True, steps=2, epochs=None, eval_every=None, final=True
+    )
+    assert list(ranks.losses().values()) == pytest.approx(expected[0][:2], rel=1e-4)
+    settings = recipe_settings(tmp_path, RECIPE, data={"samples": SAMPLES}, strategy="single", steps=3)
+    resumed = run_ranks(settings, tmp_path, 1, attempt=2, resume=str(tmp_path / "checkpoints" / "final"))
+    assert list(resumed.succeeded().losses()) == [3]

@@ -22,7 +22,7 @@ def settings(name: str) -> TrainingSettings:
 def test_settings_reach_the_optimizer(name: str, kind: type[torch.optim.Optimizer]) -> None:
     """The scaled learning rate counts; matrices decay, vectors do not; frozen parameters are left out."""
     model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 1))
-    model[1].weight.requires_grad_(requires_grad=False)
+    model[1].weight.requires_grad_(False)
     optimizer = make_optimizer(model, settings(name))
     assert type(optimizer) is kind
     matrices, vectors = optimizer.param_groups

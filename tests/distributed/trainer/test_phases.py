@@ -1,0 +1,44 @@
+"""Phases as the agent gets to know them."""
+
+from torchdeck.distributed.trainer.hooks import Hook
+from torchdeck.distributed.trainer.phases import Phases
+
+
+class Heard(Hook):
+    def __init__(self) -> None:
+        self.phases: list[tuple[str, int, int | None]] = []
+
+    def phase(self, phase: str, step: int, total: int | None) -> None:
+        self.phases.append((phase, step, total))
+
+
+def test_the_first_batch_of_each_size_is_compiling() -> None:
+    """With torch.compile, new sizes and the first evaluation are no hang to be looked for; the rest is."""
+    heard = Heard()
+    phases = Phases([heard], compiles=True)
+    phases.total = 9
+    for phase, samples in (
+        ("training", 4),
+        ("training", 4),
+        ("training", 3),
+        ("evaluating", 4),
+        ("training", 3),
+    ):
+        phases.compute(phase, 1, samples)
+    assert [phase for phase, _, _ in heard.phases] == [
+        "compiling",
+        "training",
+        "compiling",
+        "compiling",
+        "training",
+    ]
+    assert heard.phases[0] == ("compiling", 1, 9)
+
+
+def test_without_compile_nothing_is_compiling() -> None:
+    """Uncompiled models are watched from the first batch on."""
+    heard = Heard()
+    phases = Phases([heard], compiles=False)
+    phases.compute("training", 0, 4)
+    phases.enter("saving", 1)
+    assert heard.phases == [("training", 0, None), ("saving", 1, None)]
