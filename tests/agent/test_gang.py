@@ -261,6 +261,9 @@ def test_leases_are_all_or_nothing_over_nodes() -> None:
     story.tell(on.NodeReady("a"), on.NodeReady("b"), on.LeasesGranted("a"))
     commands = story.tell(on.LeasesHeld("b", ({"device": "g", "run_id": "r", "name": "n"},)))
     assert commands[0] == do.ReleaseLeases("a")
+    story.tell(on.Tick(), after=QUEUE_RETRY)
+    assert story.tell(on.LeasesGranted("b")) == []
+    assert story.tell(on.LeasesGranted("a")) == [do.LaunchAttempt(1, "first")]
 
 
 def test_a_failure_on_one_node_ends_all() -> None:
@@ -312,6 +315,21 @@ def test_a_gang_taken_over_in_an_attempt_goes_on() -> None:
     assert story.gang.resume(past, 0.0) == [do.TouchStop(4)]
     story = Story(RECIPE)
     assert story.gang.resume(past._replace(signalled=True), 0.0) == [do.Terminate("a")]
+
+
+def test_an_exit_told_twice_is_one() -> None:
+    """The second one sweeps nothing and judges nothing."""
+    story = Story().train()
+    assert kinds(story.exit(1)) == ["Sweep"]
+    assert story.exit(0) == []
+
+
+def test_an_adopted_script_keeps_its_long_grace() -> None:
+    """It was running before the take-over, so it may save on SIGTERM."""
+    story = Story()
+    story.gang.resume(Past(attempt=1, open=True, running=True), 0.0)
+    assert story.tell(GRACEFUL)[1:] == [do.Terminate("a")]
+    assert story.gang.deadline == POLICY.stop_grace
 
 
 def test_a_gang_taken_over_between_attempts_goes_on() -> None:

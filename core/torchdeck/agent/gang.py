@@ -84,7 +84,7 @@ class Gang:
         if past.open:
             self._attempt = AttemptState(past.attempt)
             self._attempt.launched = set(self._nodes)
-            self._attempt.progressed = past.running
+            self._attempt.progressed = self._attempt.announced = past.running
             self._leased = set(self._nodes)
             self.phase = "running" if past.running else "starting"
             if self.intent is None:
