@@ -18,7 +18,7 @@ def is_unread(error: OSError) -> bool:
 
 
 def silence() -> None:
-    """Send what is still in buffers nowhere, so that the interpreter does not complain about it at its end."""
+    """Send what is still in buffers nowhere: the interpreter would complain about it at its end."""
     with suppress(OSError, ValueError):
         sink = os.open(os.devnull, os.O_WRONLY)
         for stream in (sys.stdout, sys.stderr):
