@@ -38,7 +38,7 @@ def test_rank_of_a_run() -> None:
 
 
 def test_rank_outside_a_run() -> None:
-    """Under plain torchrun there is no run, no attempt and nothing to resume; empty texts are as good as none."""
+    """Under plain torchrun there is no run, attempt, nothing to resume; empty texts are as good as none."""
     environment = RankEnvironment.from_env(TORCHRUN | {"TORCHDECK_RUN_DIR": "", "TORCHDECK_RESUME": ""})
     assert (environment.run_dir, environment.attempt, environment.resume) == (None, 0, None)
 

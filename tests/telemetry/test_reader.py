@@ -244,7 +244,7 @@ def test_attempts_keep_all_rows(tmp_path: Path) -> None:
 
 
 def test_attempt_that_restored_less_supersedes_more(tmp_path: Path) -> None:
-    """A third attempt that goes back behind the second's start: what is left is one history of the weights."""
+    """A third attempt that goes back behind the second's start leaves one history of the weights."""
     for attempt, restored, steps in ((1, None, range(1, 11)), (2, 8, range(9, 15)), (3, 4, range(5, 7))):
         start_attempt(tmp_path, attempt, restored)
         write_rows(tmp_path, [(step, {"loss": 1.0}) for step in steps], attempt=attempt)

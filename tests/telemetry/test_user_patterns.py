@@ -1,5 +1,6 @@
 """Users' own patterns: first, checked, and never dear."""
 
+import contextlib
 import re
 import time
 
@@ -93,12 +94,17 @@ def test_slow_pattern_is_used_once(caplog: pytest.LogCaptureFixture, monkeypatch
 @settings(deadline=None)
 @given(st.text("()[]{}?P<x>*+|\\d.ab^$", max_size=20), st.text(max_size=50))
 def test_any_text_is_taken_or_refused(text: str, line: str) -> None:
-    """A pattern of any characters is a PatternError or reads any line without raising."""
-    try:
-        parser = LineParser([text])
-    except PatternError:
-        return
-    parser.parse(line)
+    """A pattern of any characters is a PatternError or compiles; a parser with it reads any line."""
+    with contextlib.suppress(PatternError):
+        compile_pattern(text)
+    LineParser([text]).parse(line)
+
+
+def test_parser_leaves_out_what_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    """An agent with a pattern it cannot use says so and reads on with the others."""
+    parser = LineParser([r"(?P<x>", r"x (?P<x>\d+)"])
+    assert parser.parse("x 1") == (None, {"x": 1.0})
+    assert "not a regular expression" in caplog.text
 
 
 def test_error_of_python_is_told() -> None:

@@ -11,6 +11,7 @@ import math
 import re
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -41,10 +42,10 @@ class LineParser:
                 `step` is the step, every other one a metric by its name. The first that finds a number is
                 believed alone.
 
-        Raises:
-            PatternError: see `compile_pattern`.
+        A pattern that `compile_pattern` refuses is said and left out: a run's config was checked before it
+        began.
         """
-        self._patterns = [compile_pattern(text) for text in patterns]
+        self._patterns = [pattern for text in patterns if (pattern := _usable(text)) is not None]
 
     def parse(self, line: str) -> Reading | None:
         """The step and the metrics in one printed line; None when there are none. Never raises."""
@@ -60,6 +61,14 @@ class LineParser:
         return parse_line(line)
 
 
+def _usable(text: str) -> re.Pattern[str] | None:
+    try:
+        return compile_pattern(text)
+    except PatternError as error:
+        _log.warning("left out: %s", error)
+        return None
+
+
 def compile_pattern(text: str) -> re.Pattern[str]:
     """A user's pattern, checked.
 
@@ -68,7 +77,10 @@ def compile_pattern(text: str) -> re.Pattern[str]:
             longer than the universe lasts for a line that almost matches.
     """
     try:
-        pattern = re.compile(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of what a later Python may read differently
+            pattern = re.compile(text)
+            tree = _parse_tree(text)
     except (re.error, RecursionError, OverflowError) as error:
         raise PatternError(f"{text!r} is not a regular expression: {error}") from error
     if not set(pattern.groupindex) - {"step"}:
@@ -77,7 +89,7 @@ def compile_pattern(text: str) -> re.Pattern[str]:
         )
     if any(len(name) > NAME_LIMIT for name in pattern.groupindex):
         raise PatternError(f"{text!r} has a group with a name of more than {NAME_LIMIT} characters")
-    if _repeats_within(_parse_tree(text), inside=False):
+    if _repeats_within(tree, inside=False):
         raise PatternError(
             f"{text!r} has a repeat, or a choice by |, within a repeat, as in (a+b?)*: a line that almost "
             "matches could take for ever; write it without, e.g. [a-z ]* for (?:[a-z]+ )*"
