@@ -200,6 +200,7 @@ def one_rank_fails(folder: Path, limited_rank: str) -> dict[str, Any]:
             resource.setrlimit(resource.RLIMIT_FSIZE, (1024, before[1]))
         sentence = _refusal(lambda: store.save(state, 2))
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        torch.distributed.barrier()  # rank 0 clears up after it has heard of the failure
         listed = sorted(path.name for path in (folder / "saved").iterdir())
         torch.distributed.barrier()
         return {"sentence": sentence, "listed": listed, "later": store.save(state, 3).name}

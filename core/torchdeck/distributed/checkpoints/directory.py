@@ -28,6 +28,7 @@ from torchdeck.distributed.checkpoints.manifest import (
     UNCOMMITTED_NAME,
     CheckpointError,
     Manifest,
+    checkpoint_name,
     inspect,
     is_leftover,
     list_checkpoints,
@@ -138,14 +139,20 @@ class CheckpointDirectory:
         """Delete the oldest checkpoints so that `newest` and the `keep_last` − 1 before it stay.
 
         `final`, checkpoints of later steps (of a history that was given up; they go when their step comes
-        again) and folders that are not ours are left alone. Call it only once `newest` is committed.
+        again) and folders that are not ours are left alone. Call it only once `newest` is committed; it
+        never raises.
         """
-        steps = [info for info in list_checkpoints(self.path) if info.path.name.startswith("step_")]
-        own = next(info for info in steps if info.path == newest)
-        older = [info for info in steps if info.step < own.step and info.manifest is not None]
+        try:
+            found = list_checkpoints(self.path)
+        except CheckpointError as error:
+            _log.warning("old checkpoints stay: %s", error)
+            return []
+        own = int(newest.name.removeprefix("step_"))
+        steps = [info for info in found if info.manifest and info.path.name == checkpoint_name(info.step)]
+        older = [info for info in steps if info.step < own]
         complete = [info for info in older if info.complete]
         kept = complete[-(keep_last - 1) :] if keep_last > 1 else []
-        oldest_kept = kept[0].step if kept else own.step
+        oldest_kept = kept[0].step if kept else own
         gone = [info.path for info in older if info.step < oldest_kept]
         for path in gone:
             self.delete(path)

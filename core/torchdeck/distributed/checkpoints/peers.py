@@ -32,18 +32,29 @@ class Peers:
         """The gloo group; None for a single rank. Made on first use, which has to be everywhere at once.
 
         Raises:
-            CheckpointError: torch.distributed is not initialised, or for another world size.
+            CheckpointError: torch.distributed is not initialised for this world size, or a rank is gone.
         """
         if self.world_size == 1:
             return None
         if self._group is None:
-            if not dist.is_initialized() or dist.get_world_size() != self.world_size:
-                raise CheckpointError(
-                    f"checkpoints of {self.world_size} ranks need torch.distributed initialised for as many"
-                )
-            timeout = dt.timedelta(seconds=self._timeout)
-            self._group = dist.new_group(backend="gloo", timeout=timeout)
+            self._group = self._make_group()
         return self._group
+
+    def _make_group(self) -> dist.ProcessGroup:
+        if not dist.is_initialized() or dist.get_world_size() != self.world_size:
+            raise CheckpointError(
+                f"checkpoints of {self.world_size} ranks need torch.distributed initialised for as many"
+            )
+        try:
+            # the training's group notices at once when a rank is gone; making one waits out its whole limit
+            dist.barrier()
+            timeout = dt.timedelta(seconds=self._timeout)
+            group: dist.ProcessGroup = dist.new_group(backend="gloo", timeout=timeout)
+            return group
+        except RuntimeError as error:
+            raise CheckpointError(
+                f"joining the other ranks for a checkpoint failed: {sentence(error)}"
+            ) from error
 
     def together(self, what: str, action: Callable[[], T]) -> list[T]:
         """Each rank's result of `action`, by rank; every rank waits until all have theirs.
