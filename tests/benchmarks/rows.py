@@ -14,9 +14,10 @@ class Row:
         unit: of `ours` and `peer`.
         peer: the peer's figure, from the same run on the same machine.
         peer_name: who the peer is.
-        ratio: what is judged, where a ratio is; higher is better unless `at_most`.
-        wanted: the goal for `ratio`, or for `ours` where there is no ratio; None where nothing is judged.
-        at_most: the goal is an upper limit, not a lower one.
+        ratio: how ours compares with the peer's.
+        wanted: the goal for `ratio`; None where nothing is judged.
+        lower_is_better: the goal is an upper limit, not a lower one.
+        goal_is_absolute: the goal is for `ours`, not for `ratio`; so it is, too, where there is no ratio.
     """
 
     name: str
@@ -26,22 +27,23 @@ class Row:
     peer_name: str = ""
     ratio: float | None = None
     wanted: float | None = None
-    at_most: bool = False
+    lower_is_better: bool = False
+    goal_is_absolute: bool = False
 
     @property
     def met(self) -> bool | None:
         """Whether the goal is met; None without one."""
         if self.wanted is None:
             return None
-        judged = self.ours if self.ratio is None else self.ratio
-        return judged <= self.wanted if self.at_most else judged >= self.wanted
+        judged = self.ours if self.goal_is_absolute or self.ratio is None else self.ratio
+        return judged <= self.wanted if self.lower_is_better else judged >= self.wanted
 
 
 def table(rows: Sequence[Row]) -> str:
     """The rows as text, in columns."""
     cells = [("", "ours", "", "peer", "", "ratio", "goal", "")]
     for row in rows:
-        sign = "≤" if row.at_most else "≥"
+        sign = "≤" if row.lower_is_better else "≥"
         cells.append(
             (
                 row.name,
