@@ -13,7 +13,7 @@ from torchdeck.runs.state import CheckpointSeen
 from torchdeck.runs.summary import summary_lines
 from torchdeck.runs.view import RunView
 
-PROGRESS_INTERVAL = 2.0
+PROGRESS_INTERVAL = 5.0
 """Seconds between two plain progress lines."""
 
 

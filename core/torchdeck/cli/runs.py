@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from torchdeck.cli import runs_control, runs_delete, runs_list, runs_logs, runs_show
+from torchdeck.cli import metrics, runs_control, runs_delete, runs_list, runs_logs, runs_show
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -19,12 +19,6 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     runs_list.add_parser(commands)
     runs_show.add_parser(commands)
     runs_logs.add_parser(commands)
-    _add_metrics(commands)
+    metrics.add_parser(commands)
     runs_control.add_parsers(commands)
     runs_delete.add_parser(commands)
-
-
-def _add_metrics(commands: argparse._SubParsersAction[Any]) -> None:
-    from torchdeck.cli import metrics
-
-    metrics.add_parser(commands)

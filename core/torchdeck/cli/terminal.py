@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 
@@ -11,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from torchdeck.cli.quantities import duration, rate, size
+from torchdeck.cli.quantities import duration
 from torchdeck.cli.training_progress import TrainingProgress
 from torchdeck.runs.output import OutputLine
 from torchdeck.runs.state import CheckpointSeen, RunState
@@ -20,7 +21,9 @@ from torchdeck.runs.view import RunView
 
 REDRAW = 0.25
 """Seconds between two drawings while nothing but time changes."""
-BAR_WIDTH = 30
+BAR_WIDTH = 60
+TRAINER_LINE = re.compile(r"step \d+/\S+ (loss|heldout_loss) ")
+"""What the trainer of a recipe prints of every step: here it stands below, in place."""
 COLOURS = {
     RunState.RUNNING: "green",
     RunState.SUCCEEDED: "bold green",
@@ -60,6 +63,8 @@ class TerminalDisplay:
         self._draw()
 
     def output(self, line: OutputLine) -> None:
+        if self._view is not None and self._view.kind == "recipe" and TRAINER_LINE.match(line.text):
+            return
         colour = "red" if line.stream == "stderr" else "dim"
         # Text.from_ansi keeps a script's own colours and nothing else of its escapes
         self._console.print(
@@ -107,37 +112,17 @@ class TerminalDisplay:
         )
         if view.attempt is not None and view.attempt > 1:
             head.append(f"  attempt {view.attempt}", style="dim")
-        head.append("   Ctrl-C stops", style="dim")
+        if not view.is_over:
+            head.append("   Ctrl-C stops", style="dim")
         return [head, *self._progress_lines()]
 
     def _progress_lines(self) -> list[Text | Table]:
         progress = self._progress
         if progress is None or progress.step is None:
             return []
-        row = Table.grid(padding=(0, 2))
-        cells: list[Text | ProgressBar] = []
-        if progress.total:
-            cells.append(ProgressBar(total=progress.total, completed=progress.step, width=BAR_WIDTH))
-        cells += [Text(cell) for cell in _cells(progress)]
-        row.add_row(*cells)
-        return [row]
-
-
-def _cells(progress: TrainingProgress) -> list[str]:
-    total = "" if progress.total is None else f"/{progress.total}"
-    cells = [f"{progress.step}{total}"]
-    if progress.loss is not None:
-        cells.append(f"loss {progress.loss:.4f}")
-    if progress.heldout_loss is not None:
-        cells.append(f"held-out {progress.heldout_loss:.4f}")
-    if progress.tokens_per_s is not None:
-        cells.append(f"{rate(progress.tokens_per_s)} tokens/s")
-    if progress.eta is not None:
-        cells.append(f"ETA {duration(progress.eta)}")
-    if progress.memory_bytes is not None:
-        cells.append(size(progress.memory_bytes))
-    if progress.checkpoint_step is not None:
-        cells.append(f"checkpoint {progress.checkpoint_step}")
-    if progress.phase not in ("", "training"):
-        cells.append(progress.phase)
-    return cells
+        text = Text(progress.text())
+        if not progress.total:
+            return [text]
+        bar = Table.grid()  # a bar alone does not end its line
+        bar.add_row(ProgressBar(total=progress.total, completed=progress.step, width=BAR_WIDTH))
+        return [bar, text]

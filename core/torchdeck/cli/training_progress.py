@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.quantities import duration, rate, size
@@ -11,7 +12,7 @@ from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.view import RunView
 
 if TYPE_CHECKING:
-    from torchdeck.telemetry.reader import RunMetrics
+    from torchdeck.telemetry.reader import Latest, RunMetrics
 
 SERIES = ("loss", "heldout_loss", "tokens_per_s", "step_time", "memory_bytes")
 
@@ -61,30 +62,35 @@ class ProgressReader:
     def __init__(self, layout: RunLayout) -> None:
         self._layout = layout
         self._metrics: RunMetrics | None = None
+        self._total: int | None = None
 
     def read(self, view: RunView) -> TrainingProgress | None:
         """Progress as of now; None while nothing is known."""
-        values = self._values()
-        if not values and not any(rank.step for rank in view.ranks):
+        rows = self._rows()
+        if not rows and not any(rank.step for rank in view.ranks):
             return None
         lead = view.ranks[0] if view.ranks else None
-        step = lead.step if lead is not None else None
-        total = lead.total if lead is not None else None
+        self._total = lead.total if lead is not None and lead.total is not None else self._total
+        # the heartbeat is a second old, and gone at the end: metrics may know better
+        steps = [row.step for row in rows.values()] + [lead.step or 0 if lead is not None else 0]
+        step, total = max(steps), self._total
+        values = {name: row.value for name, row in rows.items()}
         resident = [rank.rss_bytes for rank in view.ranks if rank.rss_bytes is not None]
         seconds = values.get("step_time")
         return TrainingProgress(
-            phase=lead.phase if lead is not None else "",
+            phase=lead.phase if lead is not None and not view.is_over else "",
             step=step,
             total=total,
             loss=values.get("loss"),
             heldout_loss=values.get("heldout_loss"),
             tokens_per_s=values.get("tokens_per_s"),
-            eta=(total - step) * seconds if seconds and total is not None and step is not None else None,
+            eta=(total - step) * seconds if seconds and total is not None and not view.is_over else None,
             memory_bytes=values.get("memory_bytes", max(resident, default=None)),
             checkpoint_step=view.checkpoint.step if view.checkpoint is not None else None,
         )
 
-    def _values(self) -> dict[str, float]:
+    def _rows(self) -> dict[str, Latest]:
+        """The newest row of each series, of its first rank; of memory that of the rank that uses most."""
         if self._metrics is None:
             if not any(self._layout.attempts.glob("*/ranks/*/metrics/*")):
                 return {}
@@ -95,7 +101,7 @@ class ProgressReader:
         found = {}
         for name in SERIES:
             latest = [self._metrics.latest(name, rank) for rank in self._metrics.ranks(name)]
-            values = [row.value for row in latest if row is not None]
-            if values:
-                found[name] = max(values) if name == "memory_bytes" else values[0]
+            rows = [row for row in latest if row is not None]
+            if rows:
+                found[name] = max(rows, key=attrgetter("value")) if name == "memory_bytes" else rows[0]
         return found

@@ -113,9 +113,8 @@ class Watch:
                 self._said.add(warning)
                 self._display.note(warning)
         self._last = view
-        if view.kind != "recipe":
-            for line in self._output.read_new():
-                self._display.output(line)
+        for line in self._output.read_new():
+            self._display.output(line)
         self._show_progress(view)
         self._display.tick()
 
@@ -166,7 +165,7 @@ class Watch:
         return True
 
     def _end(self, view: RunView) -> int:
-        if view.kind != "recipe" and view.is_over:
+        if view.is_over:
             for line in self._output.read_rest():
                 self._display.output(line)
         self._display.end(view)
