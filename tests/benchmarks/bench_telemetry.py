@@ -23,6 +23,8 @@ ROWS = 10_000_000
 PIXELS = 2000
 ZOOMS = 40
 APPENDED = 1000
+REPEATS = 5
+"""Of reading, the least counts: it is the one that other work on the machine disturbed least."""
 
 
 def run() -> list[Row]:
@@ -90,7 +92,7 @@ def _drawing(folder: Path) -> list[Row]:
         write_columns(segment_path(run), values, steps=steps, times=1.7e9 + steps)
         del values
         firsts, zooms, whole = [], [], []
-        for seed in range(3):
+        for seed in range(REPEATS):
             begun = time.perf_counter()
             opened_run = opened(run)
             opened_run.window("m0", 0, 0, ROWS - 1, PIXELS)
@@ -100,7 +102,7 @@ def _drawing(folder: Path) -> list[Row]:
             _plain_numpy(segment_path(run), metrics)
             whole.append(time.perf_counter() - begun)
         kind = f"ten million rows of {metrics} metric{'s' if metrics > 1 else ''}"
-        first, zoom, plain = map(statistics.median, (firsts, zooms, whole))
+        first, zoom, plain = map(min, (firsts, zooms, whole))
         rows.append(Row(f"{kind}: open and draw all", first, "s", wanted=0.3, lower_is_better=True))
         rows.append(Row(f"{kind}: open and draw all", first, "s", plain, "numpy, whole file", plain / first))
         rows.append(Row(f"{kind}: slowest of {ZOOMS} zooms", zoom, "s", wanted=0.3, lower_is_better=True))
@@ -134,7 +136,7 @@ def _following(folder: Path) -> list[Row]:
 
 
 def _follow(run: Path, rows: int) -> float:
-    """Median milliseconds to see appended rows: refresh, newest value, and a window of the last rows."""
+    """Least milliseconds to see appended rows: refresh, newest value, and a window of the last rows."""
     steps = np.arange(rows)
     path = segment_path(run)
     write_columns(path, {"loss": np.ones(rows)}, steps=steps, times=1.7e9 + steps)
@@ -151,4 +153,4 @@ def _follow(run: Path, rows: int) -> float:
         metrics.latest("loss", 0)
         metrics.window("loss", 0, rows - APPENDED, rows, PIXELS)
         found.append((time.perf_counter() - begun) * 1000)
-    return statistics.median(found)
+    return min(found)

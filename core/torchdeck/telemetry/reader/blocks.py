@@ -25,6 +25,8 @@ class Extremes:
 
     def __init__(self, dtype: type[np.int64 | np.float64]) -> None:
         self.blocks = 0
+        self._ordered = True
+        """No block begins below the end of the one before."""
         self._space: NDArray[Any] = np.empty((2, 1024), dtype)
 
     @property
@@ -45,7 +47,17 @@ class Extremes:
             self._space = wider
         self._space[0, self.blocks : end] = low
         self._space[1, self.blocks : end] = high
+        before = max(self.blocks - 1, 0)
+        self._ordered &= bool((self._space[0, before + 1 : end] >= self._space[1, before : end - 1]).all())
         self.blocks = end
+
+    def between(self, low: float, high: float) -> slice:
+        """The blocks that may hold something from `low` to `high`; all of them where they are in no order."""
+        if not self._ordered:
+            return slice(0, self.blocks)
+        return slice(
+            int(np.searchsorted(self.high, low, "left")), int(np.searchsorted(self.low, high, "right"))
+        )
 
 
 class BlockIndex:

@@ -73,15 +73,15 @@ class WindowBuilder:
         """
         values = index.advance(key)
         axis = index.times if self._by_time else index.steps
-        blocks = min(values.blocks, axis.blocks)
-        low, high = axis.low[:blocks], axis.high[:blocks]
-        seen = (high >= self._x0) & (low <= self._x1) & (index.steps.low[:blocks] <= limit)
-        inside = (low >= self._x0) & (high <= self._x1) & (index.steps.high[:blocks] <= limit)
+        near = axis.between(self._x0, self._x1)
+        low, high = axis.low[near], axis.high[near]
+        seen = (high >= self._x0) & (low <= self._x1) & (index.steps.low[near] <= limit)
+        inside = (low >= self._x0) & (high <= self._x1) & (index.steps.high[near] <= limit)
         columns = self._columns_of(np.where(inside, low, self._x0))
         whole = inside & (columns == self._columns_of(np.where(inside, high, self._x0)))
-        self._merge(columns[whole], values.low[:blocks][whole], values.high[:blocks][whole], BLOCK_ROWS)
+        self._merge(columns[whole], values.low[near][whole], values.high[near][whole], BLOCK_ROWS)
         column = segment.column(key)
-        for runs in _runs(np.flatnonzero(seen & ~whole), blocks, segment.rows):
+        for runs in _runs(near.start + np.flatnonzero(seen & ~whole), axis.blocks, segment.rows):
             self._add_rows(segment.read_runs(runs), column, limit)
 
     def window(self) -> Window:
