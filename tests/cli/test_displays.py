@@ -1,0 +1,132 @@
+"""How a watched run is shown: plain lines, JSON objects, a terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from support.histories import ALIVE, DEAD, controller_journal, ended, event, finished, running_run
+from torchdeck.cli.display import JsonDisplay, PlainDisplay
+from torchdeck.cli.terminal import TerminalDisplay
+from torchdeck.cli.training_progress import TrainingProgress
+from torchdeck.rundir.journal import Event
+from torchdeck.runs.output import OutputLine
+from torchdeck.runs.state import CheckpointSeen
+from torchdeck.runs.view import RunView, fold
+
+PROGRESS = TrainingProgress(
+    phase="training",
+    step=120,
+    total=300,
+    loss=2.41312,
+    heldout_loss=2.5,
+    tokens_per_s=12345.0,
+    eta=80.4,
+    memory_bytes=3 * 2**29,
+    checkpoint_step=100,
+)
+TEXT = (
+    "step 120/300  loss 2.4131  held-out loss 2.5000  12.3k tokens/s  "
+    "ETA 1 min 20 s  memory 1.5 GiB  checkpoint 100"
+)
+
+
+def view_of(node: list[Event], *, alive: bool = True) -> RunView:
+    return fold("r", controller_journal(), {"localhost": node}, {}, ALIVE if alive else DEAD, 110.0)
+
+
+def show(display: Any) -> None:
+    """A run from its start to its end."""
+    display.begin(view_of([]), "/runs/r")
+    display.state(view_of(running_run()))
+    display.output(OutputLine(1, 1, "stdout", "hello"))
+    display.output(OutputLine(1, 0, "stdout", "step 3/300 loss 2.5 lr 0.1"))
+    display.progress(PROGRESS)
+    display.checkpoint(CheckpointSeen(100, "/c", 0.25))
+    display.note("rank 1 has stood still")
+    display.tick()
+    display.end(view_of([*running_run(), ended(), finished()], alive=False))
+
+
+def test_progress_says_all_that_is_known() -> None:
+    """Step, losses, throughput, time left, memory, last checkpoint; the phase where it is not training."""
+    assert PROGRESS.text() == TEXT
+    assert TrainingProgress("saving", 5, None).text() == "step 5  saving"
+    assert TrainingProgress("loading", None, None).text() == "loading"
+
+
+def test_plain_display_has_ranks_lines_and_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    """What ranks print has the rank in front; ours are marked; the summary ends it."""
+    show(PlainDisplay())
+    lines = capsys.readouterr().out.splitlines()
+    assert "torchdeck: RUNNING" in lines
+    assert "[rank 1] hello" in lines
+    assert f"torchdeck: {TEXT}" in lines
+    assert "torchdeck: rank 1 has stood still" in lines
+    assert any(line.startswith("SUCCEEDED") for line in lines)
+
+
+def test_plain_display_keeps_streams_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    """Standard error of a rank goes to standard error."""
+    PlainDisplay().output(OutputLine(1, 0, "stderr", "oh"))
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "[rank 0] oh\n")
+
+
+def test_plain_progress_is_not_a_flood(capsys: pytest.CaptureFixture[str]) -> None:
+    """A line every few seconds; the last one is never swallowed."""
+    display = PlainDisplay()
+    for step in range(50):
+        display.progress(TrainingProgress("training", step, 50))
+    display.end(view_of([*running_run(), ended(), finished()], alive=False))
+    lines = [line for line in capsys.readouterr().out.splitlines() if "step" in line]
+    assert lines == ["torchdeck: step 0/50", "torchdeck: step 49/50"]
+
+
+def test_json_display_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every line is an object with event, time and run; the last tells how it ended."""
+    show(JsonDisplay("r"))
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["event"] for row in rows] == [
+        "run",
+        "state",
+        "output",
+        "output",
+        "progress",
+        "checkpoint",
+        "note",
+        "end",
+    ]
+    assert {row["run"] for row in rows} == {"r"}
+    assert rows[4]["loss"] == 2.41312
+    assert (rows[-1]["state"], rows[-1]["exit_code"]) == ("SUCCEEDED", 0)
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_terminal_shows_progress_in_place_at_any_width(width: int) -> None:
+    """Nothing is cut off on a narrow terminal; the trainer's own lines stand in place, not in the scroll."""
+    shown = io.StringIO()
+    show(TerminalDisplay(Console(file=shown, force_terminal=True, width=width, height=40, highlight=False)))
+    text = shown.getvalue()
+    for expected in ("RUNNING", "hello", "loss 2.4131", "checkpoint", "Ctrl-C stops", "SUCCEEDED"):
+        assert expected in text
+    assert "lr 0.1" not in text
+    assert text.endswith("\n")
+    assert "\x1b[?25h" in text  # the cursor is back
+
+
+def test_terminal_shows_a_scripts_own_lines() -> None:
+    """Of a script nothing is left out, and its escapes other than colours do not reach the terminal."""
+    shown = io.StringIO()
+    display = TerminalDisplay(Console(file=shown, force_terminal=True, width=80, highlight=False))
+    journal = [event("created", **{**controller_journal()[0].fields, "kind": "script"})]
+    display.state(fold("r", journal, {}, {}, ALIVE, 110.0))
+    display.output(OutputLine(1, 0, "stdout", "step 3/300 loss 2.5 lr 0.1"))
+    display.output(OutputLine(1, 0, "stdout", "\x1b[2Jcleared\x1b[31mred"))
+    assert "lr 0.1" in shown.getvalue()
+    assert "\x1b[2J" not in shown.getvalue()
+    assert "cleared" in shown.getvalue()

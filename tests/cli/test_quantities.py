@@ -1,0 +1,38 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from torchdeck.cli.quantities import duration, moment, rate, size
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (3 * 2**30, "3.0 GiB"), (2**52, "4096.0 TiB")],
+)
+def test_sizes(count: float, text: str) -> None:
+    """Binary units."""
+    assert size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.4, "0"), (940, "940"), (12_345, "12.3k"), (1.25e6, "1.2M"), (3e9, "3.0G")]
+)
+def test_rates(value: float, text: str) -> None:
+    """Decimal units."""
+    assert rate(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-1, "0 s"), (59.4, "59 s"), (80, "1 min 20 s"), (7500, "2 h 5 min"), (3 * 86400 + 4 * 3600, "3 d 4 h")],
+)
+def test_durations(seconds: float, text: str) -> None:
+    """The two largest units."""
+    assert duration(seconds) == text
+
+
+def test_no_moment_is_a_dash() -> None:
+    """What has not happened has no time."""
+    assert moment(None) == "-"
