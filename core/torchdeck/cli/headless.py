@@ -36,7 +36,7 @@ def run_headless(args: argparse.Namespace) -> int:
 
 
 def _launch(args: argparse.Namespace, loaded: LoadedConfig) -> int:
-    from torchdeck.launch.api import PreflightError, checked_plan, trust_recipe
+    from torchdeck.launch.checked_plan import PreflightError, checked_plan, trust_recipe
     from torchdeck.launch.launcher import Intent, LaunchError, create_run, start_controller
     from torchdeck.launch.shipping import ShippingError
     from torchdeck.launch.trust import TrustError

@@ -9,22 +9,11 @@ from typing import Any
 
 from torchdeck.config.loader import LoadedConfig, config_from_dict, load_config
 from torchdeck.config.problems import ConfigError
-from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.config.schema import RunConfig
+from torchdeck.launch.checked_plan import PreflightError, checked_plan, trust_recipe
 from torchdeck.launch.handle import Run
 from torchdeck.launch.launcher import Intent, LaunchError, create_run, start_controller
-from torchdeck.launch.preflight import Check, failures, preflight
-from torchdeck.launch.prepare import plan_from, survey
-from torchdeck.launch.trust import trust as trust_folder
-from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.runs.home import torchdeck_home
-
-
-class PreflightError(LaunchError):
-    """Something would stop the run or make it hang; `.checks` says what. Nothing was started."""
-
-    def __init__(self, checks: Sequence[Check]) -> None:
-        super().__init__("; ".join(str(check) for check in checks))
-        self.checks = tuple(checks)
 
 
 def launch(
@@ -55,29 +44,6 @@ def launch(
     plan, _ = checked_plan(loaded, folder)
     layout = create_run(plan, Intent(text, source, tuple(overrides)), folder)
     return Run(layout, start_controller(layout))
-
-
-def checked_plan(config: RunConfig, home: Path) -> tuple[LaunchPlan, list[Check]]:
-    """The plan of a config on this machine, and what the checks before the start found; none of them failed.
-
-    Raises:
-        PlanError: they do not fit each other.
-        PreflightError: something would stop the run.
-    """
-    found = survey(config)
-    plan = plan_from(config, found)
-    checks = preflight(config, plan, found, home)
-    failed = failures(checks)
-    if failed:
-        raise PreflightError(failed)
-    return plan, checks
-
-
-def trust_recipe(config: RunConfig, home: Path) -> None:
-    """Trust the folder of the recipe file that `config` names, if it names one. Raises TrustError."""
-    recipe = config.run.recipe
-    if recipe is not None and recipe not in BUILTIN_RECIPES and Path(recipe).is_file():
-        trust_folder(Path(recipe).parent, home)
 
 
 def _loaded(config: Any, overrides: Sequence[str]) -> tuple[RunConfig, str, str]:
