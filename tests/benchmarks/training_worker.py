@@ -53,7 +53,7 @@ class HandWritten:
 
 
 class Turns(Hook):
-    """After every TURN steps of ours, as many of the other; everything between two turns of it counts as ours."""
+    """After every TURN steps of ours, as many of the other; all time between its turns counts as ours."""
 
     def __init__(self, other: HandWritten | None) -> None:
         self.other = other

@@ -152,7 +152,7 @@ def test_compiled_models_train_alike(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """torch.compile around a strategy keeps plain torch's losses, and the model's own names in checkpoints."""
+    """torch.compile around a strategy keeps plain torch's losses and the model's names in checkpoints."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
     ranks = train(
         tmp_path, world_size, strategy, compile=True, steps=2, epochs=None, eval_every=None, final=True

@@ -30,6 +30,20 @@ def choose_device(place: Place, backend: str) -> torch.device:
     return torch.device("cpu")
 
 
+class PendingSum:
+    """A sum over all ranks that is under way."""
+
+    def __init__(self, values: torch.Tensor, work: dist.Work | None) -> None:
+        self._values = values
+        self._work = work
+
+    def wait(self) -> list[float]:
+        """The sums, once every rank has brought in its part."""
+        if self._work is not None:
+            self._work.wait()
+        return self._values.tolist()
+
+
 class ProcessGroup:
     """The default process group, or this rank alone; joined on creation.
 
@@ -59,15 +73,14 @@ class ProcessGroup:
         """Each of `values` added up over all ranks in float64; the same on every rank."""
         return self._reduce(values, dist.ReduceOp.SUM)
 
+    def start_sum(self, values: torch.Tensor) -> PendingSum:
+        """Begin to add up `values`, shape (n,), on this rank's device, while it goes on computing."""
+        work = dist.all_reduce(values, async_op=True) if self._joined else None
+        return PendingSum(values, work)
+
     def minimum(self, values: Sequence[float]) -> list[float]:
         """The least of each of `values` over all ranks."""
         return self._reduce(values, dist.ReduceOp.MIN)
-
-    def sum_tensor(self, value: torch.Tensor) -> torch.Tensor:
-        """`value` added up over all ranks, in place."""
-        if self._joined:
-            dist.all_reduce(value)
-        return value
 
     def close(self) -> None:
         """Leave the group; no collective may follow."""

@@ -65,6 +65,13 @@ class WeightedSum:
         """Sum of loss × weight."""
         return float(torch.stack(self._parts).sum()) if self._parts else 0.0
 
+    def with_numbers(self, *numbers: float, device: torch.device) -> Tensor:
+        """[sum of loss × weight, sum of weights, *numbers] in float64, without waiting for the device."""
+        zero = torch.zeros((), dtype=torch.float64, device=device)
+        total = torch.stack([zero, *self._parts]).sum().reshape(1)
+        rest = torch.tensor([self.weight, *numbers], dtype=torch.float64, device=device)
+        return torch.cat([total, rest])
+
 
 def global_mean(total: float, weight: float, *, what: str) -> float:
     """`total` / `weight`, both already added up over all ranks.

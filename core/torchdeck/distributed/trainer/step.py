@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 from torchdeck.distributed.batches import StepBatches
 from torchdeck.distributed.optimizers import set_lr
 from torchdeck.distributed.precision import LossScaler
+from torchdeck.distributed.process_group import PendingSum
 from torchdeck.distributed.strategies.base import Strategy
 from torchdeck.distributed.trainer.losses import WeightedSum, checked_loss, global_mean, raise_for_bad_loss
 from torchdeck.recipes.errors import RecipeError
@@ -91,11 +92,11 @@ class Stepper:
         step = batches.after.step
         set_lr(parts.optimizer, lr)
         expected = batches.samples * (self.tokens_per_sample or 1.0)
-        losses = self._accumulate(batches, parts.strategy.world_size / expected * parts.scaler.scale)
-        local = losses.total()
-        total, weight, stop = parts.strategy.group.sum([local, losses.weight, float(stop_wished)])
+        factor = parts.strategy.world_size / expected * parts.scaler.scale
+        losses, pending = self._accumulate(batches, factor, stop_wished=stop_wished)
+        total, weight, stop = pending.wait()
         if not math.isfinite(total):
-            raise_for_bad_loss(parts.strategy.group, local, what=f"loss in step {step}")
+            raise_for_bad_loss(parts.strategy.group, losses.total(), what=f"loss in step {step}")
         loss = global_mean(total, weight, what="training")
         norm = self._update(expected / weight, step, measure=measure)
         if self.tokens_per_sample is None:
@@ -103,19 +104,32 @@ class Stepper:
         seconds = time.perf_counter() - began
         return StepResult(step, loss, lr, norm, batches.samples, weight, seconds, stop > 0)
 
-    def _accumulate(self, batches: StepBatches, factor: float) -> WeightedSum:
-        """Forward and backward of every microbatch; gradients stay multiplied by `factor`'s share."""
-        parts, losses = self._parts, WeightedSum()
-        accumulation = batches.accumulation
+    def _accumulate(
+        self, batches: StepBatches, factor: float, *, stop_wished: bool
+    ) -> tuple[WeightedSum, PendingSum]:
+        """Forward and backward of every microbatch; each loss is multiplied by its weight and `factor`.
+
+        Returns:
+            This rank's losses, and [loss × weight, weight, stop] on their way to the sum over all ranks:
+            begun before the last backward, so that no rank waits for it.
+        """
+        strategy, losses = self._parts.strategy, WeightedSum()
+        pending = None
         for index, microbatch in enumerate(batches.microbatches):
-            with parts.strategy.accumulate(parts.wrapped, last=index == accumulation - 1):
-                batch = parts.strategy.to_device(microbatch.batch)
-                with parts.strategy.precision.autocast(parts.strategy.device):
-                    returned = parts.loss(parts.wrapped, batch)
+            last = index == batches.accumulation - 1
+            with strategy.accumulate(self._parts.wrapped, last=last):
+                batch = strategy.to_device(microbatch.batch)
+                with strategy.precision.autocast(strategy.device):
+                    returned = self._parts.loss(self._parts.wrapped, batch)
                 loss, weight = checked_loss(returned, microbatch.samples)
-                parts.strategy.backward(loss * (weight * factor))
-            losses.add(loss, weight)
-        return losses
+                losses.add(loss, weight)
+                if last:
+                    sums = losses.with_numbers(float(stop_wished), device=strategy.device)
+                    pending = strategy.group.start_sum(sums)
+                strategy.backward(loss * (weight * factor))
+        if pending is None:
+            raise RuntimeError("a step without microbatches")
+        return losses, pending
 
     def _update(self, correction: float, step: int, *, measure: bool) -> float | None:
         """Clip and step; the gradient's norm where it was measured."""
