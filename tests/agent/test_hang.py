@@ -71,3 +71,20 @@ def test_a_stopped_process_is_named() -> None:
     finally:
         child.kill()
         child.wait()
+
+
+def test_who_holds_the_others_up_is_flagged_first() -> None:
+    """A stopped rank comes before those that wait for it, though they were late a moment earlier."""
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        os.kill(child.pid, signal.SIGSTOP)
+        wait_until(lambda: (stat := read_stat(child.pid)) and stat.state == "T", 5, "the child to stop")
+        stopped = standing(1, 29.5)._replace(pid=child.pid)
+        hangs, _ = HangWatch(30.0).look({0: standing(0, 31), 1: stopped, 2: standing(2, 29.5)})
+        assert [hang.rank for hang in hangs] == [1, 0]
+        saving = standing(1, 31, phase="saving", watched=False)
+        hangs, _ = HangWatch(30.0).look({0: saving, 1: saving._replace(pid=child.pid)})
+        assert [hang.rank for hang in hangs] == [1], "a process stopped in mid-save will never end it"
+    finally:
+        child.kill()
+        child.wait()

@@ -97,7 +97,8 @@ def test_power_cut_is_never_called_running(tmp_path: Path) -> None:
 def test_frozen_rank_is_flagged_by_name_and_forgiven(tmp_path: Path) -> None:
     """A rank under SIGSTOP is named with phase and step, in terminal and journal; SIGCONT clears it."""
     command = Command(tmp_path / "home")
-    arguments = ("--no-gui", "--trust", "--set", "launch.hang_after=2")
+    training_only = ("--set", "training.eval_every=1000", "--set", "checkpoint.every=1000")
+    arguments = ("--no-gui", "--trust", "--set", "launch.hang_after=2", *training_only)
     with command.start(*arguments, Training(tmp_path / "work").write(0.1)) as front:
         run = command.the_run()
         wait_for_step(run, 5)

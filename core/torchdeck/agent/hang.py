@@ -57,25 +57,39 @@ class HangWatch:
         self._flagged = set(flagged)
 
     def look(self, ranks: Mapping[int, Standing]) -> tuple[list[Hang], list[int]]:
-        """(new hangs, ranks whose hang is over)."""
-        hangs = []
+        """(new hangs, ranks whose hang is over); who holds the others up comes first."""
         limits = {rank: hang_limit(self._hang_after, standing.slow_step) for rank, standing in ranks.items()}
-        for rank, standing in ranks.items():
-            if _late(standing, limits[rank]) and rank not in self._flagged:
-                self._flagged.add(rank)
-                detail = culprit(ranks, rank)
-                hangs.append(Hang(rank, standing.phase, standing.step, standing.still, limits[rank], detail))
+        late = {rank for rank, standing in ranks.items() if _late(standing, limits[rank])}
+        if late:
+            # who waits may have reported a moment earlier than who is waited for
+            late |= {rank for rank, standing in ranks.items() if _blocks(standing, limits[rank])}
+        new = sorted(
+            late - self._flagged, key=lambda rank: (not _process_state(ranks[rank]), ranks[rank].step, rank)
+        )
+        self._flagged.update(new)
+        hangs = []
+        for rank in new:
+            standing = ranks[rank]
+            detail = culprit(ranks, rank)
+            hangs.append(Hang(rank, standing.phase, standing.step, standing.still, limits[rank], detail))
         over = [
             rank
             for rank in sorted(self._flagged)
-            if rank not in ranks or not _late(ranks[rank], limits[rank])
+            if rank not in ranks
+            or not (_late(ranks[rank], limits[rank]) or _blocks(ranks[rank], limits[rank]))
         ]
         self._flagged.difference_update(over)
         return hangs, over
 
 
 def _late(standing: Standing, limit: float) -> bool:
-    return standing.watched and standing.still > limit
+    # a long save or compilation is none, but a process that was stopped in one will never end it
+    return standing.still > limit and (standing.watched or _state_letter(standing) in ("T", "t"))
+
+
+def _blocks(standing: Standing, limit: float) -> bool:
+    """It cannot go on, and has stood for a good part of the limit."""
+    return standing.watched and standing.still > limit / 2 and bool(_process_state(standing))
 
 
 def culprit(ranks: Mapping[int, Standing], rank: int) -> str:
@@ -99,9 +113,13 @@ def culprit(ranks: Mapping[int, Standing], rank: int) -> str:
 
 
 def _process_state(standing: Standing) -> str:
+    letter = _state_letter(standing)
+    return "gone" if letter is None else _STATES.get(letter, "").format(pid=standing.pid)
+
+
+def _state_letter(standing: Standing) -> str | None:
+    """As in proc(5); None when the process is gone, empty when it is not known."""
     if standing.pid is None:
         return ""
     stat = read_stat(standing.pid)
-    if stat is None:
-        return "gone"
-    return _STATES.get(stat.state, "").format(pid=standing.pid)
+    return None if stat is None else stat.state

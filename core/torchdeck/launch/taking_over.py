@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from pathlib import Path
 
+from torchdeck.agent.startup import take_lock
 from torchdeck.launch.detached import DetachedProcess
 from torchdeck.launch.launcher import LaunchError, run_lock, start_controller
 from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
@@ -56,6 +58,9 @@ def resume(layout: RunLayout, origin: str) -> DetachedProcess:
     with run_lock(layout):
         found = read_run(layout)
         _check(layout, found)
+        if not found.end_written:
+            _write_end(layout, found)
+            found = read_run(layout)
         _forget_requests(layout)
         with JournalWriter(layout.journal) as journal:
             journal.append("resumed", finished=found.finishes, origin=origin)
@@ -120,6 +125,30 @@ def _wait_until_quiet(layout: RunLayout) -> None:
                 f"processes of run {found.id} are still alive {QUIET_LIMIT:.0f} s after its end"
             )
         time.sleep(0.05)
+
+
+def _write_end(layout: RunLayout, found: RunView) -> None:
+    """Write the end that nobody lived to write: what comes after it in the journal is another life.
+
+    The node's journal has one writer, whoever holds the agent's lock; so this holds it.
+    """
+    node = layout.node(_plan(layout).nodes[0].name)
+    node.root.mkdir(parents=True, exist_ok=True)
+    lock = take_lock(node.lock)
+    if lock is None:
+        raise LaunchError(f"an agent of run {found.id} has just come back: it goes on")
+    try:
+        with JournalWriter(node.journal) as journal:
+            journal.append(
+                "finished",
+                state=RunState.FAILED.value,
+                why=found.why,
+                resumable=True,
+                checkpoint=found.checkpoint.path if found.checkpoint is not None else "",
+                attempt=found.attempt,
+            )
+    finally:
+        os.close(lock)
 
 
 def _forget_requests(layout: RunLayout) -> None:

@@ -66,6 +66,8 @@ class RunView:
     warnings: tuple[str, ...]
     finishes: int
     """How often it has finished; a resume names this number."""
+    end_written: bool
+    """The end of this life stands in a journal; a LOST run's does not."""
 
     @property
     def exit_code(self) -> int:
@@ -162,6 +164,7 @@ def view(
         processes_alive=liveness.nodes_alive,
         warnings=_warnings(history, heartbeats, liveness, state, now, torn),
         finishes=history.finishes,
+        end_written=history.finished is not None,
     )
 
 
