@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.checkpoint_files import flip, save
-from torchdeck.agent.attempt_plan import AttemptError, choose_checkpoint, free_port
+from torchdeck.agent.attempt_plan import AttemptError, free_port, resume_from
 from torchdeck.agent.checkpoint_watch import CheckpointWatch
 from torchdeck.agent.disk import free_bytes, low_disk
 from torchdeck.agent.gpus import gpu_sampler, parse_smi
@@ -71,24 +71,27 @@ def test_complete_checkpoints_are_seen_once(tmp_path: Path) -> None:
 def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path) -> None:
     """One flipped byte in the newest: it is told, and the one before it is used."""
     older, newer = save(tmp_path, 10), save(tmp_path, 20)
-    assert choose_checkpoint("auto", tmp_path, RUN, 1, nobody) == (str(newer), 20)
+    assert resume_from("auto", tmp_path, RUN, 1, nobody) == (str(newer), 20)
     flip(newer / "__0_0.distcp", 3)
     told: list[tuple[str, str]] = []
-    chosen = choose_checkpoint("auto", tmp_path, RUN, 1, lambda path, why: told.append((path, why)))
+    chosen = resume_from("auto", tmp_path, RUN, 1, lambda path, why: told.append((path, why)))
     assert chosen == (str(older), 10)
     assert [path for path, _ in told] == [str(newer)]
+    flip(older / "__0_0.distcp", 3)
+    with pytest.raises(AttemptError, match="every checkpoint"):
+        resume_from("auto", tmp_path, RUN, 1, nobody)
 
 
 def test_what_an_attempt_resumes_from_follows_the_policy(tmp_path: Path) -> None:
     """never: nothing at first, the run's own later; a path: that one, or an error that says why."""
     saved = save(tmp_path, 10)
-    assert choose_checkpoint("never", tmp_path, RUN, 1, nobody) == ("", None)
-    assert choose_checkpoint("never", tmp_path, RUN, 2, nobody) == (str(saved), 10)
-    assert choose_checkpoint("never", tmp_path, "another", 2, nobody) == ("", None)
-    assert choose_checkpoint(str(saved), tmp_path / "none", RUN, 1, nobody) == (str(saved), 10)
-    assert choose_checkpoint("auto", tmp_path / "none", RUN, 1, nobody) == ("", None)
-    with pytest.raises(AttemptError, match="cannot resume from"):
-        choose_checkpoint(str(tmp_path / "step_00000099"), tmp_path, RUN, 1, nobody)
+    assert resume_from("never", tmp_path, RUN, 1, nobody) == ("", None)
+    assert resume_from("never", tmp_path, RUN, 2, nobody) == (str(saved), 10)
+    assert resume_from("never", tmp_path, "another", 2, nobody) == ("", None)
+    assert resume_from(str(saved), tmp_path / "none", RUN, 1, nobody) == (str(saved), 10)
+    assert resume_from("auto", tmp_path / "none", RUN, 1, nobody) == ("", None)
+    with pytest.raises(AttemptError, match="cannot resume: there is no checkpoint"):
+        resume_from(str(tmp_path / "step_00000099"), tmp_path, RUN, 1, nobody)
 
 
 def test_stdout_is_followed_to_the_byte(tmp_path: Path) -> None:

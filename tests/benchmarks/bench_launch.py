@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from benchmarks.rows import Row
-from support.command import Command, agent_events, identity_in, wait_for_event
+from support.command import COMMAND, Command, agent_events, identity_in, wait_for_event
 from torchdeck.rundir.atomic import read_json
 from torchdeck.rundir.journal import read_journal
 from torchdeck.rundir.layout import RunLayout
@@ -31,7 +31,7 @@ QUIET = "import threading\nthreading.Event().wait({seconds})\n"
 
 
 def run() -> list[Row]:
-    """Wall time of a trivial two-rank job, and processor time of agent, holder and controller during a run."""
+    """Wall time of a trivial two-rank job; processor time of agent, holder and controller in a run."""
     with tempfile.TemporaryDirectory() as folder:
         return [_launch(Path(folder)), _idle(Path(folder))]
 
@@ -40,7 +40,7 @@ def _launch(folder: Path) -> Row:
     """The two in turn, so that what else the machine does hits both."""
     script = folder / "trivial.py"
     script.write_text(TRIVIAL)
-    torchdeck = [sys.executable, "-m", "torchdeck.cli.main", "--no-gui", "--script", str(script), "--nproc", "2"]
+    torchdeck = [*COMMAND, "--no-gui", "--script", str(script), "--nproc", "2"]
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(script)]
     env = {**os.environ, "TORCHDECK_HOME": str(folder / "launch"), "OMP_NUM_THREADS": "1"}
     _seconds(torchdeck, env)  # warms the disk's cache and sends the shipped folder

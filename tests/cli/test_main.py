@@ -69,11 +69,15 @@ def test_without_a_window_it_says_what_to_type(
 
 def test_window_is_opened_where_one_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The entry point gets the run file, and its exit code is the command's."""
-    opened = []
+    opened: list[list[str]] = []
+
+    def window(files: list[str]) -> int:
+        opened.append(files)
+        return 5
 
     class Entry:
         def load(self) -> object:
-            return lambda files: opened.append(files) or 5
+            return window
 
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: [Entry()])
     assert cli.main(["my.toml"]) == 5

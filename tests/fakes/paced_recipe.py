@@ -27,7 +27,8 @@ class Paced(nn.Module):
             threading.Event().wait(self.pace)
         for layer in self.layers:
             values = layer(values)
-        return self.head(values)
+        predicted: Tensor = self.head(values)
+        return predicted
 
 
 def build_model(options: dict[str, Any]) -> nn.Module:

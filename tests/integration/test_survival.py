@@ -18,7 +18,6 @@ from support.command import (
     wait_until_gone,
 )
 from support.training import Training, losses, uninterrupted
-from support.waiting import wait_until
 from torchdeck.distributed.checkpoints.manifest import newest_complete
 from torchdeck.rundir.journal import read_journal
 from torchdeck.rundir.processes import ProcessIdentity, processes_of_run
@@ -36,18 +35,8 @@ def test_run_survives_controller_agent_and_holder(tmp_path: Path) -> None:
     assert controller.send(signal.SIGKILL)
     first_agent = identity_in(agent_events(run), "agent_started")
     assert first_agent.send(signal.SIGKILL)
-    second_agent = wait_until(
-        lambda: next(
-            (
-                event
-                for event in agent_events(run, "agent_started")
-                if ProcessIdentity.from_json(event.fields["identity"]) != first_agent
-            ),
-            None,
-        ),
-        20,
-        "the holder to start another agent",
-    )
+    second_agent = wait_for_event(run, "agent_started", 20, count=2)
+    assert ProcessIdentity.from_json(second_agent.fields["identity"]) != first_agent
     assert second_agent.fields["adopted"] is True
     holder = ProcessIdentity.from_json(
         json.loads(run.attempt(1).node("localhost").holder.read_text())["holder"]

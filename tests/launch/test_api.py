@@ -23,13 +23,14 @@ def run_file(tmp_path: Path) -> Path:
 
 def test_every_form_of_a_config_runs(home: Path, run_file: Path) -> None:
     """A path, a loaded config and a table start a run each, with the text of what was given frozen."""
-    table = {"run": {"script": str(run_file.parent / "script.py")}, "distributed": {"nproc": 1}}
+    script = str(run_file.parent / "script.py")
+    table = {"run": {"script": script}, "distributed": {"nproc": 1}}
     runs = [torchdeck.launch(run_file), torchdeck.launch(load_config(run_file)), torchdeck.launch(table)]
     for run in runs:
         assert run.wait(60).state == "SUCCEEDED"
         assert run.layout.attempt(1).rank(0).stdout.read_text() == "hello\n"
     assert runs[0].layout.config.read_text() == run_file.read_text()
-    assert load_config(runs[2].layout.config).config.run.script == table["run"]["script"]
+    assert load_config(runs[2].layout.config).config.run.script == script
     assert runs[0].view().source == str(run_file)
     assert runs[0].directory.parent == home / "runs"
 

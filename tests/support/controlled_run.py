@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
-from support.waiting import wait_until
+from support.waiting import wait_for_value, wait_until
 from torchdeck.launch.launcher import Intent, create_run
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.rundir.journal import Event, read_journal
@@ -38,19 +39,19 @@ def controllers(layout: RunLayout) -> list[ProcessIdentity]:
 
 def wait_for_state(layout: RunLayout, state: str, seconds: float = 30) -> RunView:
     """The view, once it has this state."""
-    return wait_until(
-        lambda: view if (view := read_run(layout)).state == state else None,
-        seconds,
-        f"{layout.root.name} to be {state}, it is {read_run(layout).state}",
-    )
+    what = f"{layout.root.name} to be {state}, it is {read_run(layout).state}"
+    return wait_for_value(lambda: _view_if(layout, lambda view: view.state == state), seconds, what)
 
 
 def wait_until_over(layout: RunLayout, seconds: float = 60) -> RunView:
-    return wait_until(
-        lambda: view if (view := read_run(layout)).is_over else None,
-        seconds,
-        f"{layout.root.name} to be over",
+    return wait_for_value(
+        lambda: _view_if(layout, lambda view: view.is_over), seconds, f"{layout.root.name} to be over"
     )
+
+
+def _view_if(layout: RunLayout, wanted: Callable[[RunView], bool]) -> RunView | None:
+    view = read_run(layout)
+    return view if wanted(view) else None
 
 
 @contextmanager
@@ -61,9 +62,11 @@ def nothing_left(home: Path) -> Iterator[None]:
     finally:
         for folder in sorted((home / "runs").glob("*")):
             layout = RunLayout(folder)
-            wait_until(
-                lambda layout=layout: not _killed(layout), 20, f"processes of {folder.name} to be gone"
-            )
+            wait_until(partial(_all_gone, layout), 20, f"processes of {folder.name} to be gone")
+
+
+def _all_gone(layout: RunLayout) -> bool:
+    return not _killed(layout)
 
 
 def _killed(layout: RunLayout) -> list[ProcessIdentity]:

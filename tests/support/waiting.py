@@ -17,3 +17,10 @@ def wait_until(condition: Callable[[], T], seconds: float, what: str, *, every: 
         if time.monotonic() > limit:
             raise AssertionError(f"waited {seconds} s in vain for {what}")
         time.sleep(every)
+
+
+def wait_for_value(condition: Callable[[], T | None], seconds: float, what: str) -> T:
+    """The first value of `condition` that is not None; otherwise as `wait_until`."""
+    found = wait_until(lambda: (value,) if (value := condition()) is not None else None, seconds, what)
+    assert found is not None
+    return found[0]

@@ -45,12 +45,12 @@ def prepare_attempt(
         damaged: told (path, why) of every checkpoint that was passed over for its hashes.
 
     Raises:
-        AttemptError: the checkpoint that was asked for by its path is not sound.
+        AttemptError: the checkpoint that was asked for is not sound, or none that there are is.
         OSError: the plan cannot be written, or no port can be had.
     """
     values = {"run_id": layout.root.name, "run_dir": str(layout.root), "attempt": str(number)}
     directory = Path(fill(plan.checkpoint.directory, values))
-    resume, step = choose_checkpoint(plan.checkpoint.resume, directory, values["run_id"], number, damaged)
+    resume, step = resume_from(plan.checkpoint.resume, directory, values["run_id"], number, damaged)
     port = free_port() if slot("port") in _texts(plan) else _written_port(plan)
     filled = plan.filled({**values, "port": str(port), "resume": resume, "shipped": str(shipped)})
     attempt = layout.attempt(number)
@@ -59,37 +59,34 @@ def prepare_attempt(
     return PreparedAttempt(number, filled, port, resume, step)
 
 
-def choose_checkpoint(
+def resume_from(
     policy: str, directory: Path, run_id: str, number: int, damaged: Callable[[str, str], None]
 ) -> tuple[str, int | None]:
     """(path, step) of what attempt `number` resumes from; ("", None) to start afresh.
 
-    `policy` is for the first attempt: `auto` takes the newest in `directory`, `never` none, a path exactly
-    that one. Later attempts go on with the newest that this run itself saved, else as the first did.
+    `policy` is for the first attempt; later ones go on with the newest that this run itself saved, else as
+    the first did.
 
     Raises:
-        AttemptError: `policy` is a path and what lies there is not a sound checkpoint.
+        AttemptError: what it should resume from is not sound.
     """
-    if number > 1:
-        own = _newest_sound(directory, run_id, damaged)
-        if own is not None:
-            return own
-    if policy == "never":
+    if policy in ("auto", "never") and not directory.is_dir():
         return "", None
-    if policy == "auto":
-        return _newest_sound(directory, None, damaged) or ("", None)
-    from torchdeck.distributed.checkpoints.manifest import CheckpointError, read_manifest, verify
+    # hashing and JSON are for those who resume: a first start is quicker without them
+    from torchdeck.distributed.checkpoints.choose import choose_checkpoint
+    from torchdeck.distributed.checkpoints.manifest import CheckpointError
 
-    folder = Path(policy)
-    problems = verify(folder)
-    if problems:
-        raise AttemptError(
-            f"cannot resume from {folder}: {problems[0]}. Name a sound checkpoint, or resume = 'auto'"
-        )
     try:
-        return str(folder), read_manifest(folder).step
+        choice = choose_checkpoint(
+            directory, "auto" if number > 1 else policy, run_id=run_id if number > 1 else None
+        )
+        if number > 1 and choice.folder is None:
+            choice = choose_checkpoint(directory, policy)
     except CheckpointError as error:
-        raise AttemptError(f"cannot resume from {folder}: {error}") from error
+        raise AttemptError(f"cannot resume: {error}") from error
+    for refused in choice.refused:
+        damaged(str(refused.folder), refused.why)
+    return ("", None) if choice.folder is None else (str(choice.folder), choice.step)
 
 
 def free_port() -> int:
@@ -102,30 +99,6 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
     return port
-
-
-def _newest_sound(
-    directory: Path, run_id: str | None, damaged: Callable[[str, str], None]
-) -> tuple[str, int] | None:
-    if not directory.is_dir():
-        return None
-    from torchdeck.distributed.checkpoints.manifest import CheckpointError, list_checkpoints, verify
-
-    try:
-        found = list_checkpoints(directory)
-    except CheckpointError as error:
-        damaged(str(directory), str(error))
-        return None
-    for info in reversed(found):
-        if info.manifest is None and not info.complete and info.path.name.startswith("."):
-            continue  # what an interrupted save left, known as such
-        if run_id is not None and info.manifest is not None and info.manifest.run_id != run_id:
-            continue
-        problems = verify(info.path) if info.complete else [info.why]
-        if not problems:
-            return str(info.path), info.step
-        damaged(str(info.path), problems[0])
-    return None
 
 
 def _texts(plan: LaunchPlan) -> str:

@@ -25,8 +25,8 @@ def test_a_damaged_one_is_said_and_the_one_before_used(tmp_path: Path) -> None:
     choice = choose_checkpoint(tmp_path, "auto")
     assert (choice.folder, choice.step) == (older, 10)
     assert len(choice.refused) == 1
-    assert "step_00000020 is not used" in choice.refused[0]
-    assert "__0_0.distcp is damaged: SHA-256" in choice.refused[0]
+    assert choice.refused[0].folder.name == "step_00000020"
+    assert "__0_0.distcp is damaged: SHA-256" in choice.refused[0].why
 
 
 def test_all_damaged_is_an_error_not_a_fresh_start(tmp_path: Path) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from torchdeck.distributed.checkpoints.manifest import (
+    MANIFEST_NAME,
     CheckpointError,
-    CheckpointInfo,
     inspect,
     list_checkpoints,
     read_manifest,
@@ -15,67 +15,73 @@ from torchdeck.distributed.checkpoints.manifest import (
 )
 
 
-@dataclass(frozen=True)
-class Choice:
+class Refused(NamedTuple):
+    """A checkpoint that is damaged."""
+
+    folder: Path
+    why: str
+    """Which file, what it is, what it should be."""
+
+
+class Choice(NamedTuple):
     """The checkpoint to resume from, and what was passed over on the way to it."""
 
     folder: Path | None
     """None: start afresh."""
     step: int
     """Optimizer steps done in it; 0 when starting afresh."""
-    refused: tuple[str, ...] = ()
-    """One sentence for each newer checkpoint that is damaged: which file, what it is, what it should be."""
+    refused: tuple[Refused, ...] = ()
+    """Newer ones that are damaged, newest first."""
 
 
-def choose_checkpoint(directory: Path, resume: str) -> Choice:
+def choose_checkpoint(directory: Path, resume: str, *, run_id: str | None = None) -> Choice:
     """The checkpoint that `resume` means; every file of the one chosen was hashed.
 
     Args:
         directory: where the run's checkpoints lie; need not exist.
         resume: `auto` for the newest in `directory` whose hashes verify, `never` or empty for none, else the
-            path of
-            a checkpoint, or of a directory with checkpoints (then the newest sound one in it).
+            path of a checkpoint, or of a directory with checkpoints (then the newest sound one in it).
+        run_id: under `auto`, only checkpoints that this run saved count; None takes anybody's.
 
     Raises:
         CheckpointError: a path was given and nothing sound lies there, or there are checkpoints and all are
-            damaged:
-            starting afresh would be a surprise in both cases.
+            damaged: starting afresh would be a surprise in both cases.
     """
     if resume in ("never", ""):
         return Choice(None, 0)
     if resume == "auto":
-        return _newest_sound(directory)
+        return _newest_sound(directory, run_id)
     folder = Path(resume)
     if not folder.is_dir():
         raise CheckpointError(f"there is no checkpoint {folder}: give the path of a checkpoint's folder")
     if inspect(folder) is None and any(info.complete for info in list_checkpoints(folder)):
-        return _newest_sound(folder)
+        return _newest_sound(folder, None)
     problems = verify(folder)
     if problems:
-        raise CheckpointError(_damaged(folder, problems))
+        raise CheckpointError(f"checkpoint {folder} cannot be used: {_summary(problems)}")
     return Choice(folder, read_manifest(folder).step)
 
 
-def _newest_sound(directory: Path) -> Choice:
-    refused: list[str] = []
+def _newest_sound(directory: Path, run_id: str | None) -> Choice:
+    refused: list[Refused] = []
     for info in reversed(list_checkpoints(directory)):
-        problems = _problems(info)
+        if run_id is not None and info.manifest is not None and info.manifest.run_id != run_id:
+            continue
+        problems = verify(info.path) if info.complete else [info.why]
         if not problems:
             return Choice(info.path, info.step, tuple(refused))
-        if info.manifest is not None:
-            refused.append(_damaged(info.path, problems))
+        # a folder that has no manifest never was a checkpoint: nothing is lost with it
+        if (info.path / MANIFEST_NAME).exists():
+            refused.append(Refused(info.path, _summary(problems)))
     if refused:
+        named = "; ".join(f"{item.folder.name}: {item.why}" for item in refused)
         raise CheckpointError(
-            f"every checkpoint in {directory} is damaged: " + "; ".join(refused) + ". "
+            f"every checkpoint in {directory} is damaged ({named}). "
             "Restore one of them from a copy, or start afresh with checkpoint.resume = 'never'"
         )
     return Choice(None, 0)
 
 
-def _problems(info: CheckpointInfo) -> list[str]:
-    return verify(info.path) if info.complete else [info.why]
-
-
-def _damaged(folder: Path, problems: list[str]) -> str:
+def _summary(problems: list[str]) -> str:
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return f"checkpoint {folder.name} is not used: {problems[0]}{more}"
+    return problems[0] + more
