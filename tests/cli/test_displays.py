@@ -59,6 +59,13 @@ def test_progress_says_all_that_is_known() -> None:
     assert TrainingProgress("loading", None, None).text() == "loading"
 
 
+def test_diverged_loss_is_still_json() -> None:
+    """NaN has no place in JSON: it is null there, and `nan` for people."""
+    diverged = TrainingProgress("training", 5, None, loss=float("nan"))
+    assert json.loads(json.dumps(diverged.to_json(), allow_nan=False))["loss"] is None
+    assert "loss nan" in diverged.text()
+
+
 def test_plain_display_has_ranks_lines_and_ours(capsys: pytest.CaptureFixture[str]) -> None:
     """What ranks print has the rank in front; ours are marked; the summary ends it."""
     show(PlainDisplay())

@@ -149,6 +149,17 @@ def test_resumed_run_lives_again_and_keeps_its_past() -> None:
     assert over.ended == 130.0
 
 
+def test_agent_that_cannot_be_started_for_a_resume_is_told() -> None:
+    """The reason survives that the first life's agents and end stand in another journal."""
+    first = [*running_run(), ended(1, "stopped"), finished("CANCELLED", resumable=True)]
+    again = [
+        event("resumed", 120.0, finished=1),
+        event("transport_failed", 121.0, node="localhost", why="no python"),
+    ]
+    view = folded(first, DEAD, journal=[*controller_journal(), *again])
+    assert (view.state, view.why) == (RunState.FAILED, "no python")
+
+
 def test_refused_run_exits_with_3() -> None:
     """A run that did not start because of another's devices names whose they are."""
     held = [{"device": "GPU-1", "run_id": "other", "name": "gpt"}]

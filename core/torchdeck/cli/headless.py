@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED, USAGE
 from torchdeck.cli.problems import report
 from torchdeck.cli.run_source import load_run_source
+from torchdeck.cli.signals import FrontEndSignals
 
 if TYPE_CHECKING:
     from torchdeck.config.loader import LoadedConfig
@@ -49,31 +50,34 @@ def _launch(args: argparse.Namespace, loaded: LoadedConfig) -> int:
             trust_recipe(loaded.config, home)
         plan, checks = checked_plan(loaded.config, home)
         source = str(loaded.path) if args.run_file is not None else ""
-        layout = create_run(plan, Intent(loaded.text, source, tuple(args.overrides)), home)
-        controller = start_controller(layout)
+        intent = Intent(loaded.text, source, tuple(args.overrides))
+        # from here on Ctrl-C means the run, and no longer this process alone
+        with FrontEndSignals() as signals:
+            layout = create_run(plan, intent, home)
+            controller = start_controller(layout)
+            if args.detach:
+                return _leave(layout, as_json=args.json)
+            _warn([*plan.warnings, *_warnings(checks)], as_json=args.json)
+            return watch_run(layout, controller, signals, as_json=args.json)
     except PreflightError as error:
         return refuse([str(check) for check in error.checks], as_json=args.json)
     except (HomeError, RunDirectoryError, ShippingError, TrustError, LaunchError) as error:
         return refuse([str(error)], as_json=args.json)
-    if args.detach:
-        return _leave(layout, as_json=args.json)
-    _warn([*plan.warnings, *_warnings(checks)], as_json=args.json)
-    return watch_run(layout, controller, as_json=args.json)
 
 
-def watch_run(layout: RunLayout, controller: DetachedProcess | None, *, as_json: bool) -> int:
+def watch_run(
+    layout: RunLayout, controller: DetachedProcess | None, signals: FrontEndSignals, *, as_json: bool
+) -> int:
     """Show a run until it is over; the exit code that says how it ended."""
-    from torchdeck.cli.signals import FrontEndSignals
     from torchdeck.cli.watch import Watch, display_for
     from torchdeck.rundir.journal import NewerFormatError
 
-    with FrontEndSignals() as signals:
-        try:
-            display = display_for(layout.root.name, as_json=as_json)
-            return Watch(layout, display, signals, controller).run()
-        except NewerFormatError as error:
-            print(f"torchdeck: {error}", file=sys.stderr)
-            return USAGE
+    try:
+        display = display_for(layout.root.name, as_json=as_json)
+        return Watch(layout, display, signals, controller).run()
+    except NewerFormatError as error:
+        print(f"torchdeck: {error}", file=sys.stderr)
+        return USAGE
 
 
 def refuse(reasons: list[str], *, as_json: bool) -> int:

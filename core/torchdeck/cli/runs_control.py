@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from typing import Any
 
-from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED
+from torchdeck.cli.exit_codes import SUCCEEDED
 from torchdeck.cli.headless import refuse, watch_run
 from torchdeck.cli.run_lookup import ID_HELP, find_run, says_what_is_wrong
+from torchdeck.cli.signals import FrontEndSignals
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.summary import summary_lines
@@ -42,11 +42,12 @@ def attach(args: argparse.Namespace) -> int:
     from torchdeck.launch.taking_over import ensure_controller
 
     layout = find_run(args.id)
-    try:
-        controller = ensure_controller(layout)
-    except LaunchError as error:
-        return refuse([str(error)], as_json=args.json)
-    return watch_run(layout, controller, as_json=args.json)
+    with FrontEndSignals() as signals:
+        try:
+            controller = ensure_controller(layout)
+        except LaunchError as error:
+            return refuse([str(error)], as_json=args.json)
+        return watch_run(layout, controller, signals, as_json=args.json)
 
 
 @says_what_is_wrong
@@ -98,14 +99,14 @@ def resume(args: argparse.Namespace) -> int:
     from torchdeck.launch.taking_over import resume as begin_again
 
     layout = find_run(args.id)
-    try:
-        controller = begin_again(layout, "terminal")
-    except (NotResumableError, LaunchError) as error:
-        return refuse([str(error)], as_json=args.json)
-    except OSError as error:
-        print(f"torchdeck: {layout.root} cannot be written: {error.strerror}", file=sys.stderr)
-        return REFUSED
-    if args.detach:
-        print(json.dumps({"id": layout.root.name}) if args.json else layout.root.name)
-        return SUCCEEDED
-    return watch_run(layout, controller, as_json=args.json)
+    with FrontEndSignals() as signals:
+        try:
+            controller = begin_again(layout, "terminal")
+        except (NotResumableError, LaunchError) as error:
+            return refuse([str(error)], as_json=args.json)
+        except OSError as error:
+            return refuse([f"{layout.root} cannot be written: {error.strerror}"], as_json=args.json)
+        if args.detach:
+            print(json.dumps({"id": layout.root.name}) if args.json else layout.root.name)
+            return SUCCEEDED
+        return watch_run(layout, controller, signals, as_json=args.json)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,9 @@ class TrainingProgress:
     checkpoint_step: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        """Its fields; null for what is not a finite number, which JSON cannot say."""
+        fields = dataclasses.asdict(self).items()
+        return {name: None if _is_odd(value) else value for name, value in fields}
 
     def text(self) -> str:
         """`step 120/300  loss 2.4131  12.3k tokens/s  ETA 1 min 20 s  memory 512.0 MiB  checkpoint 100`."""
@@ -105,3 +108,7 @@ class ProgressReader:
             if rows:
                 found[name] = max(rows, key=attrgetter("value")) if name == "memory_bytes" else rows[0]
         return found
+
+
+def _is_odd(value: object) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)

@@ -8,8 +8,18 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-DEFAULT_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE)
+DEFAULT_SIGNALS = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGPIPE,
+    signal.SIGCHLD,
+)
 """Reset in the child: `nohup` and background jobs of shells leave some ignored, for ranks to inherit."""
+
+UNKNOWN_CODE = 255
+"""Of a child that somebody else has reaped, or nobody needed to, where SIGCHLD is ignored."""
 
 
 class DetachedProcess:
@@ -25,6 +35,7 @@ class DetachedProcess:
             try:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
             except ChildProcessError:
+                self._code = UNKNOWN_CODE
                 return self._code
             if pid:
                 self._code = os.waitstatus_to_exitcode(status)

@@ -39,8 +39,10 @@ class RunHistory:
         self.checkpoint: CheckpointSeen | None = None
         self.devices: tuple[str, ...] = ()
         self.last_time = 0.0
+        self._last_agent = 0.0
         self.finishes = 0
         self._resumed_after = 0
+        self._transport_failed: Event | None = None
         self._asked: dict[str, str] = {}
         self._taken: set[str] = set()
         self._start_life()
@@ -48,7 +50,6 @@ class RunHistory:
     def _start_life(self) -> None:
         self.phase = RunState.PENDING
         self.finished: Event | None = None
-        self.transport_failure: str | None = None
         self.refused = False
         self.attempt: int | None = None
         self.held_by: tuple[DeviceHolder, ...] = ()
@@ -62,6 +63,14 @@ class RunHistory:
     def requests_waiting(self) -> tuple[str, ...]:
         """Kinds of requests that the controller forwarded and no agent has taken yet."""
         return tuple(kind for id_, kind in self._asked.items() if id_ not in self._taken)
+
+    @property
+    def transport_failure(self) -> str | None:
+        """Why no agent can be had, unless one came up later (the two stand in different journals)."""
+        failed = self._transport_failed
+        if failed is None or self._last_agent > failed.time:
+            return None
+        return read.text(failed.fields, "why", "the node could not be reached")
 
     def controller_event(self, event: Event) -> None:
         """Take in one event of the controller's journal."""
@@ -98,14 +107,15 @@ class RunHistory:
     def _resumed(self, event: Event) -> None:
         after = read.whole(event.fields, "finished") or 0
         self._resumed_after = max(self._resumed_after, after)
+        self._transport_failed = None
         if self.finishes <= self._resumed_after:
             self._start_life()
 
     def _forwarded(self, event: Event) -> None:
         self._asked[read.text(event.fields, "id")] = read.text(event.fields, "kind")
 
-    def _transport_failed(self, event: Event) -> None:
-        self.transport_failure = read.text(event.fields, "why", "the node could not be reached")
+    def _no_transport(self, event: Event) -> None:
+        self._transport_failed = event
 
     # the agent's events
 
@@ -113,10 +123,9 @@ class RunHistory:
         identity = ProcessIdentity.from_json(event.fields.get("identity"))
         if identity is not None:
             self.agents[node] = identity
-        if self.finished is None:
-            self.transport_failure = None
-            if self.phase is RunState.PENDING:
-                self.phase = RunState.PREPARING
+        self._last_agent = max(self._last_agent, event.time)
+        if self.finished is None and self.phase is RunState.PENDING:
+            self.phase = RunState.PREPARING
 
     def _queued(self, event: Event) -> None:
         self.phase = RunState.QUEUED
@@ -235,7 +244,7 @@ class RunHistory:
         "controller_started": _controller_started,
         "resumed": _resumed,
         "request": _forwarded,
-        "transport_failed": _transport_failed,
+        "transport_failed": _no_transport,
     }
     _NODE: Mapping[str, Callable[[RunHistory, Event], None]] = {
         "queued": _queued,
