@@ -67,7 +67,7 @@ class RunRegistry:
         if not ids:
             raise RunNotFoundError(f"there is no run {asked!r}: there are no runs in {self.folder} yet")
         if asked == LATEST:
-            return ids[-1]
+            return self._newest(ids)
         beginning = [run_id for run_id in ids if asked and run_id.startswith(asked)]
         named = beginning or self._named(asked)
         if len(named) == 1:
@@ -78,6 +78,14 @@ class RunRegistry:
                 f"{asked!r} fits {len(named)} runs; name one by its id, the newest first: {newest}"
             )
         raise RunNotFoundError(f"there is no run {asked!r} in {self.folder}; `torchdeck runs list` shows all")
+
+    def _newest(self, ids: list[str]) -> str:
+        """The id made last; ids say the second, and the journals of those of one second say the rest."""
+        same = [run_id for run_id in ids if run_id.startswith(ids[-1].partition("-")[0])]
+        if len(same) == 1:
+            return same[0]
+        made = {item.id: item.created for item in self.all() if isinstance(item, RunView)}
+        return max(same, key=lambda run_id: made.get(run_id) or 0.0)
 
     def _named(self, name: str) -> list[str]:
         views = [item for item in self.all() if isinstance(item, RunView)]
