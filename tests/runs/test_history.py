@@ -51,7 +51,7 @@ STORY: list[tuple[str, Event]] = [
     ("node", ended(3)),
     ("node", finished("SUCCEEDED", 133.0)),
 ]
-"""A run that is stopped, resumed, fails, cannot be resumed at first, and succeeds in the end, in true order."""
+"""A run that is stopped, resumed, fails, cannot be resumed at first, and succeeds in the end."""
 
 
 @pytest.mark.parametrize("liveness", [ALIVE, DEAD])

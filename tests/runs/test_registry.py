@@ -35,6 +35,13 @@ def test_a_run_is_found_by_id_beginning_name_or_latest(registry: RunRegistry, as
     assert registry.find(asked).root.name == found
 
 
+def test_latest_of_one_second_is_the_one_made_last(tmp_path: Path) -> None:
+    """Runs made in the same second sort by name; the journal knows which came last."""
+    for name, at in (("zebra", 100.1), ("ape", 100.2)):
+        make_run(tmp_path, [created(at)], OVER, run_id=f"20261121T034455Z-{name}-0a1b2c")
+    assert "ape" in RunRegistry(tmp_path).find("latest").root.name
+
+
 @pytest.mark.parametrize(
     ("asked", "said"), [("gpt", "fits 2 runs"), ("2026", "fits 3 runs"), ("none", "no run")]
 )
