@@ -4,15 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from torchdeck.environment import LauncherVariableError, RankEnvironment, rank_layout
+from torchdeck.environment import LauncherVariableError, Place, RunContext, rank_layout
 
 TORCHRUN = {
     "RANK": "3",
     "LOCAL_RANK": "1",
     "WORLD_SIZE": "4",
     "LOCAL_WORLD_SIZE": "2",
-    "MASTER_ADDR": "10.0.0.1",
-    "MASTER_PORT": "29500",
 }
 RUN = {
     "TORCHDECK_RUN_DIR": "/runs/r",
@@ -23,24 +21,24 @@ RUN = {
 
 def test_rank_of_a_run() -> None:
     """Every variable is read under torchrun's own name."""
-    environment = RankEnvironment.from_env(TORCHRUN | RUN)
-    assert environment == RankEnvironment(
-        rank=3,
-        local_rank=1,
-        world_size=4,
-        local_world_size=2,
-        master_addr="10.0.0.1",
-        master_port=29500,
-        run_dir=Path("/runs/r"),
-        attempt=2,
-        resume=Path("/runs/r/checkpoints/step_00000005"),
-    )
+    assert Place.from_env(TORCHRUN) == Place(rank=3, world_size=4, local_rank=1, local_world_size=2)
+    context = RunContext.from_env(RUN)
+    assert (context.run_dir, context.attempt) == (Path("/runs/r"), 2)
+    assert context.resume == Path("/runs/r/checkpoints/step_00000005")
+    assert context.stop_file == Path("/runs/r/attempts/2/stop")
+
+
+def test_process_that_no_launcher_started() -> None:
+    """It is alone: rank 0 of 1."""
+    assert Place.from_env({}) == Place(0, 1, 0, 1)
 
 
 def test_rank_outside_a_run() -> None:
     """Under plain torchrun there is no run, attempt, nothing to resume; empty texts are as good as none."""
-    environment = RankEnvironment.from_env(TORCHRUN | {"TORCHDECK_RUN_DIR": "", "TORCHDECK_RESUME": ""})
-    assert (environment.run_dir, environment.attempt, environment.resume) == (None, 0, None)
+    context = RunContext.from_env(TORCHRUN | {"TORCHDECK_RUN_DIR": "", "TORCHDECK_RESUME": ""})
+    assert context == RunContext()
+    assert context.stop_file is None
+    assert context.rank_layout(0) is None
 
 
 @pytest.mark.parametrize(
@@ -56,9 +54,7 @@ def test_rank_outside_a_run() -> None:
         ),
         ({"WORLD_SIZE": "0"}, "WORLD_SIZE is 0: right is a whole number from 1"),
         ({"LOCAL_WORLD_SIZE": "5"}, r"LOCAL_WORLD_SIZE is 5: .* from 1 to 4 \(WORLD_SIZE\)"),
-        ({"MASTER_PORT": "70000"}, "MASTER_PORT is 70000: right is a whole number from 1 to 65535"),
-        ({"MASTER_PORT": "0"}, "MASTER_PORT is 0"),
-        ({"RANK": "", "MASTER_ADDR": ""}, "RANK, MASTER_ADDR not set: a rank is started by torchrun"),
+        ({"RANK": ""}, "RANK is not set: right is a whole number from 0 to 3"),
         (RUN | {"TORCHDECK_ATTEMPT": "0"}, "TORCHDECK_ATTEMPT is 0: right is a whole number from 1"),
         (RUN | {"TORCHDECK_ATTEMPT": ""}, "TORCHDECK_ATTEMPT is not set"),
     ],
@@ -66,7 +62,7 @@ def test_rank_outside_a_run() -> None:
 def test_what_cannot_be_true_names_the_variable_and_the_rule(changed: dict[str, str], said: str) -> None:
     """Each wrong variable is named with its value and what would be right."""
     with pytest.raises(LauncherVariableError, match=said):
-        RankEnvironment.from_env(TORCHRUN | changed)
+        assert (Place.from_env(TORCHRUN | changed), RunContext.from_env(TORCHRUN | changed)) is None
 
 
 def test_files_of_a_rank() -> None:

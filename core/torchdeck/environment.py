@@ -1,5 +1,4 @@
-"""What the launcher's variables say: torchrun's (RANK, WORLD_SIZE, ...) and Torchdeck's (TORCHDECK_RUN_DIR,
-...).
+"""What the launcher's variables say: torchrun's (RANK, ...) and Torchdeck's (TORCHDECK_RUN_DIR, ...).
 
 Standard library, Python 3.10. Names and meaning as in torchrun's documentation ("Environment Variables").
 """
@@ -11,11 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchdeck.rundir.layout import RankLayout, RunLayout
+from torchdeck.rundir.layout import AttemptLayout, RankLayout, RunLayout
 
-_TORCHRUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _LONGEST_NUMBER = 18
-_HIGHEST_PORT = 65535
 
 
 class LauncherVariableError(ValueError):
@@ -23,58 +20,85 @@ class LauncherVariableError(ValueError):
 
 
 @dataclass(frozen=True)
-class RankEnvironment:
-    """One rank's place in the gang and in the run.
+class Place:
+    """Where a rank stands in the gang.
 
     Attributes:
         rank: 0 to world_size - 1, over all nodes.
-        local_rank: 0 to local_world_size - 1, on this node.
         world_size: ranks in all.
+        local_rank: 0 to local_world_size - 1, on this node.
         local_world_size: ranks on this node.
-        master_addr: name or address where rank 0 listens.
-        master_port: 1 to 65535.
-        run_dir: the run's directory; None outside a Torchdeck run.
-        attempt: number of the attempt, from 1; 0 outside a Torchdeck run.
+    """
+
+    rank: int = 0
+    world_size: int = 1
+    local_rank: int = 0
+    local_world_size: int = 1
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] = os.environ) -> Place:
+        """What the variables of this process say; a process that no launcher started is alone.
+
+        Raises:
+            LauncherVariableError: one is missing, no number, or contradicts another.
+        """
+        if not any(environ.get(name) for name in ("RANK", "WORLD_SIZE")):
+            return cls()
+        world_size = _number(environ, "WORLD_SIZE", 1, None)
+        local_world_size = _number(environ, "LOCAL_WORLD_SIZE", 1, world_size, "WORLD_SIZE")
+        return cls(
+            rank=_number(environ, "RANK", 0, world_size - 1, "WORLD_SIZE - 1"),
+            world_size=world_size,
+            local_rank=_number(environ, "LOCAL_RANK", 0, local_world_size - 1, "LOCAL_WORLD_SIZE - 1"),
+            local_world_size=local_world_size,
+        )
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """The run a process belongs to; outside of one there is no folder, and nothing is reported.
+
+    Attributes:
+        run_id: the run's id, empty outside a run.
+        run_dir: the run's directory; None outside a run.
+        attempt: number of the attempt, from 1; 0 outside a run.
         resume: checkpoint to go on from; None to start afresh.
     """
 
-    rank: int
-    local_rank: int
-    world_size: int
-    local_world_size: int
-    master_addr: str
-    master_port: int
+    run_id: str = ""
     run_dir: Path | None = None
     attempt: int = 0
     resume: Path | None = None
 
     @classmethod
-    def from_env(cls, environ: Mapping[str, str] = os.environ) -> RankEnvironment:
-        """What the variables of this process say.
+    def from_env(cls, environ: Mapping[str, str] = os.environ) -> RunContext:
+        """TORCHDECK_RUN_ID, _RUN_DIR, _ATTEMPT and _RESUME; an empty text is as good as none.
 
         Raises:
-            LauncherVariableError: one is missing, no number, or contradicts another.
+            LauncherVariableError: the attempt is no number.
         """
-        missing = [name for name in _TORCHRUN if not environ.get(name)]
-        if missing:
-            raise LauncherVariableError(
-                f"{', '.join(missing)} not set: a rank is started by torchrun or by Torchdeck, which set "
-                f"{', '.join(_TORCHRUN)}"
-            )
-        world_size = _number(environ, "WORLD_SIZE", 1, None)
-        local_world_size = _number(environ, "LOCAL_WORLD_SIZE", 1, world_size, "WORLD_SIZE")
-        resume = environ.get("TORCHDECK_RESUME")
+        folder, resume = environ.get("TORCHDECK_RUN_DIR"), environ.get("TORCHDECK_RESUME")
         return cls(
-            rank=_number(environ, "RANK", 0, world_size - 1, "WORLD_SIZE - 1"),
-            local_rank=_number(environ, "LOCAL_RANK", 0, local_world_size - 1, "LOCAL_WORLD_SIZE - 1"),
-            world_size=world_size,
-            local_world_size=local_world_size,
-            master_addr=environ["MASTER_ADDR"],
-            master_port=_number(environ, "MASTER_PORT", 1, _HIGHEST_PORT),
-            run_dir=_run_dir(environ),
-            attempt=_attempt(environ),
+            run_id=environ.get("TORCHDECK_RUN_ID", ""),
+            run_dir=Path(folder) if folder else None,
+            attempt=_number(environ, "TORCHDECK_ATTEMPT", 1, None) if folder else 0,
             resume=Path(resume) if resume else None,
         )
+
+    @property
+    def attempt_layout(self) -> AttemptLayout | None:
+        return RunLayout(self.run_dir).attempt(self.attempt) if self.run_dir else None
+
+    @property
+    def stop_file(self) -> Path | None:
+        """Appears when the ranks should finish the step, save and exit."""
+        layout = self.attempt_layout
+        return layout.stop if layout else None
+
+    def rank_layout(self, rank: int) -> RankLayout | None:
+        """The files of one rank in this attempt."""
+        layout = self.attempt_layout
+        return layout.rank(rank) if layout else None
 
 
 def rank_layout(environ: Mapping[str, str] = os.environ) -> RankLayout | None:
@@ -83,19 +107,9 @@ def rank_layout(environ: Mapping[str, str] = os.environ) -> RankLayout | None:
     Raises:
         LauncherVariableError: it is in one, and the variables that say which rank are no numbers.
     """
-    run_dir = _run_dir(environ)
-    if run_dir is None or not environ.get("RANK"):
+    if not environ.get("TORCHDECK_RUN_DIR") or not environ.get("RANK"):
         return None
-    return RunLayout(run_dir).attempt(_attempt(environ)).rank(_number(environ, "RANK", 0, None))
-
-
-def _run_dir(environ: Mapping[str, str]) -> Path | None:
-    text = environ.get("TORCHDECK_RUN_DIR")
-    return Path(text) if text else None
-
-
-def _attempt(environ: Mapping[str, str]) -> int:
-    return _number(environ, "TORCHDECK_ATTEMPT", 1, None) if _run_dir(environ) else 0
+    return RunContext.from_env(environ).rank_layout(_number(environ, "RANK", 0, None))
 
 
 def _number(

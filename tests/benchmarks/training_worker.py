@@ -17,12 +17,12 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
 from torchdeck.distributed.precision import Precision
-from torchdeck.distributed.run_context import RunContext
-from torchdeck.distributed.settings import Place, RecipeSettings
+from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.distributed.strategies.registry import make_strategy
 from torchdeck.distributed.trainer.hooks import Hook, make_hooks
 from torchdeck.distributed.trainer.step import StepResult
 from torchdeck.distributed.trainer.trainer import Trainer
+from torchdeck.environment import Place, RunContext
 from torchdeck.recipes.loader import Recipe, load_recipe
 
 TURN = 3
@@ -75,7 +75,7 @@ class Turns(Hook):
 
 def main() -> None:
     settings = RecipeSettings.from_json(os.environ["TORCHDECK_RECIPE"])
-    place, context = Place.from_environment(os.environ), RunContext.from_environment(os.environ)
+    place, context = Place.from_env(), RunContext.from_env()
     recipe = load_recipe(settings.recipe)
     strategy = make_strategy(settings.distributed, Precision(settings.training.precision), place)
     strategy.setup()

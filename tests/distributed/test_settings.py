@@ -8,8 +8,7 @@ import pytest
 
 from support.recipe_ranks import recipe_settings
 from torchdeck.distributed.checked import SettingsError
-from torchdeck.distributed.run_context import RunContext
-from torchdeck.distributed.settings import Place, RecipeSettings
+from torchdeck.distributed.settings import RecipeSettings
 
 
 def whole() -> dict[str, Any]:
@@ -60,29 +59,3 @@ def test_missing_field_is_named() -> None:
     del settings["training"]["lr"]
     with pytest.raises(SettingsError, match=r"recipe\.training\.lr is missing"):
         RecipeSettings.from_json(json.dumps(settings))
-
-
-def test_place_is_alone_without_a_launcher() -> None:
-    """No variables: rank 0 of 1."""
-    assert Place.from_environment({}) == Place(0, 1, 0)
-
-
-@pytest.mark.parametrize(
-    "environment", [{"RANK": "2", "WORLD_SIZE": "2"}, {"RANK": "x"}, {"LOCAL_RANK": "-1"}]
-)
-def test_place_refuses_impossible_ranks(environment: dict[str, str]) -> None:
-    """A rank outside the world, or no number, is refused."""
-    with pytest.raises(SettingsError, match="RANK"):
-        Place.from_environment(environment)
-
-
-def test_context_reads_empty_as_none() -> None:
-    """An attempt that resumes from nothing has an empty TORCHDECK_RESUME."""
-    context = RunContext.from_environment(
-        {"TORCHDECK_RUN_DIR": "/run", "TORCHDECK_ATTEMPT": "3", "TORCHDECK_RESUME": ""}
-    )
-    assert context.resume is None
-    assert context.stop_file == Path("/run/attempts/3/stop")
-    assert RunContext.from_environment({}).stop_file is None
-    with pytest.raises(SettingsError, match="TORCHDECK_ATTEMPT"):
-        RunContext.from_environment({"TORCHDECK_ATTEMPT": "first"})

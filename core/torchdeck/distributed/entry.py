@@ -15,12 +15,12 @@ from torchdeck.data.order import PositionError
 from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.error_file import torchrun_error_file, write_error
-from torchdeck.distributed.run_context import RunContext
-from torchdeck.distributed.settings import Place, RecipeSettings
+from torchdeck.distributed.settings import RecipeSettings
+from torchdeck.environment import LauncherVariableError, Place, RunContext
 from torchdeck.recipes.errors import RecipeError
 from torchdeck.telemetry.progress import ProgressFile
 
-EXPLAINED = (RecipeError, SettingsError, CheckpointError, PositionError)
+EXPLAINED = (RecipeError, SettingsError, LauncherVariableError, CheckpointError, PositionError)
 """Errors whose message is all a person needs; their traceback is in error.json."""
 
 
@@ -28,8 +28,8 @@ def main() -> int:
     """Train as the environment says; the process's exit code."""
     context, place = RunContext(), Place()
     try:
-        place = Place.from_environment(os.environ)
-        context = RunContext.from_environment(os.environ)
+        place = Place.from_env()
+        context = RunContext.from_env()
         layout = context.rank_layout(place.rank)
         if layout is not None:
             # before torch is imported, which takes seconds

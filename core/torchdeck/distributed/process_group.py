@@ -8,7 +8,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from torchdeck.distributed.settings import Place
+from torchdeck.environment import Place
 from torchdeck.recipes.errors import RecipeError
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -159,34 +158,3 @@ def _check_ranges(settings: RecipeSettings) -> None:
     for name, amount in positive.items():
         if amount is not None and not (math.isfinite(amount) and amount > 0):
             raise SettingsError(f"{name} is {amount}; right is a number above 0")
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where this rank stands, as torchrun says it."""
-
-    rank: int = 0
-    world_size: int = 1
-    local_rank: int = 0
-
-    @classmethod
-    def from_environment(cls, environment: Mapping[str, str]) -> Place:
-        """RANK, WORLD_SIZE and LOCAL_RANK; alone where they are not set.
-
-        Raises:
-            SettingsError: they are not numbers or do not fit each other.
-        """
-        try:
-            place = cls(
-                rank=int(environment.get("RANK", "0")),
-                world_size=int(environment.get("WORLD_SIZE", "1")),
-                local_rank=int(environment.get("LOCAL_RANK", "0")),
-            )
-        except ValueError as error:
-            raise SettingsError(f"RANK, WORLD_SIZE and LOCAL_RANK must be whole numbers: {error}") from None
-        if not 0 <= place.rank < place.world_size or place.local_rank < 0:
-            raise SettingsError(
-                f"RANK {place.rank} is out of range for WORLD_SIZE {place.world_size}, LOCAL_RANK "
-                f"{place.local_rank}"
-            )
-        return place

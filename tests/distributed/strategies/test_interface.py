@@ -9,10 +9,11 @@ from torch import nn
 
 from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.precision import Precision
-from torchdeck.distributed.settings import DistributedSettings, Place
+from torchdeck.distributed.settings import DistributedSettings
 from torchdeck.distributed.strategies.base import Strategy
 from torchdeck.distributed.strategies.fsdp import _blocks_of, _units_by_size
 from torchdeck.distributed.strategies.registry import STRATEGIES, make_strategy
+from torchdeck.environment import Place
 from torchdeck.recipes.errors import RecipeError
 
 Pair = namedtuple("Pair", "left right")  # noqa: PYI024 - the kind of named tuple a data set may return

@@ -15,7 +15,8 @@ from torch.optim import Optimizer
 
 from torchdeck.distributed.precision import Precision
 from torchdeck.distributed.process_group import ProcessGroup
-from torchdeck.distributed.settings import DistributedSettings, Place
+from torchdeck.distributed.settings import DistributedSettings
+from torchdeck.environment import Place
 
 Blocks = Callable[[nn.Module], Iterable[nn.Module]]
 """A recipe's `blocks`: model → the modules that are sharded as one unit each."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.precision import Precision
-from torchdeck.distributed.settings import DistributedSettings, Place
+from torchdeck.distributed.settings import DistributedSettings
 from torchdeck.distributed.strategies.base import Strategy
 from torchdeck.distributed.strategies.ddp import DdpStrategy
 from torchdeck.distributed.strategies.fsdp import FsdpStrategy
 from torchdeck.distributed.strategies.single import SingleStrategy
+from torchdeck.environment import Place
 
 STRATEGIES: dict[str, type[Strategy]] = {
     strategy.name: strategy for strategy in (SingleStrategy, DdpStrategy, FsdpStrategy)

@@ -7,10 +7,10 @@ from typing import Any
 
 from torchdeck.data.order import Position
 from torchdeck.distributed.checkpoints.store import CheckpointStore, TrainState
-from torchdeck.distributed.run_context import RunContext
 from torchdeck.distributed.settings import CheckpointSettings
 from torchdeck.distributed.trainer.hooks import Counts
 from torchdeck.distributed.trainer.step import Stepper, TrainingParts
+from torchdeck.environment import RunContext
 
 
 class Saving:

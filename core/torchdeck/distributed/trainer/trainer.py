@@ -8,7 +8,6 @@ from torch.utils.data import default_collate
 
 from torchdeck.data.order import Position, SampleOrder
 from torchdeck.distributed.batches import BatchLoader, BatchShape, SizedDataset
-from torchdeck.distributed.run_context import RunContext
 from torchdeck.distributed.seeding import make_deterministic
 from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.distributed.strategies.base import Strategy
@@ -22,6 +21,7 @@ from torchdeck.distributed.trainer.saving import Saving
 from torchdeck.distributed.trainer.setup import build_heldout_data, build_training_data, loader_workers
 from torchdeck.distributed.trainer.step import Stepper
 from torchdeck.distributed.trainer.stop import StopFlag
+from torchdeck.environment import RunContext
 from torchdeck.recipes.loader import Recipe
 
 
