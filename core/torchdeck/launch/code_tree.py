@@ -7,7 +7,7 @@ import itertools
 import os
 from pathlib import Path
 
-from torchdeck.config.schema import RunConfig
+from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.plan.launch_plan import CodeTree
 
 MAX_FILES = 2_000
@@ -23,7 +23,7 @@ def read_code_tree(
     """Hashes of the script or recipe file and of the Python files below the working directory.
 
     Left out: hidden folders (.git among them), virtual environments, node_modules, installed packages, files
-    that cannot be read, and what is reached by links only.
+    that cannot be read, and what is reached by links only. A built-in recipe executes nothing of the user's.
 
     Args:
         config: names the script or recipe, if it is a file.
@@ -34,6 +34,8 @@ def read_code_tree(
     Returns:
         The tree (paths below the working directory are relative to it), and a warning when it is cut short.
     """
+    if config.run.recipe in BUILTIN_RECIPES:
+        return CodeTree(), ()  # nothing of the user's is executed
     main = config.run.script or config.run.recipe
     first = [Path(main)] if main is not None and os.sep in main else []
     found, whole = _python_files(working_dir)

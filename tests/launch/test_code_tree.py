@@ -63,3 +63,10 @@ def test_absent_things_are_no_error(tmp_path: Path) -> None:
     """Preflight speaks of them."""
     tree, warnings = read_code_tree(script(tmp_path, "absent.py"), tmp_path / "nowhere")
     assert (dict(tree.files), warnings) == ({}, ())
+
+
+def test_a_built_in_recipe_has_no_code_of_the_user(tmp_path: Path) -> None:
+    """Files that happen to lie beside its run file do not change the plan's fingerprint."""
+    written(tmp_path, "unrelated.py")
+    config = config_from_dict({"run": {"recipe": "byte-gpt"}, "training": {"steps": 1}}, tmp_path)
+    assert read_code_tree(config, tmp_path)[0].files == {}
