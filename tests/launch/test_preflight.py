@@ -15,7 +15,7 @@ import pytest
 from support.machines import PYTHON, node
 from torchdeck.config.loader import config_from_dict
 from torchdeck.launch.preflight import Check, failures, preflight
-from torchdeck.launch.preflight.folders import byte_gpt_parameters, size_text
+from torchdeck.launch.preflight.folders import byte_gpt_parameters
 from torchdeck.launch.preflight.interpreter import check_interpreter
 from torchdeck.launch.preflight.network import HostNameCheck
 from torchdeck.launch.prepare import Survey, plan_from, survey
@@ -290,12 +290,6 @@ def test_parameters_are_those_of_the_model() -> None:
     asked = config_from_dict({"run": {"recipe": "byte-gpt"}, "training": {"steps": 1}}, "/")
     model = recipe.build_model(dict(asked.model))
     assert byte_gpt_parameters(asked) == sum(parameter.numel() for parameter in model.parameters())
-
-
-def test_sizes_are_readable() -> None:
-    """Binary units, one digit after the point."""
-    sizes = [size_text(count) for count in (0, 1023, 1536, 3 * 2**30, 2**52)]
-    assert sizes == ["0 B", "1023 B", "1.5 KiB", "3.0 GiB", "4096.0 TiB"]
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import argparse
 import json
 from typing import Any
 
-from torchdeck.cli.quantities import duration, moment
 from torchdeck.cli.run_lookup import registry, says_what_is_wrong
+from torchdeck.quantities import duration, moment
 from torchdeck.runs.registry import UnreadableRun
 from torchdeck.runs.view import RunView
 

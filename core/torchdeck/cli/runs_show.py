@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from torchdeck.cli.quantities import duration, moment
 from torchdeck.cli.run_lookup import ID_HELP, find_run, says_what_is_wrong
+from torchdeck.quantities import duration, moment
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.state import AttemptView

@@ -12,8 +12,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from torchdeck.cli.quantities import duration
 from torchdeck.cli.training_progress import TrainingProgress
+from torchdeck.quantities import duration
 from torchdeck.runs.output import OutputLine
 from torchdeck.runs.state import CheckpointSeen, RunState
 from torchdeck.runs.summary import summary_lines

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli.quantities import duration, rate, size
+from torchdeck.quantities import duration, rate, size
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.view import RunView
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from torchdeck.config.schema import RunConfig
 from torchdeck.config.training import Training
 from torchdeck.launch.preflight.check import Check, failed, ok, warning
+from torchdeck.quantities import size
 from torchdeck.runs.home import HomeError, check_private
 
 _NEEDS_CARE = re.compile(r'[\x00-\x1f\x7f":\\]')
@@ -91,18 +92,18 @@ def _room(config: RunConfig, place: Path, estimate: int, node: str) -> Check:
             "disk", node, f"free space of {existing} cannot be read: {error.strerror}", "mend the disk"
         )
     floor = config.limits.min_free_disk
-    what = f"{size_text(free)} free at {existing}"
+    what = f"{size(free)} free at {existing}"
     # a new checkpoint is whole before an old one goes
     kept = estimate * (config.checkpoint.keep_last + 2)
     if free < floor + estimate:
-        need = f"limits.min_free_disk of {size_text(floor)}"
-        need += f" and a checkpoint of about {size_text(estimate)}" if estimate else ""
+        need = f"limits.min_free_disk of {size(floor)}"
+        need += f" and a checkpoint of about {size(estimate)}" if estimate else ""
         return failed("disk", node, f"{what}, too little for {need}", "make room, or use another disk")
     if free < floor + kept:
         return warning(
             "disk",
             node,
-            f"{what}, and checkpoints will take about {size_text(kept)}",
+            f"{what}, and checkpoints will take about {size(kept)}",
             "lower checkpoint.keep_last",
         )
     return ok("disk", node, what)
@@ -128,13 +129,3 @@ def _nearest_existing(path: Path) -> Path:
     while not path.exists() and path != path.parent:
         path = path.parent
     return path
-
-
-def size_text(count: int) -> str:
-    """Bytes for people: 1.5 GiB."""
-    value = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if value < 1024:
-            return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} TiB"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from torchdeck.cli.quantities import duration, moment, rate, size
+from torchdeck.quantities import duration, moment, rate, size
 
 
 @pytest.mark.parametrize(
