@@ -33,6 +33,12 @@ def test_process_that_no_launcher_started() -> None:
     assert Place.from_env({}) == Place(0, 1, 0, 1)
 
 
+def test_rank_started_by_hand() -> None:
+    """Without the local variables all ranks are on one node; with the local world size alone, nodes are even."""
+    assert Place.from_env({"RANK": "1", "WORLD_SIZE": "3"}) == Place(1, 3, 1, 3)
+    assert Place.from_env({"RANK": "3", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}) == Place(3, 4, 1, 2)
+
+
 def test_rank_outside_a_run() -> None:
     """Under plain torchrun there is no run, attempt, nothing to resume; empty texts are as good as none."""
     context = RunContext.from_env(TORCHRUN | {"TORCHDECK_RUN_DIR": "", "TORCHDECK_RESUME": ""})

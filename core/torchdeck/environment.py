@@ -39,19 +39,22 @@ class Place:
     def from_env(cls, environ: Mapping[str, str] = os.environ) -> Place:
         """What the variables of this process say; a process that no launcher started is alone.
 
+        A rank started by hand may leave out the local ones: all ranks are on one node then.
+
         Raises:
             LauncherVariableError: one is missing, no number, or contradicts another.
         """
         if not any(environ.get(name) for name in ("RANK", "WORLD_SIZE")):
             return cls()
         world_size = _number(environ, "WORLD_SIZE", 1, None)
-        local_world_size = _number(environ, "LOCAL_WORLD_SIZE", 1, world_size, "WORLD_SIZE")
-        return cls(
-            rank=_number(environ, "RANK", 0, world_size - 1, "WORLD_SIZE - 1"),
-            world_size=world_size,
-            local_rank=_number(environ, "LOCAL_RANK", 0, local_world_size - 1, "LOCAL_WORLD_SIZE - 1"),
-            local_world_size=local_world_size,
-        )
+        rank = _number(environ, "RANK", 0, world_size - 1, "WORLD_SIZE - 1")
+        local_world_size = world_size
+        if environ.get("LOCAL_WORLD_SIZE"):
+            local_world_size = _number(environ, "LOCAL_WORLD_SIZE", 1, world_size, "WORLD_SIZE")
+        local_rank = rank % local_world_size
+        if environ.get("LOCAL_RANK"):
+            local_rank = _number(environ, "LOCAL_RANK", 0, local_world_size - 1, "LOCAL_WORLD_SIZE - 1")
+        return cls(rank, world_size, local_rank, local_world_size)
 
 
 @dataclass(frozen=True)
