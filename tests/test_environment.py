@@ -34,7 +34,7 @@ def test_process_that_no_launcher_started() -> None:
 
 
 def test_rank_started_by_hand() -> None:
-    """Without the local variables all ranks are on one node; with the local world size alone, nodes are even."""
+    """Without local variables all ranks are on one node; with the local world size alone, nodes are even."""
     assert Place.from_env({"RANK": "1", "WORLD_SIZE": "3"}) == Place(1, 3, 1, 3)
     assert Place.from_env({"RANK": "3", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}) == Place(3, 4, 1, 2)
 
