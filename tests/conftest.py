@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 RUN_VARIABLES = (
     "TORCHDECK_RUN_ID",
@@ -17,6 +18,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--soak", action="store_true", help="run every variant of faults and journeys, not a sample"
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Properties are tried on the same examples every time; a soak draws new ones."""
+    settings.register_profile("sample", derandomize=True)
+    if not config.getoption("--soak"):
+        settings.load_profile("sample")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from typing import Any
 
+from hypothesis import assume
 from hypothesis import strategies as st
 
 SECTIONS = ("run", "training", "distributed", "distributed.ddp")
@@ -51,7 +53,16 @@ def toml_documents(draw: st.DrawFn) -> str:
             text += f"{draw(GAPS)}[{table}]{draw(COMMENTS)}\n{_entries(draw)}"
     ending = draw(st.sampled_from(["", "\n", "# end"]))
     text += ending
+    assume(_is_valid(text))  # keys and tables drawn apart may be one and the same
     return text.replace("\n", "\r\n") if draw(st.booleans()) else text
+
+
+def _is_valid(text: str) -> bool:
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return False
+    return True
 
 
 def _entries(draw: Any) -> str:
