@@ -355,6 +355,38 @@ def test_a_lease_survives_agent_and_holder(make_run: Maker, victims: tuple[str, 
     assert second.events("refused")
 
 
+def test_a_lease_is_kept_between_attempts_when_the_agent_was_killed(make_run: Maker) -> None:
+    """An agent that took over restarts the gang on its device: a queued run does not come in between."""
+    policy = with_policy(max_restarts=1, restart_delay=3.0)
+    first = make_run(WAITING, devices=("GPU-1",), policy=policy).start()
+    first.wait("running")
+    kill_and_wait(first.agent())
+    first.wait("agent_started", count=2)
+    second = make_run(WAITING, devices=("GPU-1",), policy=with_policy(queue=True)).start()
+    second.wait("queued")
+    kill_and_wait(first.torchrun())
+    first.wait("running", count=2)
+    assert not second.events("attempt_started")
+    first.request("stop_now")
+    assert first.finished()["state"] == "CANCELLED"
+    second.wait("attempt_started")
+
+
+def test_no_agent_starts_ranks_on_devices_that_another_run_took(make_run: Maker) -> None:
+    """Agent and holder died between two attempts, and the device went: the attempt fails and says why."""
+    policy = with_policy(max_restarts=1, restart_delay=4.0)
+    first = make_run("raise SystemExit(1)", devices=("GPU-1",), policy=policy).start()
+    first.wait("restarting")
+    kill_and_wait(first.holder())
+    kill_and_wait(first.agent())
+    second = make_run(WAITING, devices=("GPU-1",)).start()
+    second.wait("attempt_started")
+    first.start()
+    finished = first.finished()
+    assert finished["state"] == "FAILED"
+    assert "another run has taken the devices" in finished["why"]
+
+
 def test_only_one_agent_supervises(make_run: Maker) -> None:
     """A second agent on the same node of the same run leaves with its own exit code."""
     run = make_run(WAITING).start()

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from support.agent_run import AgentRun, cleaning, make_plan, script, with_policy
+from support.waiting import wait_until
+from torchdeck.launch.requests import Request, place_request
+from torchdeck.rundir.processes import processes_of_run
 
 FILLING = """
 import os, time
@@ -55,3 +58,35 @@ def test_a_filling_disk_stops_the_run_while_there_is_room(small_disk: Path, tmp_
         assert (run.layout.attempt(1).root / "saved").read_text() == "while there was room"
         low = run.wait("disk_low").fields
         assert low["free"] < low["needed"] == 8 << 20
+
+
+FULL = """
+import os, time
+from pathlib import Path
+attempt = Path(os.environ["TORCHDECK_RUN_DIR"]) / "attempts" / os.environ["TORCHDECK_ATTEMPT"]
+print("up", flush=True)
+try:
+    with (attempt / "ballast").open("wb", buffering=0) as ballast:
+        while True:
+            ballast.write(bytes(4096))
+except OSError:
+    pass
+(Path(os.environ["HERE"]) / "full").touch()
+time.sleep(600)
+"""
+
+
+def test_a_run_can_be_stopped_on_a_full_disk(small_disk: Path, tmp_path: Path) -> None:
+    """The agent outlives it, takes a request that is a name alone, ends the ranks and leaves."""
+    plan = make_plan(script(tmp_path, FULL), tmp_path, nproc=1, env={"HERE": str(tmp_path)})
+    run = AgentRun(small_disk, plan)
+    with cleaning([run]):
+        run.start()
+        wait_until((tmp_path / "full").exists, 30, "the disk to be full")
+        agent = run.agent()
+        place_request(run.node.inbox, Request("1-stop_now-0a", "stop_now", "test"))
+        wait_until(lambda: not processes_of_run(run.run_id), 20, "the ranks to end")
+        assert run.agent() in (agent, None)  # it ended well, or waits for room to say so
+        (run.layout.attempt(1).root / "ballast").unlink()
+        assert run.finished()["state"] == "CANCELLED"
+        assert len(run.events("agent_started")) == 1

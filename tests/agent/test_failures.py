@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from torchdeck.agent.failures import (
+    CLOCK_STEP,
     TAIL_BYTES,
     first_failure,
     how_it_ended,
@@ -53,6 +54,15 @@ def test_what_died_after_our_own_signal_is_no_failure(tmp_path: Path) -> None:
     attempt = AttemptLayout(tmp_path)
     rank_with(attempt, 0, 1, 1005.0, stderr=TRACE + "KeyboardInterrupt\n")
     assert first_failure(attempt, range(1), tmp_path / "log", 1000.0, stopped=True) is None
+
+
+def test_what_died_of_our_signal_at_once_is_no_failure(tmp_path: Path) -> None:
+    """The time of a file ticks: it may lie a moment before the signal that the rank died of."""
+    attempt = AttemptLayout(tmp_path)
+    rank_with(attempt, 0, 143, 1000.0 - CLOCK_STEP / 2)
+    assert first_failure(attempt, range(1), tmp_path / "log", 1000.0, stopped=True) is None
+    assert first_failure(attempt, range(1), tmp_path / "log", 1000.0, stopped=False) is None
+    assert first_failure(attempt, range(1), tmp_path / "log", 1000.0 + CLOCK_STEP, stopped=False) is not None
 
 
 def test_a_slow_interpreter_exit_does_not_hide_who_failed_first(tmp_path: Path) -> None:

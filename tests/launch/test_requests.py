@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
+from torchdeck.agent.inbox import Inbox
 from torchdeck.launch.requests import STOP, STOP_NOW, read_requests, write_request
 from torchdeck.rundir.layout import RunLayout
 
@@ -43,3 +46,32 @@ def test_the_file_name_is_the_id(layout: RunLayout) -> None:
 def test_no_folder_means_no_requests(tmp_path: Path) -> None:
     """A run whose control folder is gone has none."""
     assert read_requests(tmp_path / "none") == []
+
+
+def test_a_request_gets_through_a_full_disk(layout: RunLayout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no content fits, an empty file's name says what is asked."""
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("torchdeck.launch.requests.write_json", full)
+    written = write_request(layout, STOP_NOW, "")
+    assert read_requests(layout.control) == [written]
+    assert Inbox(layout.control, frozenset()).read_new() == [(written.id, STOP_NOW)]
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    """Only a full disk is got round."""
+    with pytest.raises(FileNotFoundError):
+        write_request(RunLayout(tmp_path / "gone"), STOP, "terminal")
+
+
+def test_the_inbox_misses_nothing_that_comes_in_one_tick_of_the_clock(layout: RunLayout) -> None:
+    """The folder may look unchanged by its time, and hold a new request all the same."""
+    inbox = Inbox(layout.control, frozenset())
+    before = layout.control.stat()
+    assert inbox.read_new() == []
+    written = write_request(layout, STOP, "terminal")
+    os.utime(layout.control, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert inbox.read_new() == [(written.id, STOP)]
+    assert inbox.read_new() == []

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from torchdeck.rundir.journal import JournalReader, JournalWriter, NewerFormatError, read_journal
+from torchdeck.rundir.journal import (
+    JournalReader,
+    JournalWriter,
+    NewerFormatError,
+    PatientJournalWriter,
+    read_journal,
+)
 
+REAL_WRITE = os.write
 FIELDS = st.dictionaries(
     st.text(min_size=1).filter(lambda name: name not in ("v", "t", "m", "event", "self", "durable")),
     st.one_of(st.none(), st.booleans(), st.integers(), st.text(), st.lists(st.text())),
@@ -79,3 +89,58 @@ def test_lines_that_are_no_events_are_counted(tmp_path: Path, line: str) -> None
     reader = JournalReader(path)
     assert len(reader.read_new()) == 2
     assert reader.torn == 1
+
+
+def small_disk_write(room: int) -> Callable[[int, bytes], int]:
+    """os.write on a disk with `room` bytes left."""
+    left = [room]
+
+    def write(descriptor: int, content: bytes) -> int:
+        if left[0] == 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written = REAL_WRITE(descriptor, content[: left[0]])
+        left[0] -= written
+        return written
+
+    return write
+
+
+def test_an_event_after_a_torn_one_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk was full in the middle of a line: the next event begins a line of its own."""
+    path = tmp_path / "journal.jsonl"
+    with JournalWriter(path) as journal:
+        monkeypatch.setattr(os, "write", small_disk_write(20))
+        with pytest.raises(OSError, match="20 of"):
+            journal.append("torn")
+        monkeypatch.undo()
+        journal.append("whole")
+    assert [event.name for event in read_journal(path)] == ["whole"]
+
+
+def test_events_wait_for_room_on_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A patient writer raises nothing; once there is room all events are there, in their order, once."""
+    path = tmp_path / "journal.jsonl"
+    with PatientJournalWriter(path) as journal:
+        journal.append("first")
+        monkeypatch.setattr(os, "write", small_disk_write(20))
+        journal.append("second")
+        journal.append("third", number=3)
+        assert not journal.catch_up()
+        monkeypatch.undo()
+        assert journal.catch_up()
+        journal.append("fourth")
+    events = read_journal(path)
+    assert [event.name for event in events] == ["first", "second", "third", "fourth"]
+    assert events[2].fields == {"number": 3}
+    assert "events wait" in capsys.readouterr().err
+
+
+def test_a_name_that_is_no_utf8_comes_back(tmp_path: Path) -> None:
+    """A path may hold any bytes but one; Python carries them as surrogates."""
+    path = tmp_path / "journal.jsonl"
+    with JournalWriter(path) as journal:
+        journal.append("created", source=os.fsdecode(b"bad \xff.py"))
+    (event,) = read_journal(path)
+    assert os.fsencode(event.fields["source"]) == b"bad \xff.py"

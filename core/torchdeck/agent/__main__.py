@@ -14,8 +14,9 @@ from torchdeck.agent.agent import Agent, agent_argv
 from torchdeck.agent.past import fold_past
 from torchdeck.agent.startup import life_of_run, read_past, read_plan, take_lock
 from torchdeck.plan.launch_plan import PlanFormatError
-from torchdeck.rundir.journal import JournalWriter, NewerFormatError, read_journal
+from torchdeck.rundir.journal import NewerFormatError, PatientJournalWriter, read_journal
 from torchdeck.rundir.layout import RunLayout
+from torchdeck.rundir.log_stream import log_to_standard_error
 from torchdeck.rundir.processes import ProcessIdentity
 
 EXIT_UNUSABLE = 2
@@ -28,6 +29,7 @@ def main(arguments: list[str]) -> int:
     """Supervise one node's part of a run; 0 once the run is finished."""
     options = _parse(arguments)
     os.umask(0o077)
+    log_to_standard_error()
     for number in (signal.SIGHUP, signal.SIGINT):
         signal.signal(
             number, lambda *_: None
@@ -49,14 +51,16 @@ def main(arguments: list[str]) -> int:
     if past.finishes > life:
         return 0
     identity = ProcessIdentity.of(os.getpid())
-    with JournalWriter(node.journal) as journal:
+    with PatientJournalWriter(node.journal) as journal:
         adopted = past.open or unjournaled is not None
         journal.append("agent_started", identity=identity and identity.to_json(), adopted=adopted)
         if unjournaled is not None:
             journal.append(unjournaled.name, **unjournaled.fields)
             past = fold_past(read_journal(node.journal), life)
         again = agent_argv(sys.executable, Path(__file__).resolve(), layout.root, options.node, life)
-        Agent(layout, plan, options.node, journal, again).run(past)
+        agent = Agent(layout, plan, options.node, journal, again)
+        agent.keep_leases(options.leases)
+        agent.run(past)
     return 0
 
 
@@ -66,6 +70,14 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--node", required=True)
     parser.add_argument(
         "--life", type=int, default=0, help="how often the run had finished when it was resumed"
+    )
+    parser.add_argument(
+        "--lease",
+        dest="leases",
+        type=int,
+        action="append",
+        default=[],
+        help="open descriptor of a held lease",
     )
     return parser.parse_args(arguments)
 

@@ -7,8 +7,10 @@ anything else.
 from __future__ import annotations
 
 import select
+import sys
 import time
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +25,7 @@ from torchdeck.agent.past import Past
 from torchdeck.agent.verdict import is_resumable
 from torchdeck.plan.launch_plan import LaunchPlan, Policy
 from torchdeck.rundir.atomic import write_bytes
-from torchdeck.rundir.journal import JournalWriter
+from torchdeck.rundir.journal import PatientJournalWriter
 from torchdeck.rundir.layout import RunLayout
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ FIRST_LOOK = 0.15
 """Seconds from a fresh start to the first look: torchrun's start comes before all else, imports included."""
 BEAT_INTERVAL = 1.0
 """Seconds between two heartbeats, and between two looks at all that may wait."""
+END_LIMIT = 30.0
+"""Seconds to wait for room on a full disk for the run's last events."""
 URGENT_INTERVAL = 0.01
 """Seconds between two looks while something starts or ends that no descriptor announces."""
 
@@ -43,7 +47,7 @@ class Agent:
     """One node's supervisor, and the gang's lead where there is one node."""
 
     def __init__(
-        self, layout: RunLayout, plan: LaunchPlan, name: str, journal: JournalWriter, argv: list[str]
+        self, layout: RunLayout, plan: LaunchPlan, name: str, journal: PatientJournalWriter, argv: list[str]
     ) -> None:
         self._layout = layout
         self._plan = plan
@@ -69,6 +73,10 @@ class Agent:
             self._observation = Observation(self._layout, self._plan, self._name, self._journal)
         return self._observation
 
+    def keep_leases(self, descriptors: Sequence[int]) -> None:
+        """Go on with device leases that an earlier agent of this run took."""
+        self._node.leases.keep(descriptors)
+
     def run(self, past: Past) -> None:
         """Supervise until the run is finished.
 
@@ -91,6 +99,7 @@ class Agent:
             self._node.adopt(past.attempt, self._seen.read_plan(past.attempt), past.stopped_at)
             self._seen.begin(past.attempt, past)
         else:
+            self._node.remember_holder(past.attempt)
             self._look_due = self._beat_due = time.monotonic() + FIRST_LOOK
         self._execute(self._gang.resume(past, time.monotonic()))
         self._events.append(on.NodeReady(self._name))
@@ -112,6 +121,7 @@ class Agent:
         beat = now >= self._beat_due
         if beat:
             self._beat_due = now + BEAT_INTERVAL
+            self._journal.catch_up()
             self._look_closely()
         self._events.extend(self._from_node())
         self._events.append(on.Tick())
@@ -174,7 +184,7 @@ class Agent:
         elif isinstance(command, do.LaunchAttempt):
             self._node.launch(command.attempt, command.reason)
         elif isinstance(command, do.TouchStop):
-            write_bytes(self._layout.attempt(command.attempt).stop, b"")
+            self._touch_stop(command.attempt)
         elif isinstance(command, do.Terminate):
             self._journal.append("signalled", signal="SIGTERM", count=self._node.terminate())
         elif isinstance(command, do.Kill):
@@ -203,6 +213,13 @@ class Agent:
             resume = self._seen.newest_checkpoint
             self._journal.append("restarting", **command._asdict(), resume=resume)
 
+    def _touch_stop(self, attempt: int) -> None:
+        try:
+            write_bytes(self._layout.attempt(attempt).stop, b"")
+        except OSError as error:
+            # the stop's deadline still ends the ranks
+            print(f"the ranks cannot be asked to stop: {error}", file=sys.stderr, flush=True)
+
     def _end_attempt(self, command: do.EndAttempt) -> None:
         self._seen.end()
         failure = command.failure
@@ -228,6 +245,11 @@ class Agent:
         )
         self._finished = True
         self._beat()
+        limit = time.monotonic() + END_LIMIT
+        while not self._journal.catch_up():
+            if time.monotonic() > limit:
+                return  # the holder starts another agent, which ends the run when there is room
+            time.sleep(BEAT_INTERVAL)
         self._node.release()
 
     def _beat(self) -> None:

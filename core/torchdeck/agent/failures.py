@@ -18,6 +18,9 @@ TAIL_BYTES = 256 * 1024
 TRACEBACK_LIMIT = 32 * 1024
 """Characters of a traceback that are kept; its end says what happened."""
 
+CLOCK_STEP = 0.02
+"""Seconds by which a file's time may lie before its writing: the kernel's clock for files ticks."""
+
 _HEAD = "Traceback (most recent call last):"
 _PREFIX = re.compile(r"^\[rank\d+\]: ?", re.MULTILINE)
 """torch puts it before each line of an uncaught exception once a process group is up."""
@@ -41,7 +44,8 @@ def first_failure(
     """
     ranks = list(ranks)
     failures = [found for rank in ranks if (found := rank_failure(attempt.rank(rank), rank)) is not None]
-    own = [failure for failure in failures if failure.time < until]
+    told = {failure for failure in failures if stopped or failure.signal == signal.SIGTERM}
+    own = [found for found in failures if found.time < until - (CLOCK_STEP if found in told else 0.0)]
     # torchrun ends the others with SIGTERM when one fails: those are consequences
     causes = [failure for failure in own if failure.signal != signal.SIGTERM]
     if causes:

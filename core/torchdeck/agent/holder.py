@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # -I leaves the sh
 
 from torchdeck.rundir.atomic import read_json, write_json
 from torchdeck.rundir.layout import FORMAT_VERSION, NodeLayout, RunLayout
+from torchdeck.rundir.log_stream import log_to_standard_error
 from torchdeck.rundir.processes import ProcessIdentity, without_run_variables
 
 FIRST_DELAY = 0.2
@@ -37,11 +39,11 @@ GIVE_UP = 20
 class AgentKeeper:
     """Sees to it that there is an agent until the run is finished."""
 
-    def __init__(self, node: NodeLayout, argv: list[str], pid: int) -> None:
+    def __init__(self, node: NodeLayout, argv: list[str], pid: int, leases: Sequence[int] = ()) -> None:
         self._node = node
-        self._argv = argv
+        self._argv = [*argv, *(f"--lease={lease}" for lease in leases)]
+        self._leases = tuple(leases)
         self._child: subprocess.Popen[bytes] | None = None
-        self._delay = FIRST_DELAY
         self._due = 0.0
         self._seen = time.monotonic()
         self.failures = 0
@@ -59,6 +61,16 @@ class AgentKeeper:
             return self._due - now
         if self._another_lives():
             return 1.0 if self.descriptor < 0 else 3600.0
+        try:
+            self._start()
+        except OSError as error:
+            # no memory, no log, no interpreter: torchrun is held all the same, and the agent tried for again
+            print(f"holder: an agent cannot be started: {error}", file=sys.stderr, flush=True)
+            self._failed(young=True)
+            return self._due - time.monotonic()
+        return 3600.0
+
+    def _start(self) -> None:
         with self._node.log.open("ab") as log:
             self._child = subprocess.Popen(
                 self._argv,
@@ -66,10 +78,10 @@ class AgentKeeper:
                 stdout=log,
                 stderr=log,
                 env=without_run_variables(os.environ),
+                pass_fds=self._leases,
                 start_new_session=True,
             )
         self._watch(self._child.pid)
-        return 3600.0
 
     def _agent_died(self) -> None:
         os.close(self.descriptor)
@@ -77,11 +89,12 @@ class AgentKeeper:
         if self._child is not None:
             self._child.wait()
             self._child = None
-        now = time.monotonic()
-        young = now - self._seen < YOUNG
+        self._failed(young=time.monotonic() - self._seen < YOUNG)
+
+    def _failed(self, *, young: bool) -> None:
         self.failures = self.failures + 1 if young else 1
-        self._delay = min(LAST_DELAY, FIRST_DELAY * 2 ** min(self.failures - 1, 10))
-        self._due = now + self._delay
+        delay = min(LAST_DELAY, FIRST_DELAY * 2 ** min(self.failures - 1, 10))
+        self._due = time.monotonic() + delay
 
     def _another_lives(self) -> bool:
         """An agent that somebody else started holds the lock; its pid stands in the file."""
@@ -145,6 +158,7 @@ def main(arguments: list[str]) -> int:
     mine = layout.attempt(options.attempt).node(options.node)
     order = json.load(sys.stdin)
     os.umask(0o077)
+    log_to_standard_error()
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)  # a handler, not SIG_IGN, which torchrun would inherit
     lock = os.open(mine.root / "holder.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -172,12 +186,12 @@ def main(arguments: list[str]) -> int:
     identity["torchrun"] = _json(ProcessIdentity.of(torchrun.pid))
     # not synced: a power cut ends the processes it names
     write_json(mine.holder, identity, durable=False)
-    keeper = AgentKeeper(node, options.agent, options.agent_pid)
-    _hold(torchrun, keeper, mine.exit, options.leases)
+    keeper = AgentKeeper(node, options.agent, options.agent_pid, options.leases)
+    _hold(torchrun, keeper, mine.exit)
     return _keep_until_finished(keeper, node.journal)
 
 
-def _hold(torchrun: subprocess.Popen[bytes], keeper: AgentKeeper, exit_file: Path, leases: list[int]) -> None:
+def _hold(torchrun: subprocess.Popen[bytes], keeper: AgentKeeper, exit_file: Path) -> None:
     ended = os.pidfd_open(torchrun.pid)
     while not _wait(keeper, ended):
         pass
@@ -188,9 +202,12 @@ def _hold(torchrun: subprocess.Popen[bytes], keeper: AgentKeeper, exit_file: Pat
         "signal": -code if code < 0 else None,
         "time": time.time(),
     }
-    write_json(exit_file, content)
-    for lease in leases:
-        os.close(lease)  # the agent has them too, or takes them now
+    # the leases stay here too until the next attempt or the end: no other run may come in between
+    try:
+        write_json(exit_file, content)
+    except OSError as error:
+        # the agent judges by the ranks' own files then
+        print(f"holder: {exit_file} cannot be written: {error}", file=sys.stderr, flush=True)
 
 
 def _keep_until_finished(keeper: AgentKeeper, journal: Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from torchdeck.rundir.layout import FORMAT_VERSION
 
 KINDS = {"stop": "graceful", "stop_now": "now"}
 """Kind of a request → kind of the stop it asks for."""
+_NAMED = re.compile(r"(\d+-(stop|stop_now)-[0-9a-f]+)\.json")
 
 
 class InboxRequest(NamedTuple):
@@ -26,28 +28,35 @@ class Inbox:
         self._folder = folder
         self._seen: set[str] = set()
         self._taken = set(taken)
-        self._changed = -1
 
     def read_new(self) -> list[InboxRequest]:
-        """Requests not given yet; what is none is passed over. Costs one stat while nothing comes."""
+        """Requests not given yet; what is none is passed over.
+
+        The folder's time would not show all that came: it ticks, and a file may come within one tick.
+        """
         try:
-            changed = self._folder.stat().st_mtime_ns
+            names = sorted(path.name for path in self._folder.iterdir() if path.name.endswith(".json"))
         except OSError:
             return []
-        if changed == self._changed:
-            return []
-        names = sorted(path.name for path in self._folder.glob("[!.]*.json"))
-        self._changed = changed
         found = []
         for name in names:
-            if name in self._seen:
+            if name in self._seen or name.startswith("."):
                 continue
             self._seen.add(name)
-            request = _checked(read_json(self._folder / name))
+            request = _checked(read_json(self._folder / name)) or self._by_name(name)
             if request is not None and request.id not in self._taken:
                 self._taken.add(request.id)
                 found.append(request)
         return found
+
+    def _by_name(self, name: str) -> InboxRequest | None:
+        """On a full disk a request is an empty file whose name says it all."""
+        match = _NAMED.fullmatch(name)
+        try:
+            empty = (self._folder / name).stat().st_size == 0
+        except OSError:
+            return None
+        return InboxRequest(match.group(1), match.group(2)) if match is not None and empty else None
 
 
 def _checked(value: object) -> InboxRequest | None:

@@ -55,6 +55,14 @@ class Leases:
         """Whether all devices are ours."""
         return len(self.descriptors) == len(self._devices)
 
+    def keep(self, descriptors: Sequence[int]) -> None:
+        """Go on with the locks that an earlier agent of this run took, as its holder passed them on."""
+        if len(descriptors) != len(self._devices) or self.descriptors:
+            return
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)  # noqa: FBT003 - the function takes it so
+        self.descriptors = tuple(descriptors)
+
     def acquire(self) -> list[dict[str, Any]]:
         """Take all devices or none; returns who holds those that could not be had.
 

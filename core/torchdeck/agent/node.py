@@ -16,6 +16,7 @@ from torchdeck.agent.failures import first_failure, torchrun_failure
 from torchdeck.agent.leases import Leases
 from torchdeck.agent.local_attempt import LocalAttempt
 from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.rundir.atomic import read_json
 from torchdeck.rundir.journal import JournalWriter
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.rundir.processes import ProcessIdentity, descendants
@@ -61,6 +62,7 @@ class LocalNode:
         self._swept_at = 0.0
         self._tree: set[ProcessIdentity] = set()
         self._tree_due = 0.0
+        self._former_holder: ProcessIdentity | None = None
 
     @property
     def descriptors(self) -> list[int]:
@@ -95,6 +97,8 @@ class LocalNode:
     def launch(self, number: int, reason: str) -> None:
         """Begin an attempt; `poll` tells when torchrun is up."""
         self._retire_holder()
+        if not self.leases.held:
+            self.retake_leases()
         self.local = None
         self.prepared, self.stopped_at, self._reason, self._number = None, None, reason, number
         self._killed = 0
@@ -107,6 +111,12 @@ class LocalNode:
             return None
         number, self._preparation = self._preparation.number, None
         return on.TorchrunExited(self._name, number, None, completed=False)
+
+    def remember_holder(self, attempt: int) -> None:
+        """The holder of an attempt that is over: it goes once the next one has begun."""
+        content = read_json(self._layout.attempt(attempt).node(self._name).holder)
+        if isinstance(content, dict):
+            self._former_holder = ProcessIdentity.from_json(content.get("holder"))
 
     def adopt(self, number: int, plan: LaunchPlan, stopped_at: float | None) -> None:
         """Take over an attempt that an earlier agent started."""
@@ -146,8 +156,8 @@ class LocalNode:
 
     def release(self) -> None:
         """The run is finished: give back the devices, end the holder."""
-        self.leases.release()
         self._retire_holder()
+        self.leases.release()
 
     # what happened
 
@@ -191,6 +201,10 @@ class LocalNode:
             self._journal.append("checkpoint_damaged", path=path, why=why)
         if preparation.prepared is None:
             return [on.LaunchFailed(self._name, preparation.number, preparation.error)]
+        if not self.leases.held:
+            return [
+                on.LaunchFailed(self._name, preparation.number, "another run has taken the devices meanwhile")
+            ]
         self.prepared = preparation.prepared
         self.local = self._local(preparation.number, self.prepared.plan)
         try:
@@ -234,13 +248,12 @@ class LocalNode:
 
     def _retire_holder(self) -> None:
         """End the former attempt's holder: it has nothing left to hold, the next keeps the agent alive."""
-        holder = self.local.holder if self.local is not None else None
+        holder = self.local.holder if self.local is not None else self._former_holder
         if holder is None or not holder.send(signal.SIGKILL):
             return
         limit = time.monotonic() + RETIRE_LIMIT
         while holder.is_alive() and time.monotonic() < limit:
             time.sleep(0.002)
-        self.retake_leases()
 
 
 class Preparation:

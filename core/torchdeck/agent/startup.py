@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -24,9 +25,10 @@ def take_lock(path: Path) -> int | None:
         os.close(descriptor)
         return None
     identity = ProcessIdentity.of(os.getpid())
-    # the holder reads from it whom to watch
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps(None if identity is None else identity.to_json()).encode("ascii"), 0)
+    # the holder reads from it whom to watch; without it, on a full disk, it looks at the lock again and again
+    with contextlib.suppress(OSError):
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(None if identity is None else identity.to_json()).encode("ascii"), 0)
     return descriptor
 
 

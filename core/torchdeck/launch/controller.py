@@ -5,6 +5,7 @@ One per run, detached. It may die at any time; the run goes on, and the next one
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -16,7 +17,7 @@ from torchdeck.launch.requests import read_requests
 from torchdeck.launch.transport import LocalTransport, Transport
 from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.journal import JournalReader, JournalWriter, NewerFormatError
+from torchdeck.rundir.journal import JournalReader, NewerFormatError, PatientJournalWriter
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.rundir.processes import ProcessIdentity
 from torchdeck.runs.history import RunHistory
@@ -102,7 +103,7 @@ class Controller:
         self,
         layout: RunLayout,
         transports: Sequence[Transport],
-        journal: JournalWriter,
+        journal: PatientJournalWriter,
         epoch: ControllerEpoch,
     ) -> None:
         self._layout = layout
@@ -111,6 +112,7 @@ class Controller:
         self._epoch = epoch
         self._keepers = [AgentKeeper(transport) for transport in transports]
         self._files = RunFiles(layout, [transport.node for transport in transports])
+        self._said = ""
 
     def step(self) -> bool:
         """One look; False once the run is over and this controller with it.
@@ -119,6 +121,7 @@ class Controller:
             SupersededError: a later controller has the run.
         """
         self._epoch.check()
+        self._journal.catch_up()
         history = self._files.read()
         if history.finished is not None:
             return False
@@ -136,9 +139,18 @@ class Controller:
         for request in read_requests(self._layout.control, frozenset(self._files.forwarded)):
             with self._epoch.held():
                 # node 0 leads the gang: it alone decides
-                self._transports[0].deliver(request)
+                try:
+                    self._transports[0].deliver(request)
+                except OSError as error:
+                    self._say_once(f"request {request.id} cannot be handed over yet: {error}")
+                    return
                 self._journal.append("request", id=request.id, kind=request.kind, origin=request.origin)
                 self._files.forwarded.add(request.id)
+
+    def _say_once(self, text: str) -> None:
+        if text != self._said:
+            self._said = text
+            _say(text, 1)
 
 
 def run_controller(run_dir: Path) -> int:
@@ -158,12 +170,12 @@ def run_controller(run_dir: Path) -> int:
     if epoch is None or identity is None or shipped is None:
         return _say(f"{run_dir} cannot be controlled: its journal does not say how it was created", 3)
     transports = [LocalTransport(layout, node, shipped) for node in plan.nodes]
-    with JournalWriter(layout.journal) as journal:
+    with PatientJournalWriter(layout.journal) as journal:
         journal.append("controller_started", durable=False, identity=identity.to_json(), epoch=epoch.number)
         return _control(Controller(layout, transports, journal, epoch), journal, files)
 
 
-def _control(controller: Controller, journal: JournalWriter, files: RunFiles) -> int:
+def _control(controller: Controller, journal: PatientJournalWriter, files: RunFiles) -> int:
     try:
         while controller.step():
             time.sleep(TICK)
@@ -198,5 +210,6 @@ def _shipped(history: RunHistory) -> Path | None:
 
 
 def _say(text: str, code: int) -> int:
-    print(f"torchdeck: {text}", file=sys.stderr if code else sys.stdout, flush=True)
+    with contextlib.suppress(OSError):  # its log lies on a disk that may be full
+        print(f"torchdeck: {text}", file=sys.stderr if code else sys.stdout, flush=True)
     return code

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -15,6 +17,7 @@ from torchdeck.rundir.layout import FORMAT_VERSION, RunLayout
 STOP = "stop"
 STOP_NOW = "stop_now"
 KINDS = (STOP, STOP_NOW)
+_NAMED = re.compile(r"\d+-(stop|stop_now)-[0-9a-f]+\.json")
 
 
 @dataclass(frozen=True)
@@ -42,8 +45,23 @@ def write_request(layout: RunLayout, kind: str, origin: str) -> Request:
         OSError: the control folder cannot be written.
     """
     request = Request(f"{time.time_ns()}-{kind}-{os.urandom(4).hex()}", kind, origin)
-    write_json(layout.control / request.file_name, request.to_json())
+    place_request(layout.control, request)
     return request
+
+
+def place_request(folder: Path, request: Request) -> None:
+    """Lay a request into `folder`: whole, or, where the disk is full, as an empty file whose name says it.
+
+    Raises:
+        OSError: not even that can be written.
+    """
+    path = folder / request.file_name
+    try:
+        write_json(path, request.to_json())
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        path.touch(mode=0o600)
 
 
 def read_requests(control: Path, known: frozenset[str] = frozenset()) -> list[Request]:
@@ -52,8 +70,16 @@ def read_requests(control: Path, known: frozenset[str] = frozenset()) -> list[Re
         names = sorted(entry.name for entry in control.iterdir() if _is_named(entry.name))
     except FileNotFoundError:
         return []
-    found = (_request(read_json(control / name), name) for name in names if name[:-5] not in known)
+    found = (_read(control / name) for name in names if name[:-5] not in known)
     return [request for request in found if request is not None]
+
+
+def _read(path: Path) -> Request | None:
+    try:
+        named = _NAMED.fullmatch(path.name) if path.stat().st_size == 0 else None
+        return Request(path.stem, named.group(1), "") if named else _request(read_json(path), path.name)
+    except OSError:
+        return None
 
 
 def _is_named(name: str) -> bool:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Protocol
 
 from torchdeck.launch.detached import DetachedProcess, start_detached
-from torchdeck.launch.requests import Request
+from torchdeck.launch.requests import Request, place_request
 from torchdeck.plan.launch_plan import NodePlan
 from torchdeck.plan.slots import fill
-from torchdeck.rundir.atomic import write_json
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.rundir.processes import without_run_variables
 
@@ -73,4 +72,4 @@ class LocalTransport:
 
     def deliver(self, request: Request) -> None:
         self._files.inbox.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_json(self._files.inbox / request.file_name, request.to_json())
+        place_request(self._files.inbox, request)

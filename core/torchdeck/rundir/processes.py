@@ -106,33 +106,37 @@ def processes_of_run(run_id: str, *, exclude: Iterable[int] = ()) -> list[Proces
     skip = set(exclude)
     found = []
     for entry in PROC.iterdir():
-        if not entry.name.isdecimal() or int(entry.name) in skip:
+        if not entry.name.isdecimal() or int(entry.name) in skip or not _carries(entry, needle):
             continue
-        try:
-            block = (entry / "environ").read_bytes()
-        except OSError:
-            continue  # gone, or somebody else's
-        if needle in block.split(b"\0"):
-            identity = ProcessIdentity.of(int(entry.name))
-            if identity is not None:
-                found.append(identity)
+        identity = ProcessIdentity.of(int(entry.name))
+        # looked at again: between the two looks the pid may have become somebody else's
+        if identity is not None and _carries(entry, needle):
+            found.append(identity)
     return found
+
+
+def _carries(process: Path, needle: bytes) -> bool:
+    try:
+        return needle in (process / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return False  # gone, or somebody else's
 
 
 def descendants(root: int) -> list[ProcessIdentity]:
     """Living processes below `root` in the process tree, parents first; `root` itself not included."""
-    children: dict[int, list[int]] = {}
+    children: dict[int, list[ProcessStat]] = {}
     for entry in PROC.iterdir():
         if entry.name.isdecimal() and (stat := read_stat(int(entry.name))) is not None:
-            children.setdefault(stat.parent, []).append(stat.pid)
+            children.setdefault(stat.parent, []).append(stat)
+    boot = boot_id()
     found: list[ProcessIdentity] = []
     waiting = list(children.get(root, ()))
     while waiting:
-        pid = waiting.pop(0)
-        waiting += children.get(pid, ())
-        identity = ProcessIdentity.of(pid)
-        if identity is not None:
-            found.append(identity)
+        stat = waiting.pop(0)
+        waiting += children.get(stat.pid, ())
+        if stat.state not in "ZX":
+            # of the same look that said whose child it is: a pid that is reused meanwhile is another process
+            found.append(ProcessIdentity(stat.pid, stat.start_ticks, boot))
     return found
 
 

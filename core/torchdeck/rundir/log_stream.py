@@ -1,0 +1,32 @@
+"""Standard error of a supervisor: a log file on a disk that may be full, which must not end who writes it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+
+
+class LogStream(io.TextIOBase):
+    """Writes text to a descriptor at once, and loses what cannot be written."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def write(self, text: str) -> int:
+        """Always `len(text)`."""
+        with contextlib.suppress(OSError):
+            os.write(self._descriptor, text.encode("utf-8", "backslashreplace"))
+        return len(text)
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def writable(self) -> bool:
+        return True
+
+
+def log_to_standard_error() -> None:
+    """From now on nothing that this process says can fail."""
+    sys.stderr = LogStream(2)
