@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from support.agent_run import AgentRun, Maker, cpu_seconds, with_policy
 from support.waiting import wait_until
-from torchdeck.rundir.processes import RUN_ID_VARIABLE, ProcessIdentity
+from torchdeck.agent.local_attempt import LINGER_LIMIT
+from torchdeck.rundir.processes import RUN_ID_VARIABLE, ProcessIdentity, processes_of_run
 
 WAITING = """
 import os, sys, time
@@ -385,6 +388,38 @@ def test_no_agent_starts_ranks_on_devices_that_another_run_took(make_run: Maker)
     finished = first.finished()
     assert finished["state"] == "FAILED"
     assert "another run has taken the devices" in finished["why"]
+
+
+def test_a_deleted_run_directory_ends_the_run(make_run: Maker) -> None:
+    """What nobody can see or stop any more is not left running; nor are those who supervised it."""
+    run = make_run(WAITING).start()
+    run.wait("running")
+    kept = [run.agent(), run.holder(), run.torchrun()]
+    shutil.rmtree(run.layout.root)
+    wait_until(
+        lambda: not processes_of_run(run.run_id) and not any(item and item.is_alive() for item in kept),
+        20,
+        "the processes to end",
+    )
+
+
+def test_a_torchrun_that_outstays_its_ranks_is_ended(make_run: Maker, tmp_path: Path) -> None:
+    """All ranks ended well, torchrun stands still: the run ends by what the ranks say, and not never."""
+    go = tmp_path / "go"
+    text = f"""
+        import time; from pathlib import Path
+        print("up", flush=True)
+        while not Path({str(go)!r}).exists(): time.sleep(0.02)
+    """
+    run = make_run(text).start()
+    run.wait_stdout("up", rank=1)
+    torchrun = run.torchrun()
+    assert torchrun is not None
+    os.kill(torchrun.pid, signal.SIGSTOP)
+    go.touch()
+    finished = run.finished(LINGER_LIMIT + 30)
+    assert finished["state"] == "SUCCEEDED"
+    assert run.events("signalled")[0].fields["signal"] == "SIGKILL"
 
 
 def test_only_one_agent_supervises(make_run: Maker) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from torchdeck.agent import commands as do
 from torchdeck.agent import events as on
-from torchdeck.agent.gang import KILL_LIMIT, QUEUE_RETRY, SWEEP_SLACK, Gang
+from torchdeck.agent.gang import KILL_LIMIT, NODE_GRACE, QUEUE_RETRY, SWEEP_SLACK, Gang
 from torchdeck.agent.past import Past
 from torchdeck.plan.launch_plan import Policy
 
@@ -277,10 +277,10 @@ def test_a_failure_on_one_node_ends_all() -> None:
 
 
 def test_nodes_that_end_well_apart_are_waited_for() -> None:
-    """Exit 0 on one node ends nothing on the other, for node_grace; then it does."""
+    """Exit 0 on one node ends nothing on the other, for a while; then it does."""
     story = Story(POLICY, ("a", "b")).train()
     assert story.exit(0, "a") == [do.Sweep("a", 1, 10.0)]
-    assert story.tell(on.Tick(), after=POLICY.node_grace) == [do.Terminate("b")]
+    assert story.tell(on.Tick(), after=NODE_GRACE) == [do.Terminate("b")]
 
 
 def test_a_sweep_without_an_answer_ends() -> None:

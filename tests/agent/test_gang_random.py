@@ -21,7 +21,6 @@ POLICIES = st.builds(
     stop_grace=st.just(20.0),
     kill_grace=st.just(5.0),
     queue=st.booleans(),
-    node_grace=st.just(30.0),
 )
 HAPPENINGS = st.one_of(
     st.tuples(st.just("ready"), st.integers(0, 2)),

@@ -143,3 +143,20 @@ def test_free_tables_hold_what_json_can(tmp_path: Path) -> None:
 def test_near_choices_are_named(tmp_path: Path) -> None:
     """A misspelt choice is told the right one first."""
     assert only_problem(tmp_path, MINIMAL, "training.optimizer=adamv").right.startswith('"adamw"')
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["checkpoint.every=5", "telemetry.every=2", "distributed.timeout=60", "distributed.ddp.bucket_mb=1"],
+)
+def test_a_script_is_told_what_only_a_recipe_reads(tmp_path: Path, key: str) -> None:
+    """A key that would do nothing is a problem, not a silence."""
+    problem = only_problem(tmp_path, SCRIPT, key)
+    assert key.startswith(problem.path)
+    assert "only a recipe" in problem.wrong
+
+
+def test_a_restart_on_a_hang_needs_leave(tmp_path: Path) -> None:
+    """on_hang = "restart" with no restart allowed would only fail the run."""
+    assert only_problem(tmp_path, MINIMAL, "launch.on_hang=restart").path == "launch.on_hang"
+    assert load(tmp_path, MINIMAL, "launch.on_hang=restart", "launch.max_restarts=1")

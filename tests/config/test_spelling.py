@@ -41,7 +41,7 @@ FULL: dict[str, Any] = {
     "launch": {
         "max_restarts": 1, "restart_delay": 2.0, "on_hang": "stop", "hang_after": 40, "stop_grace": 5,
         "kill_grace": 5,
-        "queue": True, "unattended": "stop", "node_grace": 30,
+        "queue": True,
     },
 }  # fmt: skip
 """Every key that can be given together, most of them different from their defaults."""

@@ -25,8 +25,8 @@ from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
 from torchdeck.distributed.checkpoints.manifest import checkpoint_name
 from torchdeck.launch.handle import Run
 from torchdeck.launch.launcher import start_controller
-from torchdeck.launch.requests import STOP, write_request
-from torchdeck.launch.taking_over import NotResumableError, ensure_controller, resume
+from torchdeck.launch.requests import STOP, STOP_NOW, write_request
+from torchdeck.launch.taking_over import NotResumableError, RequestCarrier, ensure_controller, resume
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.follower import read_run
 
@@ -93,6 +93,25 @@ def test_run_goes_on_without_controller_and_a_stop_brings_another(waiting: Run) 
         1,
         2,
     ]
+
+
+def test_a_request_arrives_though_the_controller_died_with_it(waiting: Run) -> None:
+    """It was alive when the request was written and forwarded nothing: who waits brings another."""
+    (first,) = controllers(waiting.layout)
+    first.send(signal.SIGSTOP)
+    carrier = RequestCarrier(waiting.layout)
+    write_request(waiting.layout, STOP_NOW, "test")
+    carrier.look(waiting.view())
+    assert len(controllers(waiting.layout)) == 1
+    first.send(signal.SIGKILL)
+
+    def over() -> bool:
+        view = waiting.view()
+        carrier.look(view)
+        return view.is_over
+
+    wait_until(over, 20, "the run to be over")
+    assert waiting.view().state == "CANCELLED"
 
 
 def test_later_controller_has_the_run_and_the_earlier_watches(waiting: Run, tmp_path: Path) -> None:

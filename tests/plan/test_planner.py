@@ -74,7 +74,7 @@ def test_a_plan_survives_its_file(args: list[str], gpus: int) -> None:
         {"run": {"script": "/code/train.py", "working_dir": "/elsewhere"}},
         {"distributed": {"nproc": 2}},
         {"launch": {"max_restarts": 3}},
-        {"checkpoint": {"keep_last": 9}},
+        {"checkpoint": {"resume": "never"}},
     ],
 )
 def test_the_fingerprint_follows_what_is_executed(changed: dict[str, Any]) -> None:

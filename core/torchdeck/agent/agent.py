@@ -63,6 +63,7 @@ class Agent:
         self._look_due = self._beat_due = 0.0
         self._started: float | None = None
         self._limit_reached = False
+        self._vanished = False
         self._finished = False
 
     @property
@@ -122,6 +123,7 @@ class Agent:
         if beat:
             self._beat_due = now + BEAT_INTERVAL
             self._journal.catch_up()
+            self._look_for_directory()
             self._look_closely()
         self._events.extend(self._from_node())
         self._events.append(on.Tick())
@@ -141,6 +143,12 @@ class Agent:
             self._journal.append("request", id=request.id, kind=request.kind)
             self._events.append(on.StopRequested(KINDS[request.kind], "user", request.id))
         self._events.extend(self._seen.look(self._name))
+
+    def _look_for_directory(self) -> None:
+        """A run whose directory was deleted can neither be seen nor stopped any more: it is ended."""
+        if not self._vanished and not self._layout.root.is_dir():
+            self._vanished = True
+            self._events.append(on.StopRequested("now", "gone", None, str(self._layout.root)))
 
     def _look_closely(self) -> None:
         self._events.extend(self._seen.look_closely())

@@ -111,7 +111,7 @@ class StopRequested(NamedTuple):
     kind: str
     """`graceful` or `now`."""
     why: str
-    """`user`, `disk`, `hang` or `limit`."""
+    """`user`, `disk`, `hang`, `limit`, or `gone` (the run directory)."""
     request: str | None = None
     detail: str = ""
 

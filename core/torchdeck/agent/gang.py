@@ -23,6 +23,8 @@ PORT_RETRIES = 3
 """Attempts that follow a lost port; they do not count against max_restarts."""
 KILL_LIMIT = 15.0
 """Seconds after SIGKILL until a process in the kernel's hands is given up."""
+NODE_GRACE = 120.0
+"""Seconds that other nodes may take to end after one has ended well."""
 SWEEP_SLACK = 20.0
 """Seconds a node may take over a sweep beyond the grace it was given."""
 
@@ -202,7 +204,7 @@ class Gang:
         elif attempt.ending is None and code != 0:
             orders += self._end_attempt("now", now)  # static rendezvous: the others would wait for ever
         elif attempt.ending is None and self.deadline is None:
-            self.deadline = now + self._policy.node_grace
+            self.deadline = now + NODE_GRACE
         return orders
 
     def _node_clean(self, event: on.NodeClean, now: float) -> list[do.Command]:

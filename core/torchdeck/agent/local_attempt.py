@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -23,6 +24,8 @@ from torchdeck.rundir.processes import ProcessIdentity, without_run_variables
 HOLDER = Path(__file__).with_name("holder.py")
 LAUNCH_LIMIT = 60.0
 """Seconds from the holder's start until it must have started torchrun."""
+LINGER_LIMIT = 20.0
+"""Seconds in which a torchrun of one node ends after all of its ranks; it takes a tenth of one."""
 EXIT_FILE_LIMIT = 2.0
 """Seconds after torchrun's end in which a living holder writes its exit status."""
 _PORT_LOST = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
@@ -51,6 +54,8 @@ class LocalAttempt:
         self._launched = False
         self._ended = False
         self._gone_since: float | None = None
+        self._alone_since: float | None = None
+        self._outstayed = False
         self._descriptors: dict[str, int] = {}
 
     @property
@@ -123,6 +128,21 @@ class LocalAttempt:
             events += self._torchrun_gone(node)
         return events
 
+    def end_if_alone(self, exits: Mapping[int, int], now: float) -> bool:
+        """SIGKILL to a torchrun that stands still though all its ranks have ended; True when it got one.
+
+        Nothing else would ever end such a run. How it ended is for the ranks to say then.
+        """
+        if not self.torchrun_alive or self.torchrun is None or len(exits) < len(self.ranks):
+            self._alone_since = None
+            return False
+        if self._alone_since is None:
+            self._alone_since = now
+        if self._outstayed or now - self._alone_since < LINGER_LIMIT:
+            return False
+        self._outstayed = True
+        return self.torchrun.send(signal.SIGKILL)
+
     def ranks_say(self, exits: Mapping[int, int]) -> int | None:
         """torchrun's exit code where nobody saw it, by its ranks': 0 when all ended with 0, else unknown."""
         return 0 if len(exits) == len(self.ranks) and not any(exits.values()) else None
@@ -185,6 +205,8 @@ class LocalAttempt:
             if "holder" in self._descriptors and now - self._gone_since < EXIT_FILE_LIMIT:
                 return []
             written = None
+        if self._outstayed:
+            written = None  # the signal was ours
         self.code, self._ended = written, True
         lost = (
             written not in (0, None)

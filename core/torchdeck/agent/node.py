@@ -172,11 +172,18 @@ class LocalNode:
         events = self.local.poll(self._name) if self.local is not None else []
         if self._sweep is not None:
             events += self._poll_sweep(exits)
+        elif self._ends_torchrun(exits):
+            self._journal.append("signalled", signal="SIGKILL", count=1)
         elif self.local is not None and self.local.torchrun_alive and time.monotonic() >= self._tree_due:
             self._look_at_tree()
         if any(isinstance(event, on.AttemptLaunched) for event in events):
             self.journal_start(self._reason)
         return events
+
+    def _ends_torchrun(self, exits: Mapping[int, int]) -> bool:
+        # with more nodes torchrun waits for the others' ranks too
+        alone = self.local is not None and len(self._plan.nodes) == 1
+        return alone and self.local is not None and self.local.end_if_alone(exits, time.monotonic())
 
     def journal_start(self, reason: str) -> None:
         """Journal the attempt whose torchrun is up."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from torchdeck.agent.events import Failure
 
-_STATES = {"user": "CANCELLED", "limit": "CANCELLED", "disk": "FAILED", "hang": "FAILED"}
+_STATES = {"user": "CANCELLED", "limit": "CANCELLED", "disk": "FAILED", "hang": "FAILED", "gone": "FAILED"}
 _SENTENCES = {
     "user": "stopped by the user",
     "limit": "stopped at its time limit",
     "disk": "stopped because the disk is nearly full",
     "hang": "stopped because a rank stood still",
+    "gone": "stopped because its run directory was deleted",
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.exit_codes import SUCCEEDED
 from torchdeck.cli.headless import refuse, watch_run
@@ -15,6 +15,9 @@ from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.summary import summary_lines
 from torchdeck.runs.view import RunView
+
+if TYPE_CHECKING:
+    from torchdeck.launch.taking_over import RequestCarrier
 
 POLL = 0.1
 
@@ -55,7 +58,7 @@ def stop(args: argparse.Namespace) -> int:
     """Ask the run to stop; 0 once it is over, and 3 when it was over before."""
     from torchdeck.launch.launcher import LaunchError
     from torchdeck.launch.requests import STOP, STOP_NOW, write_request
-    from torchdeck.launch.taking_over import ensure_controller
+    from torchdeck.launch.taking_over import RequestCarrier
 
     layout = find_run(args.id)
     view = RunFollower(layout).refresh()
@@ -63,21 +66,21 @@ def stop(args: argparse.Namespace) -> int:
         return refuse([f"run {view.id} is {view.state} already: there is nothing to stop"], as_json=args.json)
     try:
         write_request(layout, STOP_NOW if args.now else STOP, "terminal")
-        controller = ensure_controller(layout)
+        carrier = RequestCarrier(layout)
+        carrier.look(view)
+        if not args.no_wait:
+            view = _wait(layout, carrier)
     except (OSError, LaunchError) as error:
         return refuse([f"the request cannot be handed over: {error}"], as_json=args.json)
-    if not args.no_wait:
-        view = _wait(layout)
-        if controller is not None:
-            controller.exit_code()
     _say(view, as_json=args.json)
     return SUCCEEDED
 
 
-def _wait(layout: RunLayout) -> RunView:
+def _wait(layout: RunLayout, carrier: RequestCarrier) -> RunView:
     """Until the run is over. The agent's graces and deadlines bound it; Ctrl-C only ends the waiting."""
     follower = RunFollower(layout)
     while not (view := follower.refresh()).is_over:
+        carrier.look(view)
         time.sleep(POLL)
     return view
 

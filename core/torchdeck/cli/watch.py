@@ -14,7 +14,7 @@ from torchdeck.cli.unread import EXIT_CODE, is_unread, silence
 from torchdeck.launch.detached import DetachedProcess
 from torchdeck.launch.launcher import LaunchError
 from torchdeck.launch.requests import STOP, STOP_NOW, write_request
-from torchdeck.launch.taking_over import ensure_controller
+from torchdeck.launch.taking_over import RequestCarrier, ensure_controller
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.output import OutputFollower
@@ -60,6 +60,7 @@ class Watch:
         self._progress_due = 0.0
         self._shown_progress: TrainingProgress | None = None
         self._answered = 0
+        self._carrier = RequestCarrier(layout)
         self._last: RunView | None = None
         self._said: set[str] = set()
         self._changed = time.monotonic()
@@ -88,6 +89,7 @@ class Watch:
             if self._controller_failed(view):
                 return RUN_FAILED
             self._answer()
+            self._carry(view)
             time.sleep(QUICK if self._is_quick() else SLOW)
             view = self._look()
         return self._end(view)
@@ -152,6 +154,13 @@ class Watch:
             ensure_controller(self._layout)
         except (OSError, LaunchError) as error:
             self._display.note(f"the request cannot be handed over: {error}")
+
+    def _carry(self, view: RunView) -> None:
+        if self._answered:
+            try:
+                self._carrier.look(view)
+            except LaunchError as error:
+                self._display.note(f"the request cannot be handed over yet: {error}")
 
     def _controller_failed(self, view: RunView) -> bool:
         """The controller we started is gone, and nothing has come of it."""

@@ -17,6 +17,10 @@ from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.config.spelling import nearest
 
 RUN_KINDS = (("run", "recipe"), ("run", "script"), ("run", "module"))
+RECIPE_KEYS: tuple[KeyPath, ...] = (
+    ("checkpoint", "every"), ("checkpoint", "keep_last"), ("checkpoint", "final"), ("telemetry", "every"),
+    ("distributed", "timeout"), ("distributed", "ddp"), ("distributed", "fsdp"),
+)  # fmt: skip
 
 _MODULE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -83,6 +87,28 @@ def recipe_only(given: Given) -> Iterator[Finding]:
     if run.recipe is not None and run.args:
         right = "no run.args; a recipe's options stand in [model] and [data]"
         yield Finding(("run", "args"), "a recipe takes no arguments", right, RUN_KINDS)
+
+
+def recipe_keys(given: Given) -> Iterator[Finding]:
+    """Keys outside those tables that only a recipe's training reads."""
+    run = given.config.run
+    if run.recipe is None and (run.script is not None or run.module is not None):
+        what = "script" if run.script is not None else "module"
+        for path in RECIPE_KEYS:
+            if given.written(path):
+                wrong = f"a {what} cannot read it, only a recipe can"
+                yield Finding(
+                    path, wrong, f"no {path[-1]}; give the {what} its options in run.args", RUN_KINDS
+                )
+
+
+def restarts(given: Given) -> Iterator[Finding]:
+    """A restart on a hang needs leave to restart."""
+    launch = given.config.launch
+    if launch.on_hang == "restart" and launch.max_restarts == 0:
+        wrong = "no restart is allowed: launch.max_restarts is 0"
+        right = 'launch.max_restarts = 1 or more, or on_hang = "stop"'
+        yield Finding(("launch", "on_hang"), wrong, right, (("launch", "max_restarts"),))
 
 
 def module_name(given: Given) -> Iterator[Finding]:
@@ -271,8 +297,8 @@ def _value(config: RunConfig, path: tuple[str, ...]) -> object:
 
 
 RULES: tuple[Rule, ...] = (
-    one_kind, recipe_name, recipe_only, module_name, environment, length, single, placement, ddp_options,
-    fsdp_dtypes, byte_gpt, resume, patterns, without_effect,
+    one_kind, recipe_name, recipe_only, recipe_keys, restarts, module_name, environment, length, single,
+    placement, ddp_options, fsdp_dtypes, byte_gpt, resume, patterns, without_effect,
 )  # fmt: skip
 
 

@@ -159,17 +159,6 @@ class Launch(Section):
         "From SIGTERM to SIGKILL.", default=10.0, unit="s", ge=0, le=3600, group="stopping"
     )
     queue: bool = option("Wait for devices that another run holds instead of being refused.", default=False)
-    unattended: Literal["continue", "stop"] = option(
-        "What ranks do when their agent died and none returns.", default="continue", group="nodes"
-    )
-    node_grace: float = option(
-        "How long a silent node may stay silent before the run acts.",
-        default=120.0,
-        unit="s",
-        ge=15,
-        le=86_400,
-        group="nodes",
-    )
 
 
 class RunConfig(Section):

@@ -19,6 +19,8 @@ from torchdeck.runs.follower import RunFollower, read_run
 from torchdeck.runs.state import RunState
 from torchdeck.runs.view import RunView
 
+CARRY_DELAY = 3.0
+"""Seconds for a started controller to show itself, before another one is started."""
 QUIET_LIMIT = 10.0
 """Seconds in which the processes of a run that is over are gone."""
 
@@ -38,6 +40,25 @@ def ensure_controller(layout: RunLayout) -> DetachedProcess | None:
     if found.is_over or found.controller_alive:
         return None
     return start_controller(layout)
+
+
+class RequestCarrier:
+    """Sees to it that a request arrives: a controller may die between its writing and its forwarding."""
+
+    def __init__(self, layout: RunLayout) -> None:
+        self._layout = layout
+        self._due = 0.0
+        self._started: DetachedProcess | None = None
+
+    def look(self, found: RunView) -> None:
+        """Start a controller if `found` goes on and has none. Raises LaunchError."""
+        if self._started is not None:
+            self._started.exit_code()  # reaps it, so that it does not look alive
+        if found.is_over or found.controller_alive:
+            self._due = time.monotonic() + CARRY_DELAY
+        elif time.monotonic() >= self._due:
+            self._due = time.monotonic() + CARRY_DELAY
+            self._started = ensure_controller(self._layout)
 
 
 def resume(layout: RunLayout, origin: str) -> DetachedProcess:

@@ -122,8 +122,6 @@ class Policy:
     """From SIGTERM to SIGKILL."""
     queue: bool = False
     """Wait for devices that another run holds, instead of being refused."""
-    unattended: str = "continue"
-    node_grace: float = 120.0
     min_free_bytes: int = 0
     """Below this much free disk a run is stopped with a checkpoint, while there is room."""
     max_seconds: float | None = None

@@ -197,8 +197,6 @@ def _policy(config: RunConfig) -> Policy:
         stop_grace=launch.stop_grace,
         kill_grace=launch.kill_grace,
         queue=launch.queue,
-        unattended=launch.unattended,
-        node_grace=launch.node_grace,
         min_free_bytes=limits.min_free_disk,
         max_seconds=None if limits.max_hours is None else limits.max_hours * 3600,
         system_interval=config.telemetry.system_interval,

@@ -12,6 +12,7 @@ STOP_REASONS: Mapping[str, str] = {
     "disk": "the disk is nearly full",
     "hang": "a rank stood still",
     "limit": "the time limit is reached",
+    "gone": "the run directory was deleted",
 }
 
 
