@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,16 @@ def test_json_comes_back(tmp_path: Path) -> None:
     value = {"a": [1, 2.5, None, True], "ü": "日本"}
     write_json(tmp_path / "file", value)
     assert read_json(tmp_path / "file") == value
+
+
+def test_private_files_are_the_owners_alone(tmp_path: Path) -> None:
+    """Run directories hold what a config's environment says, which may be a key."""
+    before = os.umask(0o022)
+    try:
+        write_json(tmp_path / "plan.json", {})
+        write_bytes(tmp_path / "run.toml", b"", private=True)
+        write_bytes(tmp_path / "mine.toml", b"")
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert modes == {"plan.json": 0o600, "run.toml": 0o600, "mine.toml": 0o644}

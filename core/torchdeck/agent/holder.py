@@ -99,7 +99,7 @@ class AgentKeeper:
     def _another_lives(self) -> bool:
         """An agent that somebody else started holds the lock; its pid stands in the file."""
         try:
-            with self._node.lock.open("rb") as file:
+            with self._node.lock.open("r+b") as file:  # NFS locks only what may be written
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return False
         except BlockingIOError:

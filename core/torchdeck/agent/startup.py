@@ -6,14 +6,18 @@ import contextlib
 import fcntl
 import json
 import os
+import time
 from pathlib import Path
 
 from torchdeck.agent.past import Past, fold_past
 from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.rundir.atomic import read_json
 from torchdeck.rundir.journal import Event, read_journal
-from torchdeck.rundir.layout import NodeLayout, RunLayout
+from torchdeck.rundir.layout import AttemptNodeLayout, NodeLayout, RunLayout
 from torchdeck.rundir.processes import ProcessIdentity
+
+HOLDER_LIMIT = 3.0
+"""Seconds a holder may take from its start until it has started torchrun."""
 
 
 def take_lock(path: Path) -> int | None:
@@ -58,7 +62,7 @@ def read_past(layout: RunLayout, node: NodeLayout, name: str, life: int) -> tupl
     if past.open or past.finishes > life:
         return past, None
     number = past.attempt + 1
-    held = read_json(layout.attempt(number).node(name).holder)
+    held = _holder_of(layout.attempt(number).node(name))
     if not isinstance(held, dict) or held.get("torchrun") is None:
         return past, None
     plan = read_json(layout.attempt(number).plan)
@@ -73,6 +77,14 @@ def read_past(layout: RunLayout, node: NodeLayout, name: str, life: int) -> tupl
     }
     started = Event("attempt_started", 0.0, 0.0, fields)
     return past, started
+
+
+def _holder_of(files: AttemptNodeLayout) -> object:
+    """What the holder wrote; one that was just started is waited for, or its torchrun would be nobody's."""
+    limit = time.monotonic() + HOLDER_LIMIT
+    while (held := read_json(files.holder)) is None and files.root.is_dir() and time.monotonic() < limit:
+        time.sleep(0.02)
+    return held
 
 
 def _env_of(plan: object, name: str) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import suppress
 
 from torchdeck.cli.display import Display, JsonDisplay, PlainDisplay
 from torchdeck.cli.exit_codes import RUN_FAILED, STOPPED
@@ -168,7 +169,9 @@ class Watch:
             return False
         if view.controller_alive or view.processes_alive or view.state is not RunState.PENDING:
             return False
-        log = self._layout.controller_log.read_text("utf-8", "replace").strip().splitlines()
+        log: list[str] = []
+        with suppress(OSError):
+            log = self._layout.controller_log.read_text("utf-8", "replace").strip().splitlines()
         self._display.note(f"the controller ended before it began: {log[-1] if log else 'it wrote nothing'}")
         self._display.end(view)
         return True

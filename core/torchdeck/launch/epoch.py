@@ -6,9 +6,11 @@ the run at any time and never finds the earlier in mid-action.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +19,8 @@ from torchdeck.rundir.layout import FORMAT_VERSION
 from torchdeck.rundir.processes import ProcessIdentity
 
 LOCK_SIZE = 4096
+LOCK_LIMIT = 20.0
+"""Seconds to wait for somebody else's action to end."""
 
 
 class SupersededError(Exception):
@@ -66,11 +70,28 @@ class ControllerEpoch:
 def _locked(path: Path) -> Iterator[int]:
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        # held for the time of one small action, so the wait is short
-        fcntl.flock(file, fcntl.LOCK_EX)
+        lock_within(file, path, LOCK_LIMIT)
         yield file
     finally:
         os.close(file)
+
+
+def lock_within(file: int, path: Path, seconds: float) -> None:
+    """Take the lock of the open `file`, which others hold for the time of one small action.
+
+    Raises:
+        TimeoutError: somebody, who stands still it seems, has it longer than `seconds`.
+    """
+    limit = time.monotonic() + seconds
+    while True:
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > limit:
+                raise TimeoutError(
+                    errno.ETIMEDOUT, f"another process has held the lock for {seconds:g} s", str(path)
+                ) from None
+            time.sleep(0.005)
 
 
 def _read(file: int) -> tuple[int, ProcessIdentity | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sys
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import torchdeck
 from torchdeck.launch.detached import DetachedProcess, start_detached
+from torchdeck.launch.epoch import LOCK_LIMIT, lock_within
 from torchdeck.launch.shipping import ship
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.rundir.atomic import write_bytes, write_json
@@ -55,7 +55,7 @@ def create_run(plan: LaunchPlan, intent: Intent, home: Path) -> RunLayout:
     layout = create_run_directory(runs_folder(home), plan.name, time.time())
     try:
         # one sync at the end covers all of it: without `created` in the journal the run does not exist
-        write_bytes(layout.config, intent.text.encode("utf-8"), durable=False)
+        write_bytes(layout.config, intent.text.encode("utf-8"), durable=False, private=True)
         write_json(layout.plan, plan.document(), durable=False)
         with JournalWriter(layout.journal) as journal:
             journal.append(
@@ -99,7 +99,7 @@ def run_lock(layout: RunLayout) -> Iterator[None]:
     """Held by a front end for the time of one change to the run; controllers' actions wait for it."""
     file = os.open(layout.controller_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        lock_within(file, layout.controller_lock, LOCK_LIMIT)
         yield
     finally:
         os.close(file)

@@ -17,20 +17,22 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def write_bytes(path: Path, content: bytes, *, durable: bool = True) -> None:
+def write_bytes(path: Path, content: bytes, *, durable: bool = True, private: bool = False) -> None:
     """Replace `path` by `content` in one step.
 
     Args:
         path: the file; its folder must exist.
         content: the whole new content.
         durable: sync file and folder, so that the file survives a power cut.
+        private: nobody else may read it, whatever the umask; else the umask decides.
 
     Raises:
         OSError: the old file is then still what it was, and nothing is left beside it.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as file:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        with open(os.open(temporary, flags, 0o600 if private else 0o666), "wb") as file:  # noqa: PTH123
             file.write(content)
             file.flush()
             if durable:
@@ -44,9 +46,9 @@ def write_bytes(path: Path, content: bytes, *, durable: bool = True) -> None:
 
 
 def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
-    """Replace `path` by `value` as JSON with sorted keys, in one step."""
+    """Replace `path` by `value` as JSON with sorted keys, in one step; for its owner's eyes only."""
     text = json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False)
-    write_bytes(path, text.encode("utf-8") + b"\n", durable=durable)
+    write_bytes(path, text.encode("utf-8") + b"\n", durable=durable, private=True)
 
 
 def read_json(path: Path) -> Any:
