@@ -6,4 +6,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source packaging/environment.sh
 
 install_into .venv train
-exec .venv/bin/torchdeck --no-gui --trust resources/torchdeck_resources/presets/quickstart.toml "$@"
+# Ctrl-C is for the run: this script only waits for its end
+trap : INT
+code=0
+.venv/bin/torchdeck --no-gui resources/torchdeck_resources/presets/quickstart.toml "$@" || code=$?
+if [[ $(command -v torchdeck) != "$PWD/.venv/bin/torchdeck" ]]; then
+  echo "Before you type torchdeck: source $PWD/.venv/bin/activate" >&2
+fi
+exit "$code"

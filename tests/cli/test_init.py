@@ -29,7 +29,9 @@ def test_a_preset_is_written_and_loads(tmp_path: Path, name: str, capsys: pytest
     assert load_config(tmp_path / "run.toml").config.name == name
     out = capsys.readouterr().out
     assert str(tmp_path / "run.toml") in out
-    assert "next: torchdeck --no-gui" in out
+    assert "next: " in out
+    assert "torchdeck --no-gui" in out
+    assert ("run.script" in out) == (name == "script")  # there is no such script yet
     assert (tmp_path / "my_recipe.py").exists() == (name == "own-recipe") == ("--trust" in out)
 
 

@@ -163,8 +163,10 @@ def _words(rank: RankLayout) -> tuple[str, str | None]:
 
 
 def _from_error_file(value: Any) -> tuple[str, str | None]:
-    """(message, traceback) of what @record writes: {"message": {"message", "extraInfo":
-    {"py_callstack"}}}."""
+    """(message, traceback) of what @record writes: {"message": {"message", "extraInfo": {"py_callstack"}}}.
+
+    The traceback is empty where our trainer says that its message explains all.
+    """
     message = value.get("message") if isinstance(value, dict) else None
     if isinstance(message, str):
         traceback = value.get("traceback")
@@ -173,6 +175,8 @@ def _from_error_file(value: Any) -> tuple[str, str | None]:
         return "", None
     extra = message.get("extraInfo")
     stack = extra.get("py_callstack") if isinstance(extra, dict) else None
+    if isinstance(extra, dict) and extra.get("explained") is True:
+        return str(message.get("message", "")), ""
     text = stack[-TRACEBACK_LIMIT:].strip() if isinstance(stack, str) else None
     return str(message.get("message", "")), text or None
 

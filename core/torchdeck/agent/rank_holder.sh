@@ -13,7 +13,7 @@ export TORCHELASTIC_ERROR_FILE
 # torchrun signals the whole group: the rank decides what a signal means, its parent only stays to see the end.
 # A trap, not an ignored signal, because ignoring would be inherited by the rank.
 trap : TERM INT HUP QUIT
-"$@"
-code=$?
+# The shell's own "Terminated" is no output of the rank; in dash a redirection of "$@" alone would take it along.
+{ (exec "$@" 2>&3 3>&-); code=$?; } 3>&2 2>/dev/null
 echo "$code" >"$folder/exit.tmp" && mv -f "$folder/exit.tmp" "$folder/exit"
 exit "$code"

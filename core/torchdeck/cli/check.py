@@ -83,10 +83,17 @@ def _print(checks: list[Check], misfit: PlanError | None) -> None:
 
     console = Console(highlight=False, soft_wrap=True)
     for check in checks:
-        console.print(f"{_SIGNS[check.status]} {check.name}: {escape(str(check))}")
+        console.print(f"{_SIGNS[check.status]}  {escape(str(check))}")
     if misfit is not None:
         print_problems(misfit.problems)
     failures = sum(check.status == "failed" for check in checks) + (
         0 if misfit is None else len(misfit.problems)
     )
-    console.print(f"{failures} in the way of a start" if failures else "Nothing is in the way of a start.")
+    console.print(_verdict(failures))
+
+
+def _verdict(failures: int) -> str:
+    if not failures:
+        return "Nothing is in the way of a start."
+    things = "One thing is" if failures == 1 else f"{failures} things are"
+    return f"{things} in the way of a start."

@@ -51,15 +51,17 @@ class PlainDisplay:
     def __init__(self) -> None:
         self._shown = -PROGRESS_INTERVAL
         self._last = ""
+        self._directory = ""
         self._held_back: TrainingProgress | None = None
 
     def begin(self, view: RunView, directory: str) -> None:
+        self._directory = directory
         ranks = "1 rank" if view.world_size == 1 else f"{view.world_size} ranks"
         _line(f"run {view.id}: {view.target} on {ranks}")
         _line(f"everything about it is in {directory}")
 
     def state(self, view: RunView) -> None:
-        attempt = f" (attempt {view.attempt})" if view.attempt is not None and view.attempt > 1 else ""
+        attempt = f" ({attempt_text(view)})" if view.attempt is not None and view.attempt > 1 else ""
         if not view.is_over:
             _line(f"{view.state}{attempt}{f': {view.why}' if view.why else ''}")
 
@@ -88,10 +90,10 @@ class PlainDisplay:
             self.progress(self._held_back)
 
     def end(self, view: RunView) -> None:
-        if self._held_back is not None:
+        if self._held_back is not None and self._held_back.step is not None:
             self._show(self._held_back)
         if view.is_over:
-            print("\n".join(summary_lines(view)), flush=True)
+            print("\n".join(summary_lines(view, self._directory)), flush=True)
 
     def _show(self, progress: TrainingProgress) -> None:
         self._held_back = None
@@ -134,6 +136,13 @@ class JsonDisplay:
     def _write(self, event: str, **fields: Any) -> None:
         record = {"event": event, "time": time.time(), "run": self._run_id, **fields}
         print(json.dumps(record, ensure_ascii=False, default=str), flush=True)
+
+
+def attempt_text(view: RunView) -> str:
+    """`attempt 2, from step 200`."""
+    found = [attempt for attempt in view.attempts if attempt.number == view.attempt]
+    step = found[-1].resume_step if found else None
+    return f"attempt {view.attempt}" + ("" if step is None else f", from step {step}")
 
 
 def _line(text: str) -> None:

@@ -48,7 +48,7 @@ def _launch(args: argparse.Namespace, loaded: LoadedConfig) -> int:
         home = torchdeck_home()
         if args.trust:
             trust_recipe(loaded.config, home)
-        plan, checks = checked_plan(loaded.config, home)
+        plan, checks = checked_plan(loaded.config, home, loaded.locate)
         source = str(loaded.path) if args.run_file is not None else ""
         intent = Intent(loaded.text, source, tuple(args.overrides))
         # from here on Ctrl-C means the run, and no longer this process alone

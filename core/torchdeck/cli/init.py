@@ -56,9 +56,15 @@ def run(args: argparse.Namespace) -> int:
         )
     else:
         sys.stdout.write("".join(f"wrote {path}\n" for path in contents))
-        trust = " --trust" if companions else ""
-        sys.stdout.write(f"next: torchdeck --no-gui{trust} {target}\n")
+        sys.stdout.write(_next(args.preset, target, trust=bool(companions)))
     return 0
+
+
+def _next(preset: str, target: Path, *, trust: bool) -> str:
+    command = f"torchdeck --no-gui{' --trust' if trust else ''} {target}"
+    if preset == "script":
+        return f"next: name your script in it (run.script), then {command}\n"
+    return f"next: {command}\n"
 
 
 def _list(*, as_json: bool) -> int:

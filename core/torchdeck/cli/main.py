@@ -36,6 +36,10 @@ COMMANDS = {
 }
 
 
+FAMILIES = ("runs", "ckpt")
+"""Commands whose next word is a command of their own."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -69,10 +73,39 @@ def _dispatch(arguments: list[str]) -> int:
 
         parser = argparse.ArgumentParser(prog="torchdeck")
         import_module(COMMANDS[arguments[0]].module).add_parser(parser.add_subparsers(required=True))
-        args = parser.parse_args(arguments)
+        args, unknown = parser.parse_known_args(arguments)
+        if unknown:
+            return _unknown_arguments(arguments, unknown)
         code: int = args.handler(args)
         return code
+    meant = _command_meant(arguments[0]) if arguments else None
+    if meant is not None:
+        print(
+            f"torchdeck: there is no command {arguments[0]}, and no such file; there is torchdeck {meant}",
+            file=sys.stderr,
+        )
+        return USAGE
     return _run(arguments)
+
+
+def _unknown_arguments(arguments: list[str], unknown: list[str]) -> int:
+    command = " ".join(["torchdeck", arguments[0], *(arguments[1:2] if arguments[0] in FAMILIES else ())])
+    print(
+        f"{command}: it has no use for {' '.join(unknown)}; `{command} --help` lists what it takes",
+        file=sys.stderr,
+    )
+    return USAGE
+
+
+def _command_meant(word: str) -> str | None:
+    """The command that was most likely meant; None for a run file or an option."""
+    from pathlib import Path
+
+    if word.startswith("-") or Path(word).suffix or Path(word).exists():
+        return None
+    from torchdeck.config.spelling import nearest
+
+    return next(iter(nearest(word, COMMANDS)), None)
 
 
 def _run(arguments: list[str]) -> int:

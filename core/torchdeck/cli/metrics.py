@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.exit_codes import USAGE
 from torchdeck.cli.run_lookup import ID_HELP, find_run, says_what_is_wrong
+from torchdeck.quantities import size
 
 if TYPE_CHECKING:
     from torchdeck.telemetry.export import Selection
 
+WHOLE = 1e15
+"""Below it a float tells one whole number from the next."""
 FORMATS = ("csv", "jsonl", "parquet", "tensorboard")
 
 
@@ -102,9 +105,17 @@ def _show(selection: Selection, *, as_json: bool) -> None:
     width = max(len(row["name"]) for row in table)
     for row in table:
         whose = f"rank {row['rank']}" if row["node"] is None else row["node"]
-        value = row["value"]
-        shown = f"{value:.6g}" if isinstance(value, float) else value
-        print(f"{row['name']:<{width}}  {whose:<10}  step {row['step']:<10}  {shown}")
+        value = _shown(row["name"], row["value"])
+        print(f"{row['name']:<{width}}  {whose:<10}  step {row['step']:<10}  {value}")
+
+
+def _shown(name: str, value: float | str) -> str:
+    """A value for people: our own bytes as a size, whole numbers in full."""
+    if isinstance(value, str):
+        return value
+    if name.endswith("_bytes"):
+        return size(value)
+    return f"{value:.0f}" if value.is_integer() and abs(value) < WHOLE else f"{value:.6g}"
 
 
 def _table(selection: Selection) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from torchdeck.config.loader import LoadedConfig
 
 EXAMPLES = """\
+examples:
   RUN.toml                                   a run file
   --script train.py --nproc 2 -- --lr 0.1    any script that torchrun starts
 """

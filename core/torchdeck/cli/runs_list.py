@@ -43,7 +43,7 @@ def _row(item: RunView | UnreadableRun) -> dict[str, Any]:
     if isinstance(item, UnreadableRun):
         nothing = dict.fromkeys(("name", "created", "started", "ended"))
         return {"id": item.id, **nothing, "state": UNREADABLE, "why": item.why}
-    step = item.ranks[0].step if item.ranks else None
+    step = _step(item)
     return {
         "id": item.id,
         "name": item.name,
@@ -64,6 +64,13 @@ def _cells(item: RunView | UnreadableRun) -> tuple[str, ...]:
     if isinstance(item, UnreadableRun):
         return item.id, "-", UNREADABLE, item.why, "", ""
     took = duration(item.ended - item.started) if item.ended and item.started else "-"
-    rank = item.ranks[0] if item.ranks else None
-    step = "-" if rank is None or rank.step is None else str(rank.step)
-    return item.id, item.name, item.state.value, moment(item.started), took, step
+    step = _step(item)
+    shown = "-" if step is None else str(step)
+    return item.id, item.name, item.state.value, moment(item.started), took, shown
+
+
+def _step(item: RunView) -> int | None:
+    """Where rank 0 is; of a run that is over, its last checkpoint's."""
+    if item.ranks and item.ranks[0].step is not None:
+        return item.ranks[0].step
+    return item.checkpoint.step if item.checkpoint is not None else None

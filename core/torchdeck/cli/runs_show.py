@@ -40,7 +40,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _facts(view: RunView, layout: RunLayout) -> Iterator[str]:
-    yield f"  {view.kind} {view.target}, {view.world_size} ranks, {view.strategy}"
+    if view.world_size is not None:  # what the first line of the journal says
+        ranks = "1 rank" if view.world_size == 1 else f"{view.world_size} ranks"
+        strategy = f", {view.strategy}" if view.kind == "recipe" else ""
+        yield f"  {view.kind} {view.target}, {ranks}{strategy}"
     yield f"  created {moment(view.created)}, started {moment(view.started)}, ended {moment(view.ended)}"
     for attempt in view.attempts:
         yield f"  attempt {attempt.number}: {_attempt(attempt)}"

@@ -12,6 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from torchdeck.cli.display import attempt_text
 from torchdeck.cli.training_progress import TrainingProgress
 from torchdeck.quantities import duration
 from torchdeck.runs.output import OutputLine
@@ -45,10 +46,11 @@ class TerminalDisplay:
         self._view: RunView | None = None
         self._since = time.monotonic()
         self._progress: TrainingProgress | None = None
-        self._notes: list[str] = []
+        self._directory = ""
         self._drawn = 0.0
 
     def begin(self, view: RunView, directory: str) -> None:
+        self._directory = directory
         ranks = "1 rank" if view.world_size == 1 else f"{view.world_size} ranks"
         self._console.print(
             Text.assemble((view.name, "bold"), f"  {view.target} on {ranks}  ", (view.id, "dim"))
@@ -89,9 +91,9 @@ class TerminalDisplay:
         self._live.stop()
         if not view.is_over:
             return
-        if self._progress is not None:
-            self._console.print(Text(self._progress.text(), style="dim"), soft_wrap=True)
-        head, *rest = summary_lines(view)
+        if self._progress is not None and self._progress.step is not None:
+            self._console.print(Text(self._progress.text(self._console.width), style="dim"), soft_wrap=True)
+        head, *rest = summary_lines(view, self._directory)
         self._console.print(Text(head, style=COLOURS.get(view.state, "")), soft_wrap=True)
         for line in rest:
             self._console.print(Text(line), soft_wrap=True)
@@ -111,17 +113,17 @@ class TerminalDisplay:
             f"  {view.why}" if view.why else "",
         )
         if view.attempt is not None and view.attempt > 1:
-            head.append(f"  attempt {view.attempt}", style="dim")
+            head.append(f"  {attempt_text(view)}", style="dim")
         if not view.is_over:
             head.append("   Ctrl-C stops", style="dim")
         return [head, *self._progress_lines()]
 
     def _progress_lines(self) -> list[Text | Table]:
         progress = self._progress
-        if progress is None or progress.step is None:
+        if progress is None:
             return []
-        text = Text(progress.text())
-        if not progress.total:
+        text = Text(progress.text(self._console.width), overflow="fold")
+        if progress.step is None or not progress.total:
             return [text]
         bar = Table.grid()  # a bar alone does not end its line
         bar.add_row(ProgressBar(total=progress.total, completed=progress.step, width=BAR_WIDTH))

@@ -38,8 +38,21 @@ class TrainingProgress:
         fields = dataclasses.asdict(self).items()
         return {name: None if _is_odd(value) else value for name, value in fields}
 
-    def text(self) -> str:
-        """`step 120/300  loss 2.4131  12.3k tokens/s  ETA 1 min 20 s  memory 512.0 MiB  checkpoint 100`."""
+    def text(self, width: int | None = None) -> str:
+        """`step 120/300  loss 2.4131  12.3k tokens/s  ETA 1 min 20 s  memory 512.0 MiB  checkpoint 100`.
+
+        With a `width` in characters: broken between two of these, where it is wider.
+        """
+        lines = [""]
+        for part in self._parts():
+            longer = f"{lines[-1]}  {part}" if lines[-1] else part
+            if width is None or len(longer) <= width or not lines[-1]:
+                lines[-1] = longer
+            else:
+                lines.append(part)
+        return "\n".join(lines)
+
+    def _parts(self) -> list[str]:
         total = "" if self.total is None else f"/{self.total}"
         parts = [self.phase if self.step is None else f"step {self.step}{total}"]
         if self.loss is not None:
@@ -48,7 +61,7 @@ class TrainingProgress:
             parts.append(f"held-out loss {self.heldout_loss:.4f}")
         if self.tokens_per_s is not None:
             parts.append(f"{rate(self.tokens_per_s)} tokens/s")
-        if self.eta is not None:
+        if self.eta is not None and self.step != self.total:
             parts.append(f"ETA {duration(self.eta)}")
         if self.memory_bytes is not None:
             parts.append(f"memory {size(self.memory_bytes)}")
@@ -56,7 +69,7 @@ class TrainingProgress:
             parts.append(f"checkpoint {self.checkpoint_step}")
         if self.step is not None and self.phase not in ("training", ""):
             parts.append(self.phase)
-        return "  ".join(parts)
+        return parts
 
 
 class ProgressReader:
@@ -70,9 +83,12 @@ class ProgressReader:
     def read(self, view: RunView) -> TrainingProgress | None:
         """Progress as of now; None while nothing is known."""
         rows = self._rows()
-        if not rows and not any(rank.step for rank in view.ranks):
-            return None
         lead = view.ranks[0] if view.ranks else None
+        if not rows and not any(rank.step for rank in view.ranks):
+            # loading and compiling may take minutes
+            if lead is None or not lead.phase or view.kind != "recipe" or view.is_over:
+                return None
+            return TrainingProgress(lead.phase, None, None)
         self._total = lead.total if lead is not None and lead.total is not None else self._total
         # the heartbeat is a second old, and gone at the end: metrics may know better
         steps = [row.step for row in rows.values()] + [lead.step or 0 if lead is not None else 0]

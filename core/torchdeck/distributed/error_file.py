@@ -12,21 +12,21 @@ from pathlib import Path
 from torchdeck.rundir.atomic import write_bytes
 
 
-def error_content(error: BaseException, *, now: float) -> bytes:
+def error_content(error: BaseException, *, now: float, explained: bool = False) -> bytes:
     """The file for `error`; `now` is in unix seconds.
 
     torchrun reads whole seconds from `timestamp`; `time` has the digits that tell which of two ranks failed
-    first.
+    first. `explained` says that the message is all a person needs: the traceback is then only kept here.
     """
     stack = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    extra = {"py_callstack": stack, "timestamp": str(int(now)), "time": now}
+    extra = {"py_callstack": stack, "timestamp": str(int(now)), "time": now, "explained": explained}
     value = {"message": {"message": f"{type(error).__name__}: {error}", "extraInfo": extra}}
     return json.dumps(value, indent=1).encode() + b"\n"
 
 
-def write_error(error: BaseException, paths: Iterable[Path]) -> None:
+def write_error(error: BaseException, paths: Iterable[Path], *, explained: bool = False) -> None:
     """Write `error` to each of `paths`; one that cannot be written is said and passed over."""
-    content = error_content(error, now=time.time())
+    content = error_content(error, now=time.time(), explained=explained)
     for path in paths:
         _write(path, content)
 

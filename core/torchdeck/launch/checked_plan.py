@@ -8,7 +8,7 @@ from pathlib import Path
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.launch.launcher import LaunchError
 from torchdeck.launch.preflight import Check, failures, preflight
-from torchdeck.launch.prepare import plan_from, survey
+from torchdeck.launch.prepare import Locate, plan_from, survey
 from torchdeck.launch.trust import trust as trust_folder
 from torchdeck.plan.launch_plan import LaunchPlan
 
@@ -21,15 +21,22 @@ class PreflightError(LaunchError):
         self.checks = tuple(checks)
 
 
-def checked_plan(config: RunConfig, home: Path) -> tuple[LaunchPlan, list[Check]]:
+def checked_plan(
+    config: RunConfig, home: Path, locate: Locate | None = None
+) -> tuple[LaunchPlan, list[Check]]:
     """The plan of a config on this machine, and what the checks before the start found; none of them failed.
+
+    Args:
+        config: what is asked for.
+        home: TORCHDECK_HOME.
+        locate: file and line of a key, `LoadedConfig.locate`, for the problems.
 
     Raises:
         PlanError: they do not fit each other.
         PreflightError: something would stop the run.
     """
     found = survey(config)
-    plan = plan_from(config, found)
+    plan = plan_from(config, found, locate)
     checks = preflight(config, plan, found, home)
     failed = failures(checks)
     if failed:

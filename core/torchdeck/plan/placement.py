@@ -37,7 +37,7 @@ def place(
         problem(
             "distributed.nodes",
             f"nothing is known about node {name!r}",
-            "a node of the inventory: " + ", ".join(node.name for node in inventory),
+            "one of the machines known here: " + (", ".join(node.name for node in inventory) or "localhost"),
         )
         for name in distributed.nodes
         if inventory.find(name) is None

@@ -10,15 +10,22 @@ TRACEBACK_LINES = 40
 """A longer traceback is cut in its middle; the whole of it is in the rank's stderr.log."""
 
 
-def summary_lines(view: RunView) -> list[str]:
-    """State, why, the first failing rank with its traceback, and what to type next; one line each."""
+def summary_lines(view: RunView, directory: str = "") -> list[str]:
+    """State, why, the first failing rank with its traceback, and what to type next; one line each.
+
+    Args:
+        view: of the run.
+        directory: where it is, if that is to be said.
+    """
     lines = [f"{view.state}  {view.name}  ({view.id})"]
     if view.why:
         lines.append(f"  {view.why}")
     lines += _failure_lines(view)
+    if directory:
+        lines.append(f"  directory: {directory}")
     if view.checkpoint is not None:
         step = "" if view.checkpoint.step is None else f"step {view.checkpoint.step}, "
-        lines.append(f"  last checkpoint: {step}{view.checkpoint.path}")
+        lines.append(f"  last checkpoint: {step}{_below(view.checkpoint.path, directory)}")
     lines += [f"  note: {warning}" for warning in view.warnings]
     return lines + [f"  {line}" for line in next_lines(view)]
 
@@ -29,7 +36,8 @@ def _failure_lines(view: RunView) -> list[str]:
         return []
     lines = []
     sentence = reasons.failure(found)
-    if sentence not in view.why:
+    who = "torchrun" if found.rank is None else f"rank {found.rank}"
+    if sentence not in view.why and f"{who} failed" not in view.why:
         lines.append(f"  {sentence}")
     if found.message and found.message not in view.why and found.message not in found.traceback:
         lines.append(f"  {found.message}")
@@ -38,6 +46,11 @@ def _failure_lines(view: RunView) -> list[str]:
         lines += [f"    {line}" for line in shortened(found.traceback)]
         lines.append("")
     return lines
+
+
+def _below(path: str, directory: str) -> str:
+    """`path`, seen from `directory` where it lies in it: the same long path twice is hard to read."""
+    return path.removeprefix(f"{directory}/") if directory else path
 
 
 def shortened(traceback: str) -> list[str]:

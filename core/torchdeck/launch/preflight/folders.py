@@ -42,7 +42,9 @@ def check_checkpoint_folder(directory: str | None, node: str) -> Iterator[Check]
     if directory is None:
         return
     path = Path(directory)
-    yield _writable("checkpoint folder", path, node, "change its mode, or checkpoint.directory")
+    yield _writable(
+        "checkpoint folder", path, node, "make it a folder you may write in, or change checkpoint.directory"
+    )
     if path.is_dir() and path.stat().st_mode & stat.S_IWOTH:
         yield warning(
             "checkpoint folder",
@@ -59,6 +61,8 @@ def check_room(config: RunConfig, home: Path, node: str) -> Iterator[Check]:
     if config.checkpoint.directory is not None:
         places.append(Path(config.checkpoint.directory))
     for place in places:
+        if _writable("", place, node, "").status == "failed":
+            continue  # which is said already
         holds_checkpoints = place is places[-1]
         yield _room(config, place, estimate if holds_checkpoints else 0, node)
 

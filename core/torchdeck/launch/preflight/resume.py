@@ -15,8 +15,10 @@ def check_resume(config: RunConfig, node: str) -> Iterator[Check]:
     if resume == "never":
         return
     if resume == "auto":
-        if config.checkpoint.directory is not None and config.run.recipe is not None:
-            yield _auto(Path(config.checkpoint.directory), node)
+        directory = config.checkpoint.directory
+        # a file in its place is said by the check of folders
+        if directory is not None and config.run.recipe is not None and not Path(directory).is_file():
+            yield _auto(Path(directory), node)
         return
     path = Path(resume)
     if not path.exists():
