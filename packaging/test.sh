@@ -9,7 +9,7 @@ source packaging/environment.sh
 # Debian packages that tests need, each with the command that shows it is there
 need_packages() {
   local missing=() pair
-  for pair in util-linux:setsid iproute2:ip procps:ps; do
+  for pair in util-linux:mount g++:g++; do
     command -v "${pair#*:}" >/dev/null 2>&1 || missing+=("${pair%%:*}")
   done
   [[ ${#missing[@]} -gt 0 ]] || return 0

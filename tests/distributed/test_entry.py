@@ -1,6 +1,8 @@
 """`python -m torchdeck.distributed.entry`: a user's own recipe, stops, and clear errors."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -262,3 +264,16 @@ def test_fsdp_by_block_needs_blocks(tmp_path: Path) -> None:
     ranks = run_ranks(own_settings(tmp_path, write_recipe(tmp_path), strategy="fsdp"), tmp_path, 1)
     assert ranks.codes == [1]
     assert 'set distributed.fsdp.wrap = "size"' in ranks.stderr[0]
+
+
+def test_leaving_runs_what_was_registered() -> None:
+    """A rank ends without finalizing the interpreter, but threads are joined and exit handlers run."""
+    code = (
+        "import atexit, threading; from torchdeck.distributed.entry import leave; "
+        "atexit.register(print, 'registered'); "
+        "threading.Thread(target=lambda: print('joined')).start(); leave(3)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (3, "joined\nregistered\n")

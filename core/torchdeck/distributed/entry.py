@@ -6,10 +6,13 @@ when it failed; why is then in the rank's error.json.
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Mapping
+from typing import NoReturn
 
 from torchdeck.data.order import PositionError
 from torchdeck.distributed.checked import SettingsError
@@ -75,13 +78,33 @@ def _train(settings: RecipeSettings, place: Place, context: RunContext) -> None:
 
 def _fail(error: Exception, place: Place, context: RunContext) -> None:
     layout = context.rank_layout(place.rank)
-    write_error(error, [*torchrun_error_file(), *([layout.error] if layout else [])])
-    if isinstance(error, EXPLAINED):
+    # where a recipe raised, its own line is in the traceback
+    explained = isinstance(error, EXPLAINED) and not (
+        isinstance(error, RecipeError) and error.__cause__ is not None
+    )
+    write_error(error, [*torchrun_error_file(), *([layout.error] if layout else [])], explained=explained)
+    if explained:
         print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
     else:
         traceback.print_exception(type(error), error, error.__traceback__)
         sys.stderr.flush()
 
 
+def leave(code: int) -> NoReturn:
+    """End the process as Python would, but for taking the interpreter apart.
+
+    torch's own threads outlive that: a gloo worker that lets go of its last tensor while Python finalizes
+    ends the process by std::terminate ("terminate called without an active exception"), and a run whose work
+    was all done would have failed.
+    """
+    for thread in threading.enumerate():
+        if thread is not threading.main_thread() and not thread.daemon:
+            thread.join()
+    atexit._run_exitfuncs()  # noqa: SLF001 - has no public name, and what libraries registered is to run
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())
