@@ -1,6 +1,7 @@
 """The user's code by hash."""
 
 import hashlib
+import os
 from pathlib import Path
 
 from torchdeck.config.loader import config_from_dict
@@ -70,3 +71,11 @@ def test_a_built_in_recipe_has_no_code_of_the_user(tmp_path: Path) -> None:
     written(tmp_path, "unrelated.py")
     config = config_from_dict({"run": {"recipe": "byte-gpt"}, "training": {"steps": 1}}, tmp_path)
     assert read_code_tree(config, tmp_path)[0].files == {}
+
+
+def test_a_file_whose_name_is_no_utf8_is_no_obstacle(tmp_path: Path) -> None:
+    """It stands in the tree escaped, so that the plan can be written and has a fingerprint."""
+    written(tmp_path, "train.py", os.fsdecode(b"b\xff.py"))
+    tree, _ = read_code_tree(script(tmp_path), tmp_path)
+    assert set(tree.files) == {"train.py", "b\\xff.py"}
+    assert "".join(tree.files).encode("utf-8")

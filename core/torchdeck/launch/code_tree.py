@@ -42,7 +42,7 @@ def read_code_tree(
     files: dict[str, str] = {}
     size = 0
     for path in (*first, *found):
-        name = str(path.relative_to(working_dir)) if path.is_relative_to(working_dir) else str(path)
+        name = _text(path.relative_to(working_dir) if path.is_relative_to(working_dir) else path)
         if name in files:
             continue
         try:
@@ -54,6 +54,11 @@ def read_code_tree(
         except OSError:
             continue
     return CodeTree(files), () if whole else (_cut(working_dir, len(files)),)
+
+
+def _text(path: Path) -> str:
+    """A path as UTF-8 can say it: names of files are bytes."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _cut(folder: Path, count: int) -> str:
