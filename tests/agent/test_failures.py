@@ -77,6 +77,17 @@ def test_a_slow_interpreter_exit_does_not_hide_who_failed_first(tmp_path: Path) 
     assert failure.rank == 0
 
 
+def test_an_explained_error_needs_no_traceback(tmp_path: Path) -> None:
+    """Our trainer's own sentences stand alone; their traceback stays in error.json."""
+    attempt = AttemptLayout(tmp_path)
+    extra = {"py_callstack": TRACE, "timestamp": "1", "explained": True}
+    error = {"message": {"message": "CheckpointError: of another model", "extraInfo": extra}}
+    rank_with(attempt, 0, 1, 1000.0, error=error, stderr=TRACE + "OSError: of something before\n")
+    failure = rank_failure(attempt.rank(0), 0)
+    assert failure is not None
+    assert (failure.message, failure.traceback) == ("CheckpointError: of another model", "")
+
+
 def test_torchruns_error_file_gives_the_callstack(tmp_path: Path) -> None:
     """The format of @record: message and extraInfo.py_callstack."""
     attempt = AttemptLayout(tmp_path)

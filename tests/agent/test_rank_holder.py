@@ -50,6 +50,15 @@ def test_a_group_signal_still_leaves_an_exit_file(tmp_path: Path) -> None:
     assert read_exit(rank.exit) == 143
 
 
+@pytest.mark.parametrize(("text", "code"), [("kill -TERM $$", 143), ("kill -KILL $$", 137), ("no-such", 127)])
+def test_the_shell_adds_nothing_to_the_ranks_output(tmp_path: Path, text: str, code: int) -> None:
+    """A shell's own "Terminated" is not in stderr.log; what the rank and its shell say of errors is."""
+    process, rank = start(tmp_path, *(["sh", "-c", f"echo mine >&2; {text}"] if code != 127 else [text]))
+    assert process.wait(20) == code
+    said = rank.stderr.read_text()
+    assert ("no-such" in said) if code == 127 else (said == "mine\n")
+
+
 def test_the_rank_does_not_inherit_the_trap(tmp_path: Path) -> None:
     """A rank's own handlers work, and its default for SIGTERM is the kernel's."""
     program = "import signal; print(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)"

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from support.histories import ALIVE, DEAD, controller_journal, ended, event, finished, running_run
+from support.histories import ALIVE, DEAD, controller_journal, ended, event, finished, running_run, started
 from torchdeck.cli.display import JsonDisplay, PlainDisplay
 from torchdeck.cli.terminal import TerminalDisplay
-from torchdeck.cli.training_progress import TrainingProgress
+from torchdeck.cli.training_progress import ProgressReader, TrainingProgress
 from torchdeck.rundir.journal import Event
+from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.output import OutputLine
 from torchdeck.runs.state import CheckpointSeen
 from torchdeck.runs.view import RunView, fold
@@ -57,6 +60,38 @@ def test_progress_says_all_that_is_known() -> None:
     assert PROGRESS.text() == TEXT
     assert TrainingProgress("saving", 5, None).text() == "step 5  saving"
     assert TrainingProgress("loading", None, None).text() == "loading"
+
+
+def test_progress_is_broken_between_its_parts() -> None:
+    """On a narrow terminal no number is torn from its name; nothing is left of it in one long line."""
+    rows = PROGRESS.text(60).splitlines()
+    assert len(rows) > 1
+    assert max(map(len, rows)) <= 60
+    assert "  ".join(rows) == TEXT
+    assert PROGRESS.text(3).splitlines()[0] == "step 120/300"
+
+
+def test_time_left_is_not_said_at_the_end() -> None:
+    """At the last step there is nothing to wait for."""
+    assert TrainingProgress("evaluating", 9, 9, eta=0.4).text() == "step 9/9  evaluating"
+
+
+def test_phase_before_the_first_step_is_progress(tmp_path: Path) -> None:
+    """Loading and compiling may take minutes: they are said, of a recipe; a script has no phases."""
+    reader = ProgressReader(RunLayout(tmp_path))
+    rank = {"phase": "compiling", "step": 0, "total": 9, "t": 109.0, "still": 1.0, "pid": 5}
+    beat = {"attempt": 1, "t": 109.0, "ranks": {"0": rank}}
+    nodes = {"localhost": running_run()}
+    view = fold("r", controller_journal(), nodes, {"localhost": beat}, ALIVE, 110.0)
+    assert reader.read(view) == TrainingProgress("compiling", None, None)
+    assert reader.read(dataclasses.replace(view, kind="script")) is None
+
+
+def test_later_attempt_says_where_it_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    """A resumed run names the attempt and the step of its checkpoint."""
+    resumed = [*running_run(), ended(1, "failed"), started(2, 106.0, resume="/c/s", resume_step=40)]
+    PlainDisplay().state(view_of(resumed))
+    assert capsys.readouterr().out == "torchdeck: STARTING (attempt 2, from step 40)\n"
 
 
 def test_diverged_loss_is_still_json() -> None:

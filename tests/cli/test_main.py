@@ -96,6 +96,28 @@ def test_wrong_usage_exits_with_2(arguments: list[str], capsys: pytest.CaptureFi
     assert "usage:" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["rnus", "list"], "there is torchdeck runs"),
+        (["chekc", "run.toml"], "there is torchdeck check"),
+        (
+            ["runs", "list", "--all"],
+            "torchdeck runs list: it has no use for --all; `torchdeck runs list --help`",
+        ),
+        (["plan", "a.toml", "b.toml"], "torchdeck plan: it has no use for b.toml; `torchdeck plan --help`"),
+    ],
+)
+def test_slips_of_the_pen_get_the_right_word(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A command misspelt, or an option it does not have: exit code 2 and one sentence that helps."""
+    assert cli.main(arguments) == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert said.count("\n") == 1
+
+
 def test_interrupt_before_anything_runs_is_130(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

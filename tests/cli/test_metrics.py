@@ -13,6 +13,7 @@ import pytest
 from support.made_runs import make_run
 from support.metrics import write_rows
 from torchdeck.cli.main import main
+from torchdeck.cli.metrics import _shown
 from torchdeck.rundir.journal import Event
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.telemetry.writer import MetricsWriter
@@ -52,6 +53,21 @@ def test_table(run: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
         ["lr", "rank", "0", "step", "3", "0.5"],
         ["lr", "rank", "1", "step", "4", "0.5"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("memory_bytes", 3 * 2.0**29, "1.5 GiB"),
+        ("tokens", 1638400.0, "1638400"),
+        ("loss", 2.41312345, "2.41312"),
+        ("loss", 1e300, "1e+300"),
+        ("loss", "NaN", "NaN"),
+    ],
+)
+def test_values_are_for_people(name: str, value: float | str, shown: str) -> None:
+    """Sizes with their unit, counts in full, the rest to six digits."""
+    assert _shown(name, value) == shown
 
 
 def test_table_as_json(run: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,6 +52,15 @@ def test_list_shows_every_run(failed: RunLayout, capsys: pytest.CaptureFixture[s
     assert expected.items() <= row.items()
 
 
+def test_list_says_how_far_a_run_came(torchdeck_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run that is over has the step of its last checkpoint."""
+    saved = event("checkpoint", step=40, path="/c/final", seconds=0.1, size=1)
+    make_run(torchdeck_home, controller_journal(), [*running_run(), saved, ended(), finished()])
+    (row,) = json.loads(output_of(capsys, "runs", "list", "--json"))
+    assert row["step"] == 40
+    assert output_of(capsys, "runs", "list").splitlines()[1].split()[-1] == "40"
+
+
 def test_list_of_no_runs(torchdeck_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An empty array for programs, a hint for people."""
     assert json.loads(output_of(capsys, "runs", "list", "--json")) == []

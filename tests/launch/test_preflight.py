@@ -257,6 +257,14 @@ def test_an_unwritable_folder_is_refused(checked: Checked) -> None:
     assert_refused(results["checkpoint folder"], "/proc/self is not writable", "checkpoint.directory")
 
 
+def test_an_unwritable_folder_is_said_once(checked: Checked) -> None:
+    """No second sentence about its room, or about checkpoints in it."""
+    for directory in ("/proc/torchdeck", "train.py"):
+        (checked.folder / "train.py").touch()
+        found = checked.recipe(checkpoint={"directory": directory})
+        assert [check.name for check in failures(list(found.values()))] == ["checkpoint folder"]
+
+
 def test_looking_leaves_nothing_behind(checked: Checked) -> None:
     """Preflight writes to see whether it can, and takes it away."""
     checked.home.mkdir(mode=0o700)

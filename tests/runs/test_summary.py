@@ -24,6 +24,24 @@ def test_failed_run_names_rank_code_and_traceback() -> None:
     assert "torchdeck runs logs r --rank 1" in text
 
 
+def test_what_failed_is_said_once() -> None:
+    """Where the reason names the rank, no second sentence does."""
+    why = "rank 1 failed first: CheckpointError: of another model (exit code 1)"
+    first = failure(1, message="CheckpointError: of another model", traceback="")
+    text = summary([*running_run(), ended(1, "failed", first), finished("FAILED", why=why)])
+    assert text.count("rank 1 failed") == 1
+    assert text.count("another model") == 1
+
+
+def test_directory_is_named_once() -> None:
+    """With the run's directory the checkpoint in it goes by its short path; one elsewhere by all of it."""
+    node = [*running_run(), event("checkpoint", step=4, path="/runs/r/checkpoints/s"), ended(), finished()]
+    view = fold("r", controller_journal(), {"localhost": node}, {}, DEAD, 1e6)
+    assert "  directory: /runs/r" in summary_lines(view, "/runs/r")
+    assert "  last checkpoint: step 4, checkpoints/s" in summary_lines(view, "/runs/r")
+    assert "  last checkpoint: step 4, /runs/r/checkpoints/s" in summary_lines(view, "/runs/other")
+
+
 def test_killed_rank_names_its_signal() -> None:
     """A signal is said by its name."""
     first = failure(0, code=None, signal="SIGKILL", traceback=None, message="")

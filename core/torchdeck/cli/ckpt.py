@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torchdeck.quantities import size
+
 if TYPE_CHECKING:
     from torchdeck.distributed.checkpoints.manifest import CheckpointInfo
     from torchdeck.rundir.layout import RunLayout
 
 DAMAGED = 1
 USAGE_ERROR = 2
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 class CkptUsageError(Exception):
@@ -101,7 +102,7 @@ def _folder(asked: str) -> Path:
     from torchdeck.rundir.layout import RunLayout
 
     path = Path(asked).expanduser()
-    if path.is_dir():
+    if asked and path.is_dir():
         layout = RunLayout(path.absolute())
         return _directory_of(layout) if layout.plan.is_file() else path
     return _directory_of(_find_run(asked))
@@ -177,23 +178,14 @@ def _row(info: CheckpointInfo) -> dict[str, Any]:
 
 def _line(info: CheckpointInfo) -> str:
     if info.manifest is None or not info.complete:
-        return f"{info.path.name:<16} {_size(info.size):>10}  not complete: {info.why}"
+        return f"{info.path.name:<16} {size(info.size):>10}  not complete: {info.why}"
     manifest = info.manifest
     created = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(manifest.created))
     ranks = "1 rank" if manifest.world_size == 1 else f"{manifest.world_size} ranks"
     return (
-        f"{info.path.name:<16} {_size(info.size):>10}  step {info.step}, {manifest.strategy} on {ranks}, "
+        f"{info.path.name:<16} {size(info.size):>10}  step {info.step}, {manifest.strategy} on {ranks}, "
         f"{created}, saved in {manifest.seconds:.2f} s"
     )
-
-
-def _size(count: int) -> str:
-    size = float(count)
-    for unit in _UNITS:
-        if size < 1024 or unit == _UNITS[-1]:
-            break
-        size /= 1024
-    return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
 
 
 def _print_json(value: Any) -> None:
