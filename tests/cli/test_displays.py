@@ -85,6 +85,8 @@ def test_phase_before_the_first_step_is_progress(tmp_path: Path) -> None:
     view = fold("r", controller_journal(), nodes, {"localhost": beat}, ALIVE, 110.0)
     assert reader.read(view) == TrainingProgress("compiling", None, None)
     assert reader.read(dataclasses.replace(view, kind="script")) is None
+    first = dataclasses.replace(view.ranks[0], phase="starting")
+    assert reader.read(dataclasses.replace(view, ranks=(first,))) is None
 
 
 def test_later_attempt_says_where_it_goes_on(capsys: pytest.CaptureFixture[str]) -> None:

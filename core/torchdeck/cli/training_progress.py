@@ -85,8 +85,8 @@ class ProgressReader:
         rows = self._rows()
         lead = view.ranks[0] if view.ranks else None
         if not rows and not any(rank.step for rank in view.ranks):
-            # loading and compiling may take minutes
-            if lead is None or not lead.phase or view.kind != "recipe" or view.is_over:
+            # loading and compiling may take minutes; "starting" the state says already
+            if lead is None or lead.phase in ("", "starting") or view.kind != "recipe" or view.is_over:
                 return None
             return TrainingProgress(lead.phase, None, None)
         self._total = lead.total if lead is not None and lead.total is not None else self._total
