@@ -44,6 +44,12 @@ def test_docs_name_every_key(capsys: pytest.CaptureFixture[str]) -> None:
             assert f"## [{key.name}]" in text
 
 
+def test_many_bytes_are_shown_as_a_size(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody counts 536870912."""
+    assert call("limits.min_free_disk") == 0
+    assert 'default  "512MiB"' in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", [key.name for key in all_keys().values()])
 def test_every_key_can_be_explained(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """For people and as JSON."""

@@ -213,6 +213,21 @@ def test_a_known_mistake_gets_one_sentence(
     assert error.strip() == message
 
 
+def test_a_recipe_that_raises_on_import_shows_its_own_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it raised, from its own line on: no frame of ours, and nothing chained."""
+    recipe = write_recipe(tmp_path, ("def loss", "half = 1 / 0\n\ndef loss"))
+    code, error, message = run_here(own_settings(tmp_path, recipe), tmp_path, monkeypatch, capsys)
+    assert (code, message) == (1, "ZeroDivisionError: division by zero")
+    rows = error.splitlines()
+    assert rows[0] == "Traceback (most recent call last):"
+    assert rows[1].startswith(f'  File "{recipe}", line ')
+    assert "half = 1 / 0" in rows[2]
+    assert rows[-1] == message
+    assert error.count("File ") == 1
+
+
 def test_text_shorter_than_a_sequence_says_what_fits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

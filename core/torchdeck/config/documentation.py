@@ -123,7 +123,13 @@ def _row(key: Key) -> str:
 
 
 def _default(key: Key) -> str:
-    return "none" if key.default is None else shown(key.default)
+    return "none" if key.default is None else _shown(key.default, key.unit)
+
+
+def _shown(value: Any, unit: str | None) -> str:
+    """A value as it may stand in a run file; many bytes as a size, which is easier to read."""
+    mebibytes, rest = divmod(value, 2**20) if unit == "bytes" and isinstance(value, int) else (0, 1)
+    return shown(f"{mebibytes}MiB") if mebibytes and not rest else shown(value)
 
 
 def _example(key: Key) -> str:
@@ -131,4 +137,4 @@ def _example(key: Key) -> str:
     value = key.default
     if value is None:
         value = {"steps": 100, "samples": 64, "s": 10, "h": 2}.get(key.unit or "", "…")
-    return f"--set {key.name}={value if isinstance(value, str) else shown(value)}"
+    return f"--set {key.name}={value if isinstance(value, str) else _shown(value, key.unit)}"

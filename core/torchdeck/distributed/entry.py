@@ -20,7 +20,7 @@ from torchdeck.distributed.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.error_file import torchrun_error_file, write_error
 from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.environment import LauncherVariableError, Place, RunContext
-from torchdeck.recipes.errors import RecipeError
+from torchdeck.recipes.errors import RecipeError, RecipeImportError
 from torchdeck.telemetry.progress import ProgressFile
 
 EXPLAINED = (RecipeError, SettingsError, LauncherVariableError, CheckpointError, PositionError)
@@ -78,10 +78,9 @@ def _train(settings: RecipeSettings, place: Place, context: RunContext) -> None:
 
 def _fail(error: Exception, place: Place, context: RunContext) -> None:
     layout = context.rank_layout(place.rank)
-    # where a recipe raised, its own line is in the traceback
-    explained = isinstance(error, EXPLAINED) and not (
-        isinstance(error, RecipeError) and error.__cause__ is not None
-    )
+    if isinstance(error, RecipeImportError) and isinstance(error.__cause__, Exception):
+        error = error.__cause__  # its traceback has the line that its author wants to see, and nothing else
+    explained = isinstance(error, EXPLAINED)
     write_error(error, [*torchrun_error_file(), *([layout.error] if layout else [])], explained=explained)
     if explained:
         print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)

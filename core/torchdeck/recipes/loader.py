@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, TracebackType
 from typing import Any
 
-from torchdeck.recipes.errors import RecipeError
+from torchdeck.recipes.errors import RecipeError, RecipeImportError
 
 BUILT_IN = {"byte-gpt": "torchdeck.recipes.byte_gpt"}
 """Name in run.toml → module."""
@@ -93,5 +93,14 @@ def _import_file(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        raise RecipeError(f"recipe file {path} fails to import: {type(error).__name__}: {error}") from error
+        error.with_traceback(_own_part(error.__traceback__, path))
+        sentence = f"recipe file {path} fails to import: {type(error).__name__}: {error}"
+        raise RecipeImportError(sentence) from error
     return module
+
+
+def _own_part(trace: TracebackType | None, path: Path) -> TracebackType | None:
+    """The traceback without the frames of the import that led to `path`; none of them helps its author."""
+    while trace is not None and trace.tb_frame.f_code.co_filename != str(path):
+        trace = trace.tb_next
+    return trace
