@@ -58,6 +58,13 @@ def test_the_rank_behind_is_named() -> None:
     assert culprit(ranks, 1) == "rank 1 is behind: others are at step 7"
 
 
+def test_where_nothing_is_known_it_is_said_how_to_look() -> None:
+    """A process that lives and is nobody's culprit: the command that shows where it is, and no repetition."""
+    alone = standing(0, 40)._replace(pid=os.getpid())
+    assert culprit({0: alone}, 0) == f"`py-spy dump --pid {os.getpid()}` shows where its program is"
+    assert culprit({0: standing(0, 40)}, 0) == ""
+
+
 def test_a_stopped_process_is_named() -> None:
     """The state in /proc says why it stands, and what would let it go on."""
     child = subprocess.Popen(["sleep", "60"])

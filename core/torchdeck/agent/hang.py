@@ -109,7 +109,8 @@ def culprit(ranks: Mapping[int, Standing], rank: int) -> str:
     ahead = max(standing.step for standing in ranks.values())
     if ranks[rank].step < ahead:
         return f"rank {rank} is behind: others are at step {ahead}"
-    return f"rank {rank} stands at step {ranks[rank].step} in phase {ranks[rank].phase}"
+    pid = ranks[rank].pid
+    return "" if pid is None else f"`py-spy dump --pid {pid}` shows where its program is"
 
 
 def _process_state(standing: Standing) -> str:

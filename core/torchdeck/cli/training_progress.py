@@ -67,7 +67,7 @@ class TrainingProgress:
             parts.append(f"memory {size(self.memory_bytes)}")
         if self.checkpoint_step is not None:
             parts.append(f"checkpoint {self.checkpoint_step}")
-        if self.step is not None and self.phase not in ("training", ""):
+        if self.step is not None and self.phase not in ("training", "starting", ""):
             parts.append(self.phase)
         return parts
 
