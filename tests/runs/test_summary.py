@@ -21,7 +21,8 @@ def test_failed_run_names_rank_code_and_traceback() -> None:
     assert "FAILED" in text
     assert "rank 1 failed with exit code 1" in text
     assert "Traceback" in text
-    assert "torchdeck runs logs r --rank 1" in text
+    assert "output: torchdeck runs logs r --rank 1\n" in text
+    assert text.endswith("errors: torchdeck runs logs r --rank 1 --stderr")
 
 
 def test_what_failed_is_said_once() -> None:

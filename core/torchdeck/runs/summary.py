@@ -75,6 +75,8 @@ def next_lines(view: RunView) -> list[str]:
         rank = view.first_failure.rank if view.first_failure is not None else None
         which = "" if rank is None else f" --rank {rank}"
         lines.append(f"output: torchdeck runs logs {view.id}{which}")
+        if rank is not None:
+            lines.append(f"errors: torchdeck runs logs {view.id}{which} --stderr")
     else:
         lines.append(f"details: torchdeck runs show {view.id}")
     return lines
