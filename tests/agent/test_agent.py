@@ -395,7 +395,9 @@ def test_a_deleted_run_directory_ends_the_run(make_run: Maker) -> None:
     run = make_run(WAITING).start()
     run.wait("running")
     kept = [run.agent(), run.holder(), run.torchrun()]
-    shutil.rmtree(run.layout.root)
+    doomed = run.layout.root.with_name("doomed")  # files that are written meanwhile would stop a mere rmtree
+    run.layout.root.rename(doomed)
+    shutil.rmtree(doomed, ignore_errors=True)
     wait_until(
         lambda: not processes_of_run(run.run_id) and not any(item and item.is_alive() for item in kept),
         20,

@@ -118,13 +118,15 @@ class Agent:
     def _turn(self, now: float) -> None:
         if now >= self._look_due:
             self._look_due = now + LOOK_INTERVAL
-            self._look()
+            if not self._vanished:
+                self._look()
         beat = now >= self._beat_due
         if beat:
             self._beat_due = now + BEAT_INTERVAL
             self._journal.catch_up()
             self._look_for_directory()
-            self._look_closely()
+            if not self._vanished:
+                self._look_closely()
         self._events.extend(self._from_node())
         self._events.append(on.Tick())
         while self._events and not self._finished:
@@ -146,7 +148,8 @@ class Agent:
 
     def _look_for_directory(self) -> None:
         """A run whose directory was deleted can neither be seen nor stopped any more: it is ended."""
-        if not self._vanished and not self._layout.root.is_dir():
+        # by its plan: who still writes there may have made the folder anew
+        if not self._vanished and not self._layout.plan.exists():
             self._vanished = True
             self._events.append(on.StopRequested("now", "gone", None, str(self._layout.root)))
 

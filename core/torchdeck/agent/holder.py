@@ -50,6 +50,11 @@ class AgentKeeper:
         self.descriptor = -1
         self._watch(pid)
 
+    @property
+    def has_directory(self) -> bool:
+        """The run's directory is still there: its plan is, without which no agent can start."""
+        return RunLayout(self._node.root.parents[1]).plan.exists()
+
     def look(self) -> float:
         """Start an agent if none lives; seconds until the next look (an agent's death wakes it earlier)."""
         if self.descriptor >= 0:
@@ -193,8 +198,12 @@ def main(arguments: list[str]) -> int:
 
 def _hold(torchrun: subprocess.Popen[bytes], keeper: AgentKeeper, exit_file: Path) -> None:
     ended = os.pidfd_open(torchrun.pid)
+    told = False
     while not _wait(keeper, ended):
-        pass
+        if keeper.failures and not told and not keeper.has_directory:
+            # its directory was deleted: no agent can come back, and nobody could stop the ranks any more
+            torchrun.terminate()
+            told = True
     code = torchrun.wait()
     content = {
         "v": FORMAT_VERSION,
@@ -212,7 +221,7 @@ def _hold(torchrun: subprocess.Popen[bytes], keeper: AgentKeeper, exit_file: Pat
 
 def _keep_until_finished(keeper: AgentKeeper, journal: Path) -> int:
     while last_event(journal) != "finished":
-        if keeper.failures > GIVE_UP:
+        if keeper.failures > GIVE_UP or not keeper.has_directory:
             return 1
         _wait(keeper, -1)
     return 0
