@@ -159,4 +159,5 @@ def test_a_script_is_told_what_only_a_recipe_reads(tmp_path: Path, key: str) -> 
 def test_a_restart_on_a_hang_needs_leave(tmp_path: Path) -> None:
     """on_hang = "restart" with no restart allowed would only fail the run."""
     assert only_problem(tmp_path, MINIMAL, "launch.on_hang=restart").path == "launch.on_hang"
-    assert load(tmp_path, MINIMAL, "launch.on_hang=restart", "launch.max_restarts=1")
+    config = load(tmp_path, MINIMAL, "launch.on_hang=restart", "launch.max_restarts=1")
+    assert config.launch.on_hang == "restart"
