@@ -163,6 +163,19 @@ def test_terminal_shows_progress_in_place_at_any_width(width: int) -> None:
     assert "\x1b[?25h" in text  # the cursor is back
 
 
+def test_terminal_says_what_the_next_interrupt_does() -> None:
+    """Once a stop is asked for, Ctrl-C no longer means to save first."""
+    shown = io.StringIO()
+    display = TerminalDisplay(Console(file=shown, force_terminal=True, width=160, highlight=False))
+    display.begin(view_of([]), "/runs/r")
+    display.state(
+        view_of([*running_run(), event("stopping", 103.0, kind="graceful", why="user", request="q")])
+    )
+    display.end(view_of(running_run()))
+    assert "Ctrl-C ends it now" in shown.getvalue()
+    assert "Ctrl-C stops" not in shown.getvalue()
+
+
 def test_terminal_shows_a_scripts_own_lines() -> None:
     """Of a script nothing is left out, and its escapes other than colours do not reach the terminal."""
     shown = io.StringIO()

@@ -292,3 +292,15 @@ def test_leaving_runs_what_was_registered() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stdout) == (3, "joined\nregistered\n")
+
+
+def test_leaving_does_not_wait_for_an_idle_executor() -> None:
+    """torch.compile leaves a pool of threads that end only when the interpreter tells them to."""
+    code = (
+        "from concurrent.futures import ThreadPoolExecutor; from torchdeck.distributed.entry import leave; "
+        "pool = ThreadPoolExecutor(1); pool.submit(print, 'worked').result(); leave(3)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (3, "worked\n")

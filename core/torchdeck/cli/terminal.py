@@ -115,7 +115,8 @@ class TerminalDisplay:
         if view.attempt is not None and view.attempt > 1:
             head.append(f"  {attempt_text(view)}", style="dim")
         if not view.is_over:
-            head.append("   Ctrl-C stops", style="dim")
+            hint = "ends it now" if view.state is RunState.STOPPING else "stops"
+            head.append(f"   Ctrl-C {hint}", style="dim")
         return [head, *self._progress_lines()]
 
     def _progress_lines(self) -> list[Text | Table]:

@@ -96,9 +96,8 @@ def leave(code: int) -> NoReturn:
     ends the process by std::terminate ("terminate called without an active exception"), and a run whose work
     was all done would have failed.
     """
-    for thread in threading.enumerate():
-        if thread is not threading.main_thread() and not thread.daemon:
-            thread.join()
+    # waits for threads as Python does, which first tells those of executors to end; torch.compile leaves some
+    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - has no public name
     atexit._run_exitfuncs()  # noqa: SLF001 - has no public name, and what libraries registered is to run
     sys.stdout.flush()
     sys.stderr.flush()
