@@ -72,8 +72,11 @@ class AgentKeeper:
             AgentUnavailableError: too many in a row have ended.
         """
         node = self._transport.node
-        known = (history.agents.get(node), history.holders.get(node))
-        if self._transport.agent_is_starting() or any(item is not None and item.is_alive() for item in known):
+        agent, holder = history.agents.get(node), history.holders.get(node)
+        if holder is not None and holder.is_alive():
+            self._starts = 0  # an agent got as far as that, and the holder keeps the next ones
+            return False
+        if self._transport.agent_is_starting() or (agent is not None and agent.is_alive()):
             return False
         if self._clock() < self._due:
             return False

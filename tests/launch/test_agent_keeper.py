@@ -1,0 +1,65 @@
+"""Which agents the controller starts, by values: a transport that only counts, and a clock of the test's own."""
+
+import os
+from itertools import count
+
+import pytest
+
+from torchdeck.launch.controller import MAX_STARTS, AgentKeeper, AgentUnavailableError
+from torchdeck.launch.requests import Request
+from torchdeck.rundir.processes import ProcessIdentity
+from torchdeck.runs.history import RunHistory
+
+
+class CountingTransport:
+    """Agents that end at once."""
+
+    node = "here"
+
+    def __init__(self) -> None:
+        self.starts = 0
+
+    def start_agent(self) -> None:
+        self.starts += 1
+
+    def agent_exit(self) -> int | None:
+        return 1 if self.starts else None
+
+    def agent_is_starting(self) -> bool:
+        return False
+
+    def agent_log(self) -> str:
+        return "no such plan\n"
+
+    def deliver(self, request: Request) -> None:
+        raise AssertionError(f"nobody asked for {request}")
+
+
+def keeper(transport: CountingTransport) -> AgentKeeper:
+    """A keeper whose clock runs an hour from look to look."""
+    hours = count(0, 3600)
+    return AgentKeeper(transport, clock=lambda: float(next(hours)))
+
+
+def test_agents_that_end_one_after_the_other_are_given_up() -> None:
+    """After five in a row the last words of the agent are told."""
+    transport = CountingTransport()
+    kept, history = keeper(transport), RunHistory()
+    assert [kept.look(history) for _ in range(MAX_STARTS)] == [True] * MAX_STARTS
+    with pytest.raises(AgentUnavailableError, match=r"here ended 5 times .* exit code 1\): no such plan"):
+        kept.look(history)
+    assert transport.starts == MAX_STARTS
+
+
+def test_a_holder_that_was_reached_begins_the_count_anew() -> None:
+    """Only agents in a row count: one that started a holder has done its work."""
+    transport = CountingTransport()
+    kept, history = keeper(transport), RunHistory()
+    for _ in range(MAX_STARTS - 1):
+        kept.look(history)
+    myself = ProcessIdentity.of(os.getpid())
+    assert myself is not None
+    history.holders["here"] = myself
+    assert kept.look(history) is False
+    del history.holders["here"]
+    assert [kept.look(history) for _ in range(MAX_STARTS)] == [True] * MAX_STARTS
