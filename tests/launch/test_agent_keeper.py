@@ -1,4 +1,4 @@
-"""Which agents the controller starts, by values: a transport that only counts, and a clock of the test's own."""
+"""Which agents the controller starts, by values: a transport that only counts, and a clock of its own."""
 
 import os
 from itertools import count
