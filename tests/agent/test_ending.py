@@ -13,6 +13,7 @@ from torchdeck.agent.ending import Sweep
 from torchdeck.rundir.processes import RUN_ID_VARIABLE, ProcessIdentity, read_stat
 
 IGNORING = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+OBEYING = "import time; print('up', flush=True); time.sleep(600)"
 PARENT = (
     "import subprocess, sys, time; "
     "p = subprocess.Popen(['/bin/sleep', '600'], env={}, start_new_session=True); "
@@ -42,7 +43,7 @@ def test_sigterm_first_then_sigkill() -> None:
     """What obeys ends by SIGTERM, what ignores it by SIGKILL after the grace; a longer run id is
     another run."""
     run_id = uuid.uuid4().hex
-    obeying, ignoring, other = start(run_id, PARENT), start(run_id, IGNORING), start(run_id + "0", IGNORING)
+    obeying, ignoring, other = start(run_id, OBEYING), start(run_id, IGNORING), start(run_id + "0", IGNORING)
     processes = [obeying, ignoring, other]
     try:
         for process in processes:
