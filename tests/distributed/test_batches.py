@@ -1,7 +1,10 @@
 """Batches of every rank, put together again."""
 
+import multiprocessing
 import random
+import sys
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -80,6 +83,25 @@ def test_random_samples_do_not_depend_on_workers() -> None:
     assert samples(2, Position(0, 6, 2), 6) == one[2:]
     draws = {row[1] for batch in one for row in batch}
     assert len(draws) == 24
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere workers import what they load")
+def test_workers_need_not_import_the_data_set() -> None:
+    """Under a start method that pickles (Python 3.14's default), a recipe file's classes still load."""
+    before = multiprocessing.get_start_method(allow_none=True)
+    multiprocessing.set_start_method("spawn", force=True)
+    try:
+        batches = BatchLoader(
+            Noisy(),
+            SampleOrder(12, seed=8),
+            BatchShape(3, 1, 0, 1),
+            collate=lambda rows: rows,
+            workers=1,
+            timeout=30,
+        )
+        assert len([read(step) for step in batches.steps(Position(), 4)]) == 4
+    finally:
+        multiprocessing.set_start_method(before, force=True)
 
 
 def test_reading_does_not_touch_the_generator_of_dropout() -> None:

@@ -90,6 +90,32 @@ def test_a_users_own_recipe_trains(tmp_path: Path) -> None:
         assert progress.slow_step is not None
 
 
+@pytest.mark.parametrize("stop_at", [0, 2])
+def test_a_stopped_run_loses_no_evaluation_and_sees_the_same_data(stop_at: int, tmp_path: Path) -> None:
+    """A stop before a due evaluation leaves it to the resume; data drawn in build_data is the seed's."""
+    fixed = 'torch.randn(options["samples"], 3, generator=torch.Generator().manual_seed(0))'
+    drawn = "torch.tensor([[__import__('random').random() for _ in range(3)] for _ in range(64)])"
+    stop = f"""    import os, pathlib
+    model.calls = getattr(model, "calls", 0) + model.training
+    if os.environ["TORCHDECK_ATTEMPT"] == "1" and model.calls == {stop_at}:
+        pathlib.Path(os.environ["TORCHDECK_RUN_DIR"], "attempts", "1", "stop").touch()
+    x, y = batch"""
+    heldout = ('    if split == "heldout":\n        return None\n', "")
+    recipe = write_recipe(tmp_path, heldout, (fixed, drawn), ("    x, y = batch", stop))
+    settings = own_settings(tmp_path, recipe, strategy="single", steps=5, eval_every=1)
+    stopped = run_ranks(settings, tmp_path, 1).succeeded()
+    newest = newest_complete(tmp_path / "checkpoints")
+    assert newest is not None
+    assert newest.step in range(stop_at, 4)
+    resumed = run_ranks(settings, tmp_path, 1, attempt=2, resume=str(newest.path)).succeeded()
+    whole = tmp_path / "whole"
+    settings["checkpoint"]["directory"] = str(whole / "checkpoints")
+    unbroken = run_ranks(settings, whole, 1, attempt=2).succeeded()
+    assert stopped.losses() | resumed.losses() == unbroken.losses()
+    assert sorted([*stopped.heldout(), *resumed.heldout()]) == list(range(6))
+    assert stopped.heldout() | resumed.heldout() == unbroken.heldout()
+
+
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
 def test_stop_and_resume_is_bit_exact(strategy: str, tmp_path: Path) -> None:
     """A stop file ends all ranks at one step; resumed, losses and weights are an unbroken run's."""

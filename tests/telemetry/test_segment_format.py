@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 
 import pytest
 from hypothesis import given, settings
@@ -55,6 +56,8 @@ def test_any_bytes_are_refused_or_waited_for(start: bytes) -> None:
         ({"torchdeck_metrics": 1, "keys": ["a", "a"]}, "twice"),
         ({"torchdeck_metrics": 1, "keys": [3]}, "no list of names"),
         ({"torchdeck_metrics": 1, "keys": ["a"], "source": 1, "pid": 1, "created": 1}, "lacks"),
+        ({"torchdeck_metrics": 1, "keys": ["a"], "source": "log", "pid": 1, "created": 10**400}, "no time"),
+        ({"torchdeck_metrics": 1, "keys": ["a"], "source": "log", "pid": 1, "created": math.nan}, "no time"),
         ({"torchdeck_metrics": "1"}, "no number"),
         ([1], "no number"),
     ],
@@ -75,3 +78,9 @@ def test_endless_first_line_is_foreign() -> None:
     """A file without a line end in the first 4 MiB is no segment, even if it begins like one."""
     with pytest.raises(SegmentError):
         decode_header(b'{"torchdeck_metrics": 1' + b" " * HEADER_LIMIT)
+
+
+def test_deeply_nested_first_line_is_foreign() -> None:
+    """JSON deeper than Python's parser goes is no segment, and no crash of the reader."""
+    with pytest.raises(SegmentError, match="not JSON"):
+        decode_header(b"[" * 60_000 + b"\n")

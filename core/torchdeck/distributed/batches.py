@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -114,6 +115,8 @@ class BatchLoader:
             pin_memory=self._pin,
             # its own: the loader must not draw from the generator that dropout uses
             generator=torch.Generator().manual_seed(self._order.seed % (1 << 63)),
+            # Python 3.14's default on Linux imports a data set's module by name, which a recipe file's is not
+            multiprocessing_context="fork" if self._workers and sys.platform == "linux" else None,
         )
         batches = iter(loader)
         for _ in range(count):

@@ -30,6 +30,8 @@ NAME_LIMIT = 256
 STEP_BYTES = TIME_BYTES = VALUE_BYTES = 8
 _ALIGNMENT = 64
 _VERSION_FIELD = "torchdeck_metrics"
+_LATEST = 1e15
+"""Unix seconds that no clock shows."""
 
 
 class SegmentError(ValueError):
@@ -89,7 +91,7 @@ def decode_header(start: bytes) -> SegmentHeader | None:
         return None
     try:
         fields = json.loads(start[:end])
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SegmentError(f"not a metrics segment: its first line is not JSON ({error})") from error
     return _header_from(fields, end + 1)
 
@@ -111,4 +113,6 @@ def _header_from(fields: Any, length: int) -> SegmentHeader:
     source, pid, created = fields.get("source"), fields.get("pid"), fields.get("created")
     if not isinstance(source, str) or not isinstance(pid, int) or not isinstance(created, (int, float)):
         raise SegmentError("damaged metrics segment: its header lacks 'source', 'pid' or 'created'")
+    if not abs(created) <= _LATEST:  # nor NaN
+        raise SegmentError("damaged metrics segment: 'created' in its header is no time")
     return SegmentHeader(tuple(keys), source, pid, float(created), length)

@@ -67,7 +67,8 @@ class TrainingLoop:
             CheckpointError: a checkpoint could not be written.
         """
         parts = self._parts
-        if self._position.step == 0:
+        # where a stop came between a step and its evaluation, that is made up for
+        if _due(self._settings.training.eval_every, self._position.step):
             self._evaluate()
         # a wish that came while loading is granted before the first step
         stopped = parts.strategy.group.sum([float(parts.stop.wished())])[0] > 0 or self._steps()
@@ -124,9 +125,10 @@ class TrainingLoop:
 
     def _evaluate(self) -> None:
         parts, step = self._parts, self._position.step
-        if parts.evaluation is None:
+        if parts.evaluation is None or parts.saving.evaluated_step == step:
             return
         loss = parts.evaluation.run(lambda size: parts.phases.compute("evaluating", step, size))
+        parts.saving.evaluated_step = step
         for hook in parts.hooks:
             hook.evaluated(step, loss)
 

@@ -35,6 +35,8 @@ class Saving:
         )
         self.saved_step: int | None = None
         """The newest step this attempt saved or started from."""
+        self.evaluated_step: int | None = None
+        """The newest step that was evaluated, in this attempt or before."""
 
     def close(self) -> None:
         """Let another run save there."""
@@ -50,6 +52,7 @@ class Saving:
             "tokens": counts.tokens,
             "samples": counts.samples,
             "tokens_per_sample": stepper.tokens_per_sample,
+            "evaluated_step": self.evaluated_step,
         }
         self._store.save(self._state(position, extra), position.step, final=final)
         self.saved_step = position.step
@@ -68,6 +71,8 @@ class Saving:
         stepper.tokens_per_sample = loaded.extra.get("tokens_per_sample")
         counts.tokens = float(loaded.extra.get("tokens", 0.0))
         counts.samples = int(loaded.extra.get("samples", 0))
+        # a checkpoint that does not say was saved after its evaluation
+        self.evaluated_step = loaded.extra.get("evaluated_step", loaded.step)
         self.saved_step = loaded.step
         return Position.from_json(loaded.position)
 

@@ -8,6 +8,7 @@ from torch import nn
 
 from torchdeck.distributed.batches import SizedDataset
 from torchdeck.distributed.process_group import ProcessGroup
+from torchdeck.distributed.seeding import seed_all
 from torchdeck.recipes.errors import RecipeError
 from torchdeck.recipes.loader import Recipe
 
@@ -31,13 +32,15 @@ def build_model(recipe: Recipe, options: dict[str, Any]) -> nn.Module:
     return model
 
 
-def build_training_data(recipe: Recipe, options: dict[str, Any], group: ProcessGroup) -> SizedDataset:
+def build_training_data(
+    recipe: Recipe, options: dict[str, Any], group: ProcessGroup, seed: int
+) -> SizedDataset:
     """The recipe's training data, the same on every rank.
 
     Raises:
         RecipeError: it is not a map-style data set, is empty, or its size differs between ranks.
     """
-    data = _build_data(recipe, options, "train", group)
+    data = _build_data(recipe, options, "train", group, seed)
     if data is None or len(data) == 0:
         raise RecipeError(
             f'the training data of recipe {recipe.name} is empty: build_data(options, "train") must return '
@@ -47,19 +50,23 @@ def build_training_data(recipe: Recipe, options: dict[str, Any], group: ProcessG
     return data
 
 
-def build_heldout_data(recipe: Recipe, options: dict[str, Any], group: ProcessGroup) -> SizedDataset | None:
+def build_heldout_data(
+    recipe: Recipe, options: dict[str, Any], group: ProcessGroup, seed: int
+) -> SizedDataset | None:
     """The recipe's held-out data, the same on every rank; None where nothing is held out.
 
     Raises:
         RecipeError: it is not a map-style data set, or its size differs between ranks.
     """
-    data = _build_data(recipe, options, "heldout", group)
+    data = _build_data(recipe, options, "heldout", group, seed)
     return data if data is not None and len(data) > 0 else None
 
 
 def _build_data(
-    recipe: Recipe, options: dict[str, Any], split: str, group: ProcessGroup
+    recipe: Recipe, options: dict[str, Any], split: str, group: ProcessGroup, seed: int
 ) -> SizedDataset | None:
+    # before each split: ranks, attempts and both splits of a random cut must draw the same
+    seed_all(seed)
     data = recipe.build_data(dict(options), split)
     size = 0 if data is None else _checked_size(data, recipe, split)
     smallest, negative_largest = group.minimum([size, -size])

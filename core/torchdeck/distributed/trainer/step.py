@@ -98,7 +98,8 @@ class Stepper:
         if not math.isfinite(total):
             raise_for_bad_loss(parts.strategy.group, losses.total(), what=f"loss in step {step}")
         loss = global_mean(total, weight, what="training")
-        norm = self._update(expected / weight, step, measure=measure)
+        # a stop saves after this step: what is not finite must not get into that checkpoint either
+        norm = self._update(expected / weight, step, measure=measure or stop > 0)
         if self.tokens_per_sample is None:
             self.tokens_per_sample = weight / batches.samples
         seconds = time.perf_counter() - began

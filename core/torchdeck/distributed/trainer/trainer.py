@@ -58,9 +58,12 @@ class Trainer:
             make_deterministic()
         options = recipe.options_of_data(settings.model, settings.data)
         # before the model, and so before the seed: what a data set draws must not change the weights
-        data = build_training_data(recipe, options, strategy.group)
+        seed = settings.training.seed
+        data = build_training_data(recipe, options, strategy.group, seed)
         heldout = (
-            build_heldout_data(recipe, options, strategy.group) if settings.training.eval_every else None
+            build_heldout_data(recipe, options, strategy.group, seed)
+            if settings.training.eval_every
+            else None
         )
         self.parts = build_parts(settings, recipe, strategy)
         stepper, counts = Stepper(self.parts, settings.training.clip), Counts()
