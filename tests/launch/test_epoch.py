@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import threading
 from pathlib import Path
 
 import pytest
 
-from torchdeck.launch.epoch import ControllerEpoch, SupersededError, lock_within
+from torchdeck.launch.epoch import ControllerEpoch, SupersededError
 from torchdeck.rundir.processes import ProcessIdentity
 
 FIRST = ProcessIdentity(1, 10, "b")
@@ -62,17 +60,3 @@ def test_without_its_lock_file_a_controller_has_nothing(tmp_path: Path) -> None:
     (tmp_path / "lock").unlink()
     with pytest.raises(SupersededError):
         first.check()
-
-
-def test_a_lock_that_is_never_let_go_is_an_error(tmp_path: Path) -> None:
-    """Somebody stands still with it: who waits says so, and does not hang."""
-    path = tmp_path / "lock"
-    held = os.open(path, os.O_RDWR | os.O_CREAT)
-    fcntl.flock(held, fcntl.LOCK_EX)
-    waiting = os.open(path, os.O_RDWR)
-    try:
-        with pytest.raises(TimeoutError, match="has held the lock"):
-            lock_within(waiting, path, 0.05)
-    finally:
-        os.close(held)
-        os.close(waiting)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import torchdeck
 from torchdeck.launch.detached import DetachedProcess, start_detached
-from torchdeck.launch.epoch import LOCK_LIMIT, lock_within
 from torchdeck.launch.shipping import ship
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.rundir.atomic import write_bytes, write_json
@@ -92,14 +89,3 @@ def start_controller(layout: RunLayout) -> DetachedProcess:
         return start_detached(argv, env, layout.controller_log)
     except OSError as error:
         raise LaunchError(f"the controller cannot be started: {error}") from error
-
-
-@contextmanager
-def run_lock(layout: RunLayout) -> Iterator[None]:
-    """Held by a front end for the time of one change to the run; controllers' actions wait for it."""
-    file = os.open(layout.controller_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        lock_within(file, layout.controller_lock, LOCK_LIMIT)
-        yield
-    finally:
-        os.close(file)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import torchdeck
+from torchdeck.launch.file_lock import locked
 
 PACKAGE = "torchdeck"
 FILES = (
@@ -68,7 +69,11 @@ def ship(home: Path, package: Path | None = None) -> Path:
     if _is_whole(target, content):
         return target
     try:
-        _make(target, content)
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # a second launch in the same moment must not take the first one's new folder for a damaged one
+        with locked(home / "shipped.lock"):
+            if not _is_whole(target, content):
+                _make(target, content)
     except OSError as error:
         raise ShippingError(
             f"{target} cannot be written ({error.strerror}): make room, or set another TORCHDECK_HOME"
@@ -96,7 +101,6 @@ def _is_whole(target: Path, content: Mapping[str, bytes]) -> bool:
 
 
 def _make(target: Path, content: Mapping[str, bytes]) -> None:
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=".making-", dir=target.parent))
     try:
         for name, data in content.items():
@@ -131,9 +135,4 @@ def _move(temporary: Path, target: Path) -> None:
         damaged = Path(tempfile.mkdtemp(prefix=".damaged-", dir=target.parent))
         target.rename(damaged / target.name)
         shutil.rmtree(damaged, ignore_errors=True)
-    try:
-        temporary.rename(target)
-    except OSError:
-        # somebody else made it in the same moment; it is checked afterwards
-        if not target.is_dir():
-            raise
+    temporary.rename(target)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from torchdeck.agent.startup import take_lock
 from torchdeck.launch.detached import DetachedProcess
-from torchdeck.launch.launcher import LaunchError, run_lock, start_controller
+from torchdeck.launch.file_lock import locked
+from torchdeck.launch.launcher import LaunchError, start_controller
 from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.plan.slots import fill
 from torchdeck.rundir.atomic import read_json
@@ -76,7 +77,7 @@ def resume(layout: RunLayout, origin: str) -> DetachedProcess:
     _check(layout, read_run(layout))
     _check_room(layout)
     _wait_until_quiet(layout)
-    with run_lock(layout):
+    with locked(layout.controller_lock):  # controllers' actions wait for this one
         found = read_run(layout)
         _check(layout, found)
         if not found.end_written:
