@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
-import json
 import os
 import re
 from collections.abc import Sequence
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.rundir.atomic import read_json
+from torchdeck.rundir.lock_file import try_lock
 
 
 def lease_path(folder: Path, device: str) -> Path:
@@ -94,18 +93,8 @@ class Leases:
             os.close(descriptor)
 
     def _take(self, device: str) -> int | None:
-        path = lease_path(self._folder, device)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            return None
-        content = json.dumps({**self._owner, "device": device, "pid": os.getpid()}).encode("utf-8")
-        with contextlib.suppress(OSError):  # a full disk: the lock holds, only its name is missing
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, content, 0)
-        return descriptor
+        owner = {**self._owner, "device": device, "pid": os.getpid()}
+        return try_lock(lease_path(self._folder, device), owner)
 
 
 def _content(path: Path, device: str) -> dict[str, Any]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import json
 import os
 import time
 from pathlib import Path
@@ -14,6 +11,7 @@ from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.rundir.atomic import read_json
 from torchdeck.rundir.journal import Event, read_journal
 from torchdeck.rundir.layout import AttemptNodeLayout, NodeLayout, RunLayout
+from torchdeck.rundir.lock_file import try_lock
 from torchdeck.rundir.processes import ProcessIdentity
 
 HOLDER_LIMIT = 3.0
@@ -22,18 +20,9 @@ HOLDER_LIMIT = 3.0
 
 def take_lock(path: Path) -> int | None:
     """The agent's lock, held until this process ends; None when another agent has it."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
     identity = ProcessIdentity.of(os.getpid())
     # the holder reads from it whom to watch; without it, on a full disk, it looks at the lock again and again
-    with contextlib.suppress(OSError):
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(None if identity is None else identity.to_json()).encode("ascii"), 0)
-    return descriptor
+    return try_lock(path, None if identity is None else identity.to_json())
 
 
 def read_plan(layout: RunLayout) -> LaunchPlan:
