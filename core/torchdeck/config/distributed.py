@@ -9,7 +9,8 @@ from pydantic import Field
 from torchdeck.config.fields import Section, option, table
 
 DDP_ONLY = {"distributed.strategy": ["ddp"]}
-FSDP_ONLY = {"distributed.strategy": ["fsdp"]}
+FSDP_ONLY = {"distributed.strategy": ["fsdp", "hsdp"]}
+HSDP_ONLY = {"distributed.strategy": ["hsdp"]}
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 GpuIndex = Annotated[int, Field(ge=0)]
@@ -69,11 +70,25 @@ class FsdpOptions(Section):
     )
 
 
+class HsdpOptions(Section):
+    """Options of hybrid sharding: weights sharded inside groups of ranks, groups replicate each other."""
+
+    shard: int | None = option(
+        "Ranks that shard the weights among them; absent: the ranks of one node.",
+        default=None,
+        unit="ranks",
+        ge=1,
+        le=65_536,
+    )
+
+
 class Distributed(Section):
     """How many ranks, on which devices, and the strategy that joins them."""
 
-    strategy: Literal["single", "ddp", "fsdp"] = option(
-        "One process, a replica on every rank (ddp), or weights sharded over the ranks (fsdp).", default="ddp"
+    strategy: Literal["single", "ddp", "fsdp", "hsdp"] = option(
+        "One process, a replica on every rank (ddp), weights sharded over all ranks (fsdp), or inside "
+        "groups that replicate each other (hsdp).",
+        default="ddp",
     )
     nodes: list[str] = option(
         "Machines of the run, the first one leads.",
@@ -114,3 +129,4 @@ class Distributed(Section):
     fsdp: FsdpOptions = table(
         FsdpOptions, "Options of fully sharded data parallel (FSDP2).", visible_if=FSDP_ONLY
     )
+    hsdp: HsdpOptions = table(HsdpOptions, "Options of hybrid sharding.", visible_if=HSDP_ONLY)

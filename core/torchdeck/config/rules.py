@@ -19,7 +19,7 @@ from torchdeck.config.spelling import nearest
 RUN_KINDS = (("run", "recipe"), ("run", "script"), ("run", "module"))
 RECIPE_KEYS: tuple[KeyPath, ...] = (
     ("checkpoint", "every"), ("checkpoint", "keep_last"), ("checkpoint", "final"), ("telemetry", "every"),
-    ("distributed", "timeout"), ("distributed", "ddp"), ("distributed", "fsdp"),
+    ("distributed", "timeout"), ("distributed", "ddp"), ("distributed", "fsdp"), ("distributed", "hsdp"),
 )  # fmt: skip
 
 _MODULE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
@@ -213,7 +213,7 @@ def ddp_options(given: Given) -> Iterator[Finding]:
 def fsdp_dtypes(given: Given) -> Iterator[Finding]:
     """One 16-bit format: the loss scaler belongs to fp16 alone."""
     distributed, precision = given.config.distributed, given.config.training.precision
-    if distributed.strategy != "fsdp" or precision == "fp32":
+    if distributed.strategy not in ("fsdp", "hsdp") or precision == "fp32":
         return
     for name in ("param_dtype", "reduce_dtype"):
         dtype = getattr(distributed.fsdp, name)

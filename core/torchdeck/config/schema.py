@@ -124,6 +124,10 @@ class Limits(Section):
         ge=0,
         right='bytes, or a size such as "512MiB" or "2GB"',
     )
+    memory: Literal["refuse", "warn", "off"] = option(
+        "What happens when predicted memory does not fit: no start, a warning, or no prediction.",
+        default="refuse",
+    )
     max_hours: float | None = option(
         "Time after which the run saves a checkpoint and stops; absent: none.", default=None, unit="h", gt=0
     )

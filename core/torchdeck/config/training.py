@@ -33,6 +33,18 @@ class Training(Section):
         unit="microbatches",
         ge=1,
     )
+    batch_plan: str | None = option(
+        "Folder of a batch plan: order and microbatches of the data, in place of training.microbatch.",
+        default=None,
+        path=True,
+        min_length=1,
+        right="a folder that torchdeck batchplan build has written",
+    )
+    balance: Literal["none", "tokens", "attention"] = option(
+        "Which rank takes which microbatch of a batch plan's step: in turn, or so that tokens or attention "
+        "cost are even.",
+        default="none",
+    )
 
     optimizer: Literal["adamw", "adam", "sgd"] = option("The optimizer.", default="adamw", group="optimizer")
     lr: float = option("Peak learning rate, at the reference batch.", default=1e-3, gt=0, group="optimizer")
@@ -100,6 +112,11 @@ class Training(Section):
         "Number format of forward and backward; weights stay fp32, fp16 comes with a loss scaler.",
         default="fp32",
         group="speed",
+    )
+    activation_checkpointing: bool = option(
+        "Keep only what enters a block and compute the rest again in backward: less memory, more time.",
+        default=False,
+        group="memory",
     )
     compile: bool = option("Compile the model with torch.compile.", default=False, group="speed")
     deterministic: bool = option(

@@ -39,6 +39,9 @@ class TrainingSettings:
     scaling: Literal["none", "linear", "sqrt"] = "none"
     reference_batch: int | None = None
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    batch_plan: str | None = None
+    balance: Literal["none", "tokens", "attention"] = "none"
+    activation_checkpointing: bool = False
     compile: bool = False
     deterministic: bool = False
     seed: int = 0
@@ -68,14 +71,22 @@ class FsdpSettings:
 
 
 @dataclass(frozen=True)
+class HsdpSettings:
+    """Options of hybrid sharding; `shard` is resolved: ranks that shard the weights among them."""
+
+    shard: int = 1
+
+
+@dataclass(frozen=True)
 class DistributedSettings:
     """How the ranks work together; the backend is resolved, `timeout` is in seconds."""
 
-    strategy: Literal["single", "ddp", "fsdp"]
+    strategy: Literal["single", "ddp", "fsdp", "hsdp"]
     backend: Literal["gloo", "nccl"]
     timeout: float = 600.0
     ddp: DdpSettings = field(default_factory=DdpSettings)
     fsdp: FsdpSettings = field(default_factory=FsdpSettings)
+    hsdp: HsdpSettings = field(default_factory=HsdpSettings)
 
 
 @dataclass(frozen=True)

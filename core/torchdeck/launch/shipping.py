@@ -19,10 +19,12 @@ FILES = (
     "environment.py",
     "plan/__init__.py",
     "plan/launch_plan.py",
+    "plan/model_profile.py",
+    "plan/prediction.py",
     "plan/slots.py",
 )
 """Single files that are shipped, relative to the package."""
-ROOMS = ("rundir", "agent", "telemetry", "data", "distributed", "recipes")
+ROOMS = ("rundir", "agent", "telemetry", "data", "distributed", "recipes", "tracing")
 """Folders that are shipped with all they hold."""
 LEFT_OUT = ("telemetry/reader", "telemetry/export")
 """Beginnings of names in them that only the desktop side uses."""

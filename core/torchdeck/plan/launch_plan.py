@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from torchdeck.plan.prediction import Prediction
 from torchdeck.plan.slots import fill
 
 PLAN_VERSION = 1
@@ -159,13 +160,15 @@ class LaunchPlan:
     """Slots that this plan uses → what fills them."""
     code: CodeTree
     warnings: tuple[str, ...] = ()
+    prediction: Prediction | None = None
+    """What the run is expected to need and use; None where nothing is known."""
     version: int = PLAN_VERSION
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over what is executed and the code tree; the name and the warnings are not part of it."""
-        value = self.to_json()
-        for name in ("name", "warnings", "fingerprint"):
+        """SHA-256 over what is executed and the code tree; not over name, warnings and prediction."""
+        value = dataclasses.replace(self, prediction=None).to_json()
+        for name in ("name", "warnings", "prediction", "fingerprint"):
             value.pop(name, None)
         text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(text.encode("utf-8")).hexdigest()
@@ -256,6 +259,7 @@ def _plan_from(value: Mapping[str, Any]) -> LaunchPlan:
         slots=dict(value["slots"]),
         code=CodeTree(**value["code"]),
         warnings=tuple(value["warnings"]),
+        prediction=None if value.get("prediction") is None else Prediction.from_json(value["prediction"]),
         version=int(value["version"]),
     )
 

@@ -1,0 +1,1 @@
+"""Memory of every rank, predicted from a model's profile. Pure."""

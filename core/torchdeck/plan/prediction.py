@@ -1,0 +1,103 @@
+"""What a run is expected to need and use; kept in its plan, and laid beside what was measured.
+
+Standard library only, Python 3.10: part of plan.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+RankRanges = tuple[tuple[int, int], ...]
+"""Ranks as ranges, first and last each."""
+
+
+@dataclass(frozen=True)
+class PredictedMemory:
+    """Memory of ranks that need the same, in bytes."""
+
+    ranks: RankRanges
+    peak_bytes: int
+    low_bytes: int
+    """The peak is expected between these two."""
+    high_bytes: int
+    phase: str
+    """When the peak is: `forward`, `backward`, `optimizer`, `setup`."""
+    terms: Mapping[str, int]
+    """What it is made of, largest first; they add up to `peak_bytes`."""
+    state: Mapping[str, int]
+    """Exact: bytes of `parameters`, `gradients` and `optimizer` that the rank keeps between steps."""
+    capacity_bytes: int | None
+    """Of its device, or its share of the machine's memory for CPU ranks; None where unknown."""
+    free_bytes: int | None
+    """Of that, free when the plan was made; None where unknown."""
+    verdict: str
+    """`fits`, `tight`, `does not fit` or `unknown`."""
+
+
+@dataclass(frozen=True)
+class RankCounts:
+    """What ranks `first` to `last` read in the whole run, each of them."""
+
+    first: int
+    last: int
+    samples: int
+    tokens: float | None
+    """None where samples are not of a known length."""
+
+
+@dataclass(frozen=True)
+class PredictedData:
+    """Which data the ranks read; from the very start to the last step."""
+
+    source: str
+    """`seeded order`, or `batch plan`."""
+    fingerprint: str
+    """Of the batch plan; empty for a seeded order."""
+    size: int
+    """Samples of the data set."""
+    steps_per_epoch: int
+    steps: int
+    """Optimizer steps in all."""
+    ranks: tuple[RankCounts, ...]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """All that was predicted; empty parts were not."""
+
+    source: str
+    """`traced`, `closed form`, or empty where nothing is known of the model."""
+    memory: tuple[PredictedMemory, ...] = ()
+    data: PredictedData | None = None
+    notes: tuple[str, ...] = ()
+    """Why a part is missing, what is not validated: one sentence each."""
+
+    def memory_of(self, rank: int) -> PredictedMemory | None:
+        """What `rank` is expected to need."""
+        for memory in self.memory:
+            if any(first <= rank <= last for first, last in memory.ranks):
+                return memory
+        return None
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Prediction:
+        """The prediction in a plan.json; raises KeyError, TypeError or ValueError when it is not one."""
+        data = value["data"]
+        return cls(
+            source=str(value["source"]),
+            memory=tuple(
+                PredictedMemory(
+                    **{
+                        **memory,
+                        "ranks": tuple((int(first), int(last)) for first, last in memory["ranks"]),
+                    }
+                )
+                for memory in value["memory"]
+            ),
+            data=None
+            if data is None
+            else PredictedData(**{**data, "ranks": tuple(RankCounts(**counts) for counts in data["ranks"])}),
+            notes=tuple(str(note) for note in value["notes"]),
+        )
