@@ -48,7 +48,8 @@ def test_shipped_part_imports_alone(torchdeck_home: Path) -> None:
         f"torchdeck.{name[:-3].replace('/', '.')}"
         for name in shipped_content(PACKAGE)
         if name.split("/")[0] in ("agent", "rundir", "telemetry", "plan") and name.endswith(".py")
-        if not name.endswith(("__init__.py", "__main__.py"))
+        # a profile has numpy columns, and only the tracer writes one
+        if not name.endswith(("__init__.py", "__main__.py", "model_profile.py"))
     ]
     code = f"""
 import importlib, sys
