@@ -1,0 +1,147 @@
+"""How a run divides a model among its ranks: all that memory depends on besides the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from torchdeck.config.schema import RunConfig
+
+Kind = Literal["single", "ddp", "fsdp", "hsdp", "zero1", "zero2", "zero3"]
+
+KINDS: tuple[Kind, ...] = ("single", "ddp", "fsdp", "hsdp", "zero1", "zero2", "zero3")
+FULLY_SHARDED: tuple[Kind, ...] = ("fsdp", "hsdp")
+
+PRECISION_SIZES: Mapping[str, int] = {"fp32": 4, "bf16": 2, "fp16": 2}
+"""Bytes of one element by the name that run.toml uses."""
+
+_REDUCTION = "fp32"
+"""What gradients are reduced in where the config says auto: distributed/strategies/fsdp.py."""
+
+
+@dataclass(frozen=True)
+class StrategySpec:
+    """One way to train, with the numbers memory depends on.
+
+    Raises:
+        ValueError: the numbers cannot go together.
+    """
+
+    kind: Kind
+    world_size: int
+    shard: int = 1
+    """Ranks that divide the state among them: 1 for single and ddp, all for fsdp and ZeRO."""
+    microbatch: int = 1
+    """Samples of one forward and backward."""
+    accumulation: int = 1
+    precision: str = "fp32"
+    checkpointing: bool = False
+    reshard_after_forward: bool = True
+    param_precision: str = "fp32"
+    """Of gathered parameters under fsdp and hsdp."""
+    reduce_precision: str = "fp32"
+    """Gradients are reduced in it under fsdp and hsdp."""
+    bucket_mb: float = 25.0
+    """Size of DDP's buckets, MiB."""
+    gradient_as_bucket_view: bool = True
+    offload: bool = False
+    """ZeRO: optimizer state lies in the machine's memory, not on the device."""
+    optimizer: str = "adamw"
+    """`adamw`, `adam` or `sgd`."""
+    momentum: float = 0.0
+    device: Literal["cpu", "cuda"] = "cpu"
+    backend: str = "gloo"
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"there is no strategy {self.kind!r}; right is one of {', '.join(KINDS)}")
+        least = {"world_size": self.world_size, "shard": self.shard, "microbatch": self.microbatch}
+        for name, number in {**least, "accumulation": self.accumulation}.items():
+            if number < 1:
+                raise ValueError(f"{name} is {number}; right is 1 or more")
+        if self.world_size % self.shard:
+            raise ValueError(
+                f"{self.world_size} ranks cannot form groups of {self.shard} that shard the weights: "
+                "the size of a group must divide the world size"
+            )
+
+    @property
+    def replicas(self) -> int:
+        """Groups that hold the whole state each."""
+        return self.world_size // self.shard
+
+    @property
+    def param_size(self) -> int:
+        """Bytes of an element of a gathered parameter."""
+        return PRECISION_SIZES[self.param_precision]
+
+    @property
+    def reduce_size(self) -> int:
+        """Bytes of an element of a gradient on its way through the ranks."""
+        return PRECISION_SIZES[self.reduce_precision]
+
+    @property
+    def cast(self) -> bool:
+        """Weights come into the forward in its precision: gathered so, not copied by autocast."""
+        return self.kind in FULLY_SHARDED and self.param_precision != "fp32"
+
+    @property
+    def autocast_copies(self) -> bool:
+        """Weights are fp32 and autocast copies them for the forward."""
+        return self.precision != "fp32" and not self.cast
+
+    def with_kind(self, kind: Kind, *, shard: int | None = None) -> StrategySpec:
+        """The same run under another strategy; `shard` is asked for by hsdp."""
+        return replace(self, kind=kind, shard=_shard(kind, self.world_size, shard))
+
+
+def spec_from(
+    config: RunConfig,
+    world_size: int,
+    *,
+    device: Literal["cpu", "cuda"] = "cpu",
+    backend: str | None = None,
+    kind: Kind | None = None,
+    shard: int | None = None,
+) -> StrategySpec:
+    """What `config` asks for.
+
+    Args:
+        config: a recipe run's.
+        world_size: its ranks.
+        device: what the ranks compute on.
+        backend: `gloo` or `nccl`; None: the usual one of `device`.
+        kind: another strategy than the config's, for comparing.
+        shard: ranks of a group under hsdp; None: distributed.hsdp.shard, else all ranks.
+
+    Raises:
+        ValueError: the groups of hsdp do not divide the ranks.
+    """
+    training, distributed = config.training, config.distributed
+    kind = kind or distributed.strategy
+    options = distributed.fsdp
+    return StrategySpec(
+        kind=kind,
+        world_size=world_size,
+        shard=_shard(kind, world_size, shard or distributed.hsdp.shard),
+        microbatch=training.microbatch,
+        accumulation=training.accumulation,
+        precision=training.precision,
+        checkpointing=training.activation_checkpointing,
+        reshard_after_forward=options.reshard_after_forward,
+        param_precision=training.precision if options.param_dtype == "auto" else options.param_dtype,
+        reduce_precision=_REDUCTION if options.reduce_dtype == "auto" else options.reduce_dtype,
+        bucket_mb=distributed.ddp.bucket_mb,
+        gradient_as_bucket_view=distributed.ddp.gradient_as_bucket_view,
+        optimizer=training.optimizer,
+        momentum=training.momentum,
+        device=device,
+        backend=backend or ("nccl" if device == "cuda" else "gloo"),
+    )
+
+
+def _shard(kind: Kind, world_size: int, asked: int | None) -> int:
+    if kind in ("single", "ddp"):
+        return 1
+    return asked or world_size if kind == "hsdp" else world_size
