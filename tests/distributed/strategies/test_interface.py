@@ -11,10 +11,8 @@ from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.precision import Precision
 from torchdeck.distributed.settings import DistributedSettings
 from torchdeck.distributed.strategies.base import Strategy
-from torchdeck.distributed.strategies.fsdp import _blocks_of, _units_by_size
 from torchdeck.distributed.strategies.registry import STRATEGIES, make_strategy
 from torchdeck.environment import Place
-from torchdeck.recipes.errors import RecipeError
 
 Pair = namedtuple("Pair", "left right")  # noqa: PYI024 - the kind of named tuple a data set may return
 
@@ -84,20 +82,3 @@ def test_gradients_that_are_not_numbers_are_left_alone(single: Strategy) -> None
     model.weight.grad = torch.tensor([[torch.inf, 4.0]])
     assert single.clip_gradients(model, scale=1.0, max_norm=1.0, measure=True) == torch.inf
     assert model.weight.grad[0].tolist() == [torch.inf, 4.0]
-
-
-def test_units_by_size_do_not_overlap() -> None:
-    """The innermost modules that are large enough, containers that are never called left out."""
-    small, large = nn.Linear(2, 2), nn.Linear(10, 10)
-    pair = nn.Sequential(nn.Linear(4, 4), nn.Linear(5, 5))
-    model = nn.Sequential(nn.ModuleList([small, large]), pair, small)
-    assert _units_by_size(model, 40) == [large, pair]
-    assert _units_by_size(model, 1000) == []
-
-
-def test_blocks_must_be_modules_of_the_model() -> None:
-    """A block from elsewhere is refused, the model itself skipped."""
-    model = nn.Sequential(nn.Linear(2, 2))
-    assert _blocks_of(model, lambda m: [m, m[0]]) == [model[0]]  # type: ignore[index]
-    with pytest.raises(RecipeError, match="not a module of the model"):
-        _blocks_of(model, lambda _: [nn.ReLU()])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -16,10 +16,8 @@ from torch.optim import Optimizer
 from torchdeck.distributed.precision import Precision
 from torchdeck.distributed.process_group import ProcessGroup
 from torchdeck.distributed.settings import DistributedSettings
+from torchdeck.distributed.units import Blocks
 from torchdeck.environment import Place
-
-Blocks = Callable[[nn.Module], Iterable[nn.Module]]
-"""A recipe's `blocks`: model → the modules that are sharded as one unit each."""
 
 _NORM_FLOOR = 1e-6
 

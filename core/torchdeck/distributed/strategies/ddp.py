@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from torchdeck.distributed.strategies.base import Blocks, Strategy
+from torchdeck.distributed.strategies.base import Strategy
+from torchdeck.distributed.units import Blocks
 
 
 class DdpStrategy(Strategy):

@@ -11,8 +11,8 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
 from torchdeck.distributed.precision import DTYPES
-from torchdeck.distributed.strategies.base import Blocks, Strategy
-from torchdeck.recipes.errors import RecipeError
+from torchdeck.distributed.strategies.base import Strategy
+from torchdeck.distributed.units import Blocks, units_of
 
 
 class FsdpStrategy(Strategy):
@@ -24,10 +24,7 @@ class FsdpStrategy(Strategy):
         options = self.settings.fsdp
         mesh = init_device_mesh(self.device.type, (self.world_size,))
         policy = self._mixed_precision()
-        units = (
-            _units_by_size(model, options.min_params) if options.wrap == "size" else _blocks_of(model, blocks)
-        )
-        for unit in units:
+        for unit in units_of(model, blocks, options):
             fully_shard(
                 unit, mesh=mesh, mp_policy=policy, reshard_after_forward=options.reshard_after_forward
             )
@@ -54,39 +51,3 @@ class FsdpStrategy(Strategy):
         # sums over ranks in fp32: bf16 has 8 bits of mantissa
         reduction = torch.float32 if options.reduce_dtype == "auto" else DTYPES[options.reduce_dtype]
         return MixedPrecisionPolicy(param_dtype=parameters, reduce_dtype=reduction)
-
-
-def _blocks_of(model: nn.Module, blocks: Blocks | None) -> list[nn.Module]:
-    if blocks is None:
-        raise RecipeError(
-            'distributed.fsdp.wrap is "block", but the recipe has no function blocks(model): define it to '
-            'return the modules to shard one by one, or set distributed.fsdp.wrap = "size"'
-        )
-    units = list(blocks(model))
-    inside = {id(module) for module in model.modules()}
-    for unit in units:
-        if id(unit) not in inside:
-            raise RecipeError(
-                f"blocks(model) returned {type(unit).__name__}, which is not a module of the model"
-            )
-    return [unit for unit in units if unit is not model]
-
-
-def _units_by_size(model: nn.Module, least: int) -> list[nn.Module]:
-    """Modules with `least` or more parameters that no smaller unit has, innermost first; not `model`."""
-    units: list[nn.Module] = []
-
-    def visit(module: nn.Module) -> set[nn.Parameter]:
-        """Parameters below `module` that no unit has."""
-        free = set(module.parameters(recurse=False))
-        for child in module.children():
-            free |= visit(child)
-        # a container's forward may never be called, so it must not be a unit
-        called = not isinstance(module, (nn.ModuleList, nn.ModuleDict))
-        if module is not model and called and sum(parameter.numel() for parameter in free) >= least:
-            units.append(module)
-            return set()
-        return free
-
-    visit(model)
-    return units

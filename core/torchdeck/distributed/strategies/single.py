@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import nn
 
 from torchdeck.distributed.process_group import ProcessGroup
-from torchdeck.distributed.strategies.base import Blocks, Strategy
+from torchdeck.distributed.strategies.base import Strategy
+from torchdeck.distributed.units import Blocks
 from torchdeck.recipes.errors import RecipeError
 
 

@@ -1,0 +1,79 @@
+"""Which modules are FSDP units: what the strategy shards one by one, and the tracer marks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from torch import nn
+
+from torchdeck.distributed.settings import FsdpSettings
+from torchdeck.recipes.errors import RecipeError
+
+Blocks = Callable[[nn.Module], Iterable[nn.Module]]
+"""A recipe's `blocks`: model → the modules that are sharded as one unit each."""
+
+
+def units_of(model: nn.Module, blocks: Blocks | None, options: FsdpSettings) -> list[nn.Module]:
+    """The modules to shard one by one as `options.wrap` says; not `model`, which holds what is left.
+
+    Raises:
+        RecipeError: blocks are wanted and the recipe names none, or what is no module of the model.
+    """
+    if options.wrap == "size":
+        return units_by_size(model, options.min_params)
+    if blocks is None:
+        raise RecipeError(
+            'distributed.fsdp.wrap is "block", but the recipe has no function blocks(model): define it to '
+            'return the modules to shard one by one, or set distributed.fsdp.wrap = "size"'
+        )
+    return blocks_of(model, blocks)
+
+
+def blocks_of(model: nn.Module, blocks: Blocks) -> list[nn.Module]:
+    """What the recipe's `blocks` names, each once; not `model` itself.
+
+    Raises:
+        RecipeError: one of them is not a module of the model.
+    """
+    units = list({id(unit): unit for unit in blocks(model)}.values())
+    inside = {id(module) for module in model.modules()}
+    for unit in units:
+        if id(unit) not in inside:
+            raise RecipeError(
+                f"blocks(model) returned {type(unit).__name__}, which is not a module of the model"
+            )
+    return [unit for unit in units if unit is not model]
+
+
+def units_by_size(model: nn.Module, least: int) -> list[nn.Module]:
+    """Modules with `least` or more parameters that no smaller unit has, innermost first; not `model`.
+
+    A weight that several modules use (tied weights) is never part of a unit that holds only some of them: it
+    would be freed while another still needs it.
+    """
+    owners = Counter(
+        parameter for module in model.modules() for parameter in module.parameters(recurse=False)
+    )
+    units: list[nn.Module] = []
+
+    def visit(module: nn.Module) -> Counter[nn.Parameter]:
+        """Parameters below `module` that no unit has, and by how many modules there each is used."""
+        if module in seen:
+            return Counter()
+        seen.add(module)
+        free = Counter(module.parameters(recurse=False))
+        for child in module.children():
+            free += visit(child)
+        whole = all(count == owners[parameter] for parameter, count in free.items())
+        # a container's forward may never be called, so it must not be a unit
+        called = not isinstance(module, (nn.ModuleList, nn.ModuleDict))
+        enough = sum(parameter.numel() for parameter in free) >= least
+        if module is not model and called and whole and enough:
+            units.append(module)
+            return Counter()
+        return free
+
+    seen: set[nn.Module] = set()
+    visit(model)
+    return units
