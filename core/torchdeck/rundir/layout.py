@@ -189,3 +189,8 @@ class RankLayout(NamedTuple):
     def metrics(self) -> Path:
         """Folder of metric segments, one per table and writer incarnation."""
         return self.root / "metrics"
+
+    @property
+    def samples(self) -> Path:
+        """Which samples the rank really used, a record a step (`torchdeck.data.sample_log`); the trainer."""
+        return self.root / "samples.log"

@@ -1,0 +1,243 @@
+"""Which samples a rank really used: one record a step, appended while it trains, read when a run is audited.
+
+A file is one line of JSON (what `SampleLogHeader` says), then records, all little endian:
+
+    head CRC-32 u4 | body CRC-32 u4 | samples u4 | microbatches u4 | step i8 | epoch i8 | tokens f8
+    samples of each microbatch, u4 each | sample ids, 2, 4 or 8 bytes each, by the size of the data set
+
+The first CRC is over the rest of the head, the second over the body. A record is one write, so whatever ends
+the process leaves whole records and at most one torn one at the end.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import struct
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from torchdeck.data.order import Ids
+
+SAMPLE_LOG_VERSION = 1
+
+_FORMAT = "torchdeck samples"
+_HEAD = struct.Struct("<IIIIqqd")
+_CHECKED_HEAD = struct.Struct("<IIIqqd")
+"""The head without its own CRC."""
+_HEADER_LIMIT = 4096
+_CHUNK = 1 << 20
+_WIDTHS = (2, 4, 8)
+
+
+class SampleLogError(ValueError):
+    """A file is not a sample log, is from a newer Torchdeck or damaged; the message says which and where."""
+
+
+@dataclass(frozen=True)
+class SampleLogHeader:
+    """What a rank began with."""
+
+    size: int
+    """Samples in the data set."""
+    rank: int
+    world_size: int
+    start: Mapping[str, Any]
+    """The position before the first record, as JSON."""
+    batch_plan: str = ""
+    """Fingerprint of the batch plan; empty where the order comes from the seed."""
+
+    @property
+    def width(self) -> int:
+        """Bytes of a sample id."""
+        return next(width for width in _WIDTHS if width == 8 or self.size <= 1 << 8 * width)
+
+    def render(self) -> bytes:
+        """The header line."""
+        value = {"format": _FORMAT, "v": SAMPLE_LOG_VERSION, "width": self.width, **asdict(self)}
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+
+
+@dataclass(frozen=True)
+class SampleRecord:
+    """What one rank used in one step."""
+
+    step: int
+    """Optimizer steps done, this one included."""
+    epoch: int
+    """From 0."""
+    tokens: float
+    """What this rank's losses were the mean over: tokens, or samples where the recipe counts none."""
+    counts: npt.NDArray[np.uint32]
+    """Samples of each microbatch, shape (microbatches,)."""
+    ids: npt.NDArray[np.unsignedinteger[Any]]
+    """Of all microbatches, one after the other, shape (samples,)."""
+
+
+class SampleLogWriter:
+    """Makes a file and appends records to it.
+
+    Args:
+        path: the file; its folder is made. One that is there is of a former start of the same attempt, none
+            of whose steps count, and is replaced.
+        header: what it begins with.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+
+    def __init__(self, path: Path, header: SampleLogHeader) -> None:
+        self._size = header.size
+        self._dtype = np.dtype(f"<u{header.width}")
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        self._descriptor = os.open(path, flags, 0o600)
+        self._append(header.render())
+
+    def write(self, step: int, epoch: int, tokens: float, parts: Sequence[Ids]) -> None:
+        """Append what was used in one step; the kernel has it when this returns.
+
+        Args:
+            step: optimizer steps done, this one included.
+            epoch: that it belongs to.
+            tokens: this rank's.
+            parts: ids of each microbatch, int64.
+
+        Raises:
+            ValueError: an id is not one of the data set.
+            OSError: the disk is full or gone.
+        """
+        ids = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        if len(ids) and ids.view(np.uint64).max() >= self._size:
+            raise ValueError(
+                f"sample ids from {ids.min()} to {ids.max()} were used, but the data set has {self._size} "
+                "samples"
+            )
+        counts = np.fromiter(map(len, parts), "<u4", len(parts)).tobytes()
+        body = counts + ids.astype(self._dtype).tobytes()
+        head = _CHECKED_HEAD.pack(zlib.crc32(body), len(ids), len(parts), step, epoch, tokens)
+        self._append(zlib.crc32(head).to_bytes(4, "little") + head + body)
+
+    def sync(self) -> None:
+        """Put everything on disk."""
+        os.fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        """No record may follow."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _append(self, record: bytes) -> None:
+        written = os.write(self._descriptor, record)
+        if written != len(record):
+            raise OSError(errno.ENOSPC, f"only {written} of {len(record)} bytes of a record could be written")
+
+
+class SampleLog:
+    """A sample log, to be read.
+
+    Args:
+        path: the file.
+
+    Attributes:
+        header: what it begins with.
+        end: offset after the last whole record that was read, bytes; what follows is torn, or not read yet.
+
+    Raises:
+        SampleLogError: it is none, or from a newer Torchdeck.
+        OSError: it cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with path.open("rb") as file:
+            line = file.readline(_HEADER_LIMIT)
+        self.header = _header(path, line)
+        self._dtype = np.dtype(f"<u{self.header.width}")
+        self.end = len(line)
+
+    def records(self, offset: int | None = None) -> Iterator[SampleRecord]:
+        """Whole records from `offset` (a former `end`; default: the first) on.
+
+        A record cut short at the end of the file is left out: the process ended while it wrote.
+
+        Raises:
+            SampleLogError: a record is damaged; those before it were given.
+            OSError: the file cannot be read.
+        """
+        if offset is not None:
+            self.end = offset
+        with self._path.open("rb", buffering=_CHUNK) as file:
+            file.seek(self.end)
+            while True:
+                head = file.read(_HEAD.size)
+                if len(head) < _HEAD.size:
+                    return
+                record = self._record(head, file.read)
+                if record is None:
+                    return
+                yield record
+
+    def _record(self, head: bytes, read: Any) -> SampleRecord | None:
+        """The record that begins with `head`; None where it is torn."""
+        crc, body_crc, samples, microbatches, step, epoch, tokens = _HEAD.unpack(head)
+        if zlib.crc32(head[4:]) != crc:
+            if not any(head) and not any(iter(lambda: read(_CHUNK).strip(b"\0"), b"")):
+                return None  # a power cut may leave zeros where nothing was written yet
+            raise self._damaged()
+        body = read(4 * microbatches + self._dtype.itemsize * samples)
+        if len(body) < 4 * microbatches + self._dtype.itemsize * samples:
+            return None
+        counts = np.frombuffer(body, "<u4", microbatches)
+        ids = np.frombuffer(body, self._dtype, samples, 4 * microbatches)
+        if zlib.crc32(body) != body_crc or int(counts.sum()) != samples:
+            raise self._damaged()
+        if samples and int(ids.max()) >= self.header.size:
+            raise self._damaged()
+        self.end += len(head) + len(body)
+        return SampleRecord(step, epoch, tokens, counts, ids)
+
+    def _damaged(self) -> SampleLogError:
+        return SampleLogError(f"{self._path} is damaged at byte {self.end}: a record does not fit its hash")
+
+
+def _header(path: Path, line: bytes) -> SampleLogHeader:
+    none = SampleLogError(f"{path} is not a sample log: its first line is none of one")
+    try:
+        value = json.loads(line)
+        version = _whole(value["v"], 1) if value["format"] == _FORMAT else 0
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise none from None
+    if version > SAMPLE_LOG_VERSION:
+        raise SampleLogError(
+            f"{path} was written by a newer Torchdeck (format {version}, this one reads up to "
+            f"{SAMPLE_LOG_VERSION}): update Torchdeck to read it"
+        )
+    try:
+        header = SampleLogHeader(
+            size=_whole(value["size"], 1),
+            rank=_whole(value["rank"], 0),
+            world_size=_whole(value["world_size"], 1),
+            start=dict(value["start"]),
+            batch_plan=str(value["batch_plan"]),
+        )
+        width = value["width"]
+    except (ValueError, TypeError, KeyError):
+        raise none from None
+    if version < 1 or width != header.width or header.rank >= header.world_size:
+        raise none
+    return header
+
+
+def _whole(value: Any, least: int) -> int:
+    if type(value) is not int or value < least:
+        raise ValueError(value)
+    return value
