@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-H100 = "0, GPU-aaaa, NVIDIA H100 80GB HBM3, 81559\n1, GPU-bbbb, NVIDIA H100 80GB HBM3, 81559\n"
+H100 = "0, GPU-aaaa, 81559, 81000, NVIDIA H100 80GB HBM3\n1, GPU-bbbb, 81559, 559, NVIDIA H100 80GB HBM3\n"
 
 
 def fake_nvidia_smi(folder: Path, body: str) -> str:

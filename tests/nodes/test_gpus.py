@@ -12,11 +12,11 @@ from torchdeck.nodes.inventory import Device
 
 
 def test_nvidia_smi_is_read(tmp_path: Path) -> None:
-    """Index, UUID, name and memory in bytes."""
+    """Index, UUID, name, and memory in bytes: in all and free."""
     program = fake_nvidia_smi(tmp_path, f"cat <<'E'\n{H100}E")
     assert devices_from_smi(program, 5) == (
-        Device(0, "GPU-aaaa", "NVIDIA H100 80GB HBM3", 81559 * 2**20),
-        Device(1, "GPU-bbbb", "NVIDIA H100 80GB HBM3", 81559 * 2**20),
+        Device(0, "GPU-aaaa", "NVIDIA H100 80GB HBM3", 81559 * 2**20, 81000 * 2**20),
+        Device(1, "GPU-bbbb", "NVIDIA H100 80GB HBM3", 81559 * 2**20, 559 * 2**20),
     )
 
 
@@ -24,7 +24,7 @@ def test_nvidia_smi_is_asked_for_what_is_parsed(tmp_path: Path) -> None:
     """The columns come in the order in which they are read."""
     program = fake_nvidia_smi(tmp_path, 'echo "$@" > "$(dirname "$0")/asked"')
     assert devices_from_smi(program, 5) == ()
-    assert "--query-gpu=index,uuid,name,memory.total" in (tmp_path / "asked").read_text()
+    assert "--query-gpu=index,uuid,memory.total,memory.free,name" in (tmp_path / "asked").read_text()
 
 
 @pytest.mark.parametrize("body", ["exit 9", "echo 'No devices were found'", "echo garbage; echo 1,2", ""])
@@ -44,8 +44,8 @@ def test_no_nvidia_smi_is_no_gpus(tmp_path: Path) -> None:
 
 
 def test_a_name_with_commas_stays_whole() -> None:
-    """The name is what stands between UUID and memory."""
-    assert parse_smi("3, GPU-x, A, B, [N/A]\n") == (Device(3, "GPU-x", "A, B", 0),)
+    """The name is the last thing; a card that does not tell its memory has an unknown one."""
+    assert parse_smi("3, GPU-x, [N/A], [N/A], A, B\n") == (Device(3, "GPU-x", "A, B", 0),)
 
 
 class FakeNvml(SimpleNamespace):
@@ -80,7 +80,7 @@ class FakeNvml(SimpleNamespace):
         return b"Tester" if handle else "Tester"
 
     def nvmlDeviceGetMemoryInfo(self, handle: int) -> SimpleNamespace:  # noqa: N802 (NVML's own name)
-        return SimpleNamespace(total=(handle + 1) * 2**30)
+        return SimpleNamespace(total=(handle + 1) * 2**30, free=2**29)
 
 
 @pytest.fixture
@@ -93,7 +93,10 @@ def test_nvml_is_read(installed: pytest.MonkeyPatch) -> None:
     """The driver's library says the same things, in text or bytes."""
     nvml = FakeNvml()
     installed.setitem(sys.modules, "pynvml", nvml)
-    assert devices_from_nvml() == (Device(0, "GPU-0", "Tester", 2**30), Device(1, "GPU-1", "Tester", 2**31))
+    assert devices_from_nvml() == (
+        Device(0, "GPU-0", "Tester", 2**30, 2**29),
+        Device(1, "GPU-1", "Tester", 2**31, 2**29),
+    )
     assert nvml.shut_down
 
 

@@ -12,7 +12,7 @@ from types import ModuleType
 
 from torchdeck.nodes.inventory import Device
 
-_SMI_QUERY = ("--query-gpu=index,uuid,name,memory.total", "--format=csv,noheader,nounits")
+_SMI_QUERY = ("--query-gpu=index,uuid,memory.total,memory.free,name", "--format=csv,noheader,nounits")
 _DRIVER_SIGNS = (Path("/dev/nvidiactl"), Path("/proc/driver/nvidia"), Path("/dev/dxg"))
 """One of them is there wherever the driver is (the last on WSL)."""
 _MIB = 1024 * 1024
@@ -49,11 +49,13 @@ def devices_from_nvml() -> tuple[Device, ...] | None:
 
 def _nvml_device(nvml: ModuleType, index: int) -> Device:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
+    memory = nvml.nvmlDeviceGetMemoryInfo(handle)
     return Device(
         index=index,
         uuid=_text(nvml.nvmlDeviceGetUUID(handle)),
         name=_text(nvml.nvmlDeviceGetName(handle)),
-        memory_bytes=int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
+        memory_bytes=int(memory.total),
+        free_bytes=int(memory.free),
     )
 
 
@@ -77,18 +79,24 @@ def devices_from_smi(program: str, limit: float) -> tuple[Device, ...]:
 
 
 def parse_smi(text: str) -> tuple[Device, ...]:
-    """Devices in nvidia-smi's CSV (index, UUID, name, MiB); lines that are none are passed over."""
+    """Devices in nvidia-smi's CSV (index, UUID, MiB in all, MiB free, name); other lines are passed over."""
     devices = []
     for row in csv.reader(text.splitlines(), skipinitialspace=True):
-        if len(row) < 4 or not row[0].strip().isdecimal():
+        cells = [cell.strip() for cell in row]
+        if len(cells) < 5 or not cells[0].isdecimal():
             continue
-        memory = row[-1].strip()
         devices.append(
             Device(
-                index=int(row[0]),
-                uuid=row[1].strip(),
-                name=", ".join(part.strip() for part in row[2:-1]),
-                memory_bytes=int(memory) * _MIB if memory.isdecimal() else 0,
+                index=int(cells[0]),
+                uuid=cells[1],
+                name=", ".join(cells[4:]),
+                memory_bytes=_mebibytes(cells[2]) or 0,
+                free_bytes=_mebibytes(cells[3]),
             )
         )
     return tuple(devices)
+
+
+def _mebibytes(text: str) -> int | None:
+    """Bytes; None for "[N/A]"."""
+    return int(text) * _MIB if text.isdecimal() else None

@@ -18,6 +18,9 @@ class Device:
     """`GPU-…`; empty where the driver did not say."""
     name: str
     memory_bytes: int
+    """In all; 0 where unknown."""
+    free_bytes: int | None = None
+    """Free when it was looked at; None where unknown."""
 
     @property
     def key(self) -> str:
@@ -38,6 +41,10 @@ class NodeInfo:
     """Cores that this user's processes may use."""
     memory_bytes: int = 0
     """Main memory in all; 0 where unknown."""
+    free_bytes: int | None = None
+    """Main memory that was free when it was looked at; None where unknown."""
+    described: bool = False
+    """Known only from what a run file says of it; nobody has looked at it."""
 
 
 @dataclass(frozen=True)

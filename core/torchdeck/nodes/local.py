@@ -7,18 +7,21 @@ from pathlib import Path
 
 from torchdeck.nodes.gpus import probe_gpus
 from torchdeck.nodes.inventory import NodeInfo
+from torchdeck.nodes.memory import main_memory
 
 _CGROUP_CPU = Path("/sys/fs/cgroup/cpu.max")
 
 
 def probe_local(name: str = "localhost") -> NodeInfo:
     """What this machine has, for a node called `name`; tens of milliseconds at most where there is no GPU."""
+    memory, free = main_memory()
     return NodeInfo(
         name=name,
         address="127.0.0.1",
         devices=probe_gpus(),
         cpu_count=usable_cores(),
-        memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        memory_bytes=memory,
+        free_bytes=free,
     )
 
 
