@@ -1,0 +1,114 @@
+"""How strongly samples are augmented: ranges, depth, presets."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from torchdeck.data.checked import whole_number
+
+AUGMENTATIONS = ("rotation", "brightness", "noise", "scale", "contrast")
+"""In the order of all columns."""
+
+NEUTRAL = {"rotation": 0.0, "brightness": 1.0, "noise": 0.0, "scale": 1.0, "contrast": 1.0}
+"""The value of an augmentation that is not applied."""
+
+_NOT_NEGATIVE = ("brightness", "noise", "contrast")
+
+Range = tuple[float, float]
+"""Least value and the bound that none exceeds."""
+
+
+def _checked_range(field: str, value: Any) -> Range:
+    rule = "right are two numbers, the least and the greatest"
+    try:
+        low, high = value
+    except (TypeError, ValueError):
+        raise ValueError(f"{field} is {value!r}: {rule}") from None
+    for bound in (low, high):
+        if isinstance(bound, bool) or not isinstance(bound, numbers.Real) or not math.isfinite(bound):
+            raise ValueError(f"{field} is {value!r}: {rule}, both finite")
+    if low > high:
+        raise ValueError(f"{field} from {low} to {high} is empty: the first must not be above the second")
+    return float(low), float(high)
+
+
+@dataclass(frozen=True)
+class AugmentationConfig:
+    """Ranges to draw from, uniformly, and how many of the five augmentations a sample gets.
+
+    Raises:
+        ValueError: a range is empty, not finite or without meaning, or the depth is not from 1 to 5.
+    """
+
+    rotation_range: Range = (-15.0, 15.0)
+    """Degrees, counter-clockwise."""
+    brightness_range: Range = (0.8, 1.2)
+    """Factor on every value."""
+    noise_range: Range = (0.0, 0.05)
+    """Standard deviation of added Gaussian noise, in units of the value range."""
+    scale_range: Range = (0.9, 1.1)
+    """Factor on both axes of the picture; above 0."""
+    contrast_range: Range = (0.8, 1.2)
+    """Factor on the distance from the mean."""
+    augmentation_depth: int = 5
+    """Length of the chain of augmentations that a sample goes through, 1 to 5 (as in AugMix, Hendrycks et al.,
+    ICLR 2020): this many of the five, chosen for each sample, while the others are neutral."""
+
+    def __post_init__(self) -> None:
+        for name in AUGMENTATIONS:
+            field = f"{name}_range"
+            object.__setattr__(self, field, _checked_range(field, getattr(self, field)))
+            low = self.range_of(name)[0]
+            if name in _NOT_NEGATIVE and low < 0:
+                raise ValueError(f"{field} starts at {low}: it must not be negative")
+        if self.scale_range[0] <= 0:
+            raise ValueError(f"scale_range starts at {self.scale_range[0]}: it must be above 0")
+        whole_number("augmentation_depth", self.augmentation_depth, 1, len(AUGMENTATIONS))
+
+    def range_of(self, name: str) -> Range:
+        """The range of one of AUGMENTATIONS."""
+        found: Range = getattr(self, f"{name}_range")
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Field → value; `AugmentationConfig(**value)` makes it again, and ranks compare it."""
+        return {
+            name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()
+        }
+
+    @classmethod
+    def get_preset(cls, name: str) -> AugmentationConfig:
+        """The preset `mild`, `moderate` or `aggressive`.
+
+        Raises:
+            ValueError: there is no such preset.
+        """
+        return get_preset(name)
+
+
+PRESETS: Mapping[str, AugmentationConfig] = {
+    "mild": AugmentationConfig(
+        (-5.0, 5.0), (0.9, 1.1), (0.0, 0.02), (0.95, 1.05), (0.9, 1.1), augmentation_depth=2
+    ),
+    "moderate": AugmentationConfig(
+        (-15.0, 15.0), (0.8, 1.2), (0.0, 0.05), (0.9, 1.1), (0.8, 1.2), augmentation_depth=3
+    ),
+    "aggressive": AugmentationConfig(
+        (-45.0, 45.0), (0.5, 1.5), (0.0, 0.15), (0.7, 1.3), (0.5, 1.5), augmentation_depth=5
+    ),
+}
+
+
+def get_preset(name: str) -> AugmentationConfig:
+    """The preset `mild`, `moderate` or `aggressive`.
+
+    Raises:
+        ValueError: there is no such preset.
+    """
+    if name not in PRESETS:
+        raise ValueError(f"there is no augmentation preset {name!r}; there is {', '.join(PRESETS)}")
+    return PRESETS[name]
