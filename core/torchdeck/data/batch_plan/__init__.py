@@ -1,0 +1,54 @@
+"""Batch plans: precomputed schedules of microbatches, the same in the preview and in the ranks.
+
+Build one from lengths (`build_batch_plan`), write and open it (`save_batch_plan`, `load_batch_plan`), share
+it out (`BatchPlan.shard`, `compute_shard_stats`), and walk it step by step at any world size (`plan_steps`).
+"""
+
+from torchdeck.data.batch_plan.balance import BALANCES, DEFAULT_COST, DEFAULT_WINDOW, Balance
+from torchdeck.data.batch_plan.building import build_batch_plan
+from torchdeck.data.batch_plan.columns import EpochColumns, Microbatch
+from torchdeck.data.batch_plan.errors import BatchPlanError
+from torchdeck.data.batch_plan.lengths import lengths_fingerprint
+from torchdeck.data.batch_plan.loading import load_batch_plan, save_batch_plan
+from torchdeck.data.batch_plan.meta import PlanCounts, PlanMeta, ShardOf
+from torchdeck.data.batch_plan.plan import BatchPlan
+from torchdeck.data.batch_plan.settings import PlanSettings
+from torchdeck.data.batch_plan.sharding import (
+    all_shards,
+    idle_ranks,
+    interleave_microbatches,
+    shard_batch_plan,
+)
+from torchdeck.data.batch_plan.stats import ShardStats, compute_shard_stats
+from torchdeck.data.batch_plan.steps import PlannedStep, PlanPosition, count_steps, plan_steps
+from torchdeck.data.batch_plan.verify import check_plan
+
+__all__ = [
+    "BALANCES",
+    "DEFAULT_COST",
+    "DEFAULT_WINDOW",
+    "Balance",
+    "BatchPlan",
+    "BatchPlanError",
+    "EpochColumns",
+    "Microbatch",
+    "PlanCounts",
+    "PlanMeta",
+    "PlanPosition",
+    "PlanSettings",
+    "PlannedStep",
+    "ShardOf",
+    "ShardStats",
+    "all_shards",
+    "build_batch_plan",
+    "check_plan",
+    "compute_shard_stats",
+    "count_steps",
+    "idle_ranks",
+    "interleave_microbatches",
+    "lengths_fingerprint",
+    "load_batch_plan",
+    "plan_steps",
+    "save_batch_plan",
+    "shard_batch_plan",
+]

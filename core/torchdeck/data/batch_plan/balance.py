@@ -1,0 +1,151 @@
+"""Which rank takes which microbatch, so that all have as many and as much to do.
+
+"tokens" balances true tokens: what a kernel without padding computes, and what the loss is weighted by.
+"attention" balances `rows × (c·L + L²)` with L the padded length: what a padded batch costs, where c weighs
+the part of a transformer that grows with the length against the attention that grows with its square. A
+layer of hidden size h computes 24·L·h² + 4·L²·h operations forward (Narayanan et al., arXiv:2104.04473,
+appendix), which is in proportion to 6h·L + L²: c = 6h.
+
+Largest first, each to the rank with the least so far (Graham, "Bounds on multiprocessing timing anomalies",
+1969), among those that still lack one: every rank gets the same number. All is whole numbers with ties to
+the lower rank, so that every machine decides alike. Since ranks then hold different numbers of tokens, a
+mean over tokens must weigh each microbatch by its share of the step's tokens.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import Literal, get_args
+
+import numpy as np
+
+from torchdeck.data.batch_plan.columns import EpochColumns, Ints
+from torchdeck.data.batch_plan.errors import BatchPlanError
+
+Balance = Literal["none", "tokens", "attention"]
+BALANCES: tuple[Balance, ...] = get_args(Balance)
+DEFAULT_COST = 6 * 1024
+"""c for a hidden size of 1,024."""
+DEFAULT_WINDOW = 16
+"""Microbatches of each rank that are balanced together: enough for the largest to find a counterweight."""
+NONE = -1
+"""In a table of ranks: no microbatch."""
+
+
+def check_world_size(world_size: int) -> None:
+    """Raises BatchPlanError unless `world_size` is at least 1."""
+    if type(world_size) is not int or world_size < 1:
+        raise BatchPlanError(f"world size {world_size!r} is out of range: it must be at least 1")
+
+
+def check_rank(rank: int, world_size: int) -> None:
+    """Raises BatchPlanError unless `rank` is one of `world_size` ranks."""
+    check_world_size(world_size)
+    if type(rank) is not int or not 0 <= rank < world_size:
+        raise BatchPlanError(
+            f"rank {rank!r} is out of range: with {world_size} ranks it must be from 0 to {world_size - 1}"
+        )
+
+
+def check_balance(balance: str) -> None:
+    """Raises BatchPlanError unless `balance` is one."""
+    if balance not in BALANCES:
+        raise BatchPlanError(f"balance must be one of {', '.join(BALANCES)}, not {balance!r}")
+
+
+def microbatch_costs(
+    columns: EpochColumns, balance: Balance, cost: int | None, part: slice = slice(None)
+) -> Ints:
+    """What each microbatch of `part` costs, shape (m,).
+
+    Raises:
+        BatchPlanError: `cost` is negative.
+    """
+    if balance == "tokens":
+        return columns.tokens[part].astype(np.int64)
+    c = DEFAULT_COST if cost is None else cost
+    if type(c) is not int or not 0 <= c <= 1 << 24:
+        raise BatchPlanError(f"c of the attention cost must be a whole number from 0 to {1 << 24}, not {c!r}")
+    longest = columns.max_len[part].astype(np.int64)
+    starts = columns.offsets if columns.row_offsets is None else columns.row_offsets
+    bounds = slice(part.start, None if part.stop is None else part.stop + 1)
+    return np.diff(starts[bounds]).astype(np.int64) * longest * (c + longest)
+
+
+def rank_table(
+    columns: EpochColumns,
+    world_size: int,
+    balance: Balance = "none",
+    *,
+    window: int | None = None,
+    cost: int | None = None,
+) -> Ints:
+    """Each rank's microbatches in the order it takes them, shape (world_size, most); −1 where it has none.
+
+    Raises:
+        BatchPlanError: an argument is out of range.
+    """
+    check_world_size(world_size)
+    check_balance(balance)
+    each = DEFAULT_WINDOW if window is None else window
+    if type(each) is not int or each < 1:
+        raise BatchPlanError(f"window must be a whole number of microbatches from 1, not {window!r}")
+    if balance == "none":
+        return round_robin(len(columns), world_size)
+    costs = microbatch_costs(columns, balance, cost)
+    loads = [0] * world_size
+    windows = [
+        _window(costs, first, first + each * world_size, loads)
+        for first in range(0, len(costs), each * world_size)
+    ]
+    return np.concatenate([np.empty((world_size, 0), dtype=np.int64), *windows], axis=1)
+
+
+def _window(costs: Ints, first: int, last: int, loads: list[int]) -> Ints:
+    """Microbatches `first` to before `last`, balanced.
+
+    Ranks take theirs by falling cost, so that what runs at the same time takes as long; in which order these
+    rows of similar cost come is that of the plan, lest every window begin with its longest samples.
+    """
+    table = balanced(costs[first:last], loads)
+    shared = table.shape[1] - bool((table < 0).any())
+    order = np.append(np.argsort(table[0, :shared]), np.arange(shared, table.shape[1]))
+    table = table[:, order]
+    return np.where(table < 0, NONE, table + first)
+
+
+def round_robin(count: int, world_size: int) -> Ints:
+    """Rank i takes i, i + W, …: shape (world_size, ⌈count / W⌉), −1 where it has none."""
+    steps = -(-count // world_size)
+    table = np.full(steps * world_size, NONE, dtype=np.int64)
+    table[:count] = np.arange(count)
+    return table.reshape(steps, world_size).T
+
+
+def balanced(costs: Ints, loads: list[int]) -> Ints:
+    """Largest first with a cap on the count: shape (W, ⌈n / W⌉), −1 where a rank has none.
+
+    Args:
+        costs: of each microbatch, shape (n,).
+        loads: what each of the W ranks has already; brought up to date.
+    """
+    world_size = len(loads)
+    floor, extra = divmod(len(costs), world_size)
+    table = np.full((world_size, floor + (extra > 0)), NONE, dtype=np.int64)
+    counts = [0] * world_size
+    heap = [(load, rank) for rank, load in enumerate(loads)]
+    heapq.heapify(heap)
+    order = np.argsort(-costs, kind="stable")
+    for item, cost in zip(order.tolist(), costs[order].tolist(), strict=True):
+        while counts[heap[0][1]] == floor and not extra:
+            heapq.heappop(heap)
+        load, rank = heap[0]
+        table[rank, counts[rank]] = item
+        loads[rank] = load + cost
+        counts[rank] += 1
+        if counts[rank] > floor:
+            extra -= 1
+            heapq.heappop(heap)
+        else:
+            heapq.heapreplace(heap, (loads[rank], rank))
+    return table

@@ -1,0 +1,189 @@
+"""From lengths to a batch plan.
+
+Each epoch draws its own order from Philox (Salmon et al., SC 2011) with key (seed, epoch): raw bits sorted
+with ties broken by sample id, so that no machine, Python or numpy version changes a byte of the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from torchdeck.data.batch_plan.buckets import bucket_ids, choose_bounds
+from torchdeck.data.batch_plan.columns import EpochColumns, Ints, narrow, offsets_of
+from torchdeck.data.batch_plan.lengths import UsableLengths, id_type, lengths_fingerprint, usable_lengths
+from torchdeck.data.batch_plan.meta import PlanMeta
+from torchdeck.data.batch_plan.packing import RowPattern, lay_out, pack_patterns
+from torchdeck.data.batch_plan.plan import BatchPlan
+from torchdeck.data.batch_plan.settings import PlanSettings, bucket_bounds
+
+Progress = Callable[[str, int, int], None]
+"""Told what was done, how much of it, and out of how much."""
+Bits = npt.NDArray[np.uint64]
+
+
+def build_batch_plan(
+    lengths: npt.ArrayLike,
+    *,
+    token_budget: int,
+    seed: int = 0,
+    epochs: int = 1,
+    buckets: int | Sequence[int] = 32,
+    max_length: int | None = None,
+    too_long: str = "error",
+    empty: str = "error",
+    pack: bool = False,
+    pad_to: str = "longest",
+    dataset_fingerprint: str = "",
+    tokenizer_fingerprint: str = "",
+    progress: Progress | None = None,
+) -> BatchPlan:
+    """A schedule of microbatches of at most `token_budget` tokens each, padding included.
+
+    The same arguments give the same plan, byte for byte, everywhere. `plan.meta.counts` says what became of
+    samples that are too long or empty.
+
+    Args:
+        lengths: tokens of each sample; sample ids are the indices, shape (n,).
+        token_budget, seed, epochs, buckets, max_length, too_long, empty, pack, pad_to: see PlanSettings.
+        dataset_fingerprint: names the data set's content; without it the lengths stand for the data set.
+        tokenizer_fingerprint: names what the lengths were counted with.
+        progress: called after each epoch.
+
+    Raises:
+        BatchPlanError: a setting is out of range, or the lengths hold what the settings call an error.
+    """
+    settings = PlanSettings(
+        token_budget, seed, epochs, bucket_bounds(buckets), max_length, too_long, empty, pack, pad_to
+    )
+    usable = usable_lengths(lengths, settings)
+    make, bounds = _packed(usable, settings) if pack else _bucketed(usable, settings)
+    meta = PlanMeta(
+        settings,
+        usable.size,
+        bounds,
+        dataset_fingerprint or lengths_fingerprint(lengths),
+        tokenizer_fingerprint,
+        usable.counts,
+    )
+    made = []
+    for epoch in range(epochs):
+        made.append(make(epoch))
+        if progress is not None:
+            progress("epochs planned", epoch + 1, epochs)
+    return BatchPlan(meta, made)
+
+
+MakeEpoch = Callable[[int], EpochColumns]
+
+
+def _bucketed(usable: UsableLengths, settings: PlanSettings) -> tuple[MakeEpoch, tuple[int, ...]]:
+    """Microbatches of samples of similar length."""
+    bounds = choose_bounds(usable.lengths, settings)
+    buckets = bucket_ids(usable.lengths, bounds)
+    members = np.bincount(buckets, minlength=len(bounds))
+    batch_sizes = settings.token_budget // np.asarray(bounds, dtype=np.int64)
+    sizes, of_bucket = _cut(members, batch_sizes)
+    offsets = offsets_of(sizes)
+    caps = np.asarray(bounds, dtype=np.int32)[of_bucket]
+
+    def make(epoch: int) -> EpochColumns:
+        stream = _stream(settings.seed, epoch)
+        order = _shuffled(stream, buckets, len(bounds))
+        ordered = usable.lengths[order]
+        longest = np.maximum.reduceat(ordered, offsets[:-1])
+        tokens = np.add.reduceat(ordered, offsets[:-1], dtype=np.int32)
+        del ordered
+        columns = EpochColumns(
+            _sample_ids(usable, order),
+            offsets,
+            caps if settings.pad_to == "bucket" else longest,
+            tokens,
+            of_bucket.astype(np.int32),
+        )
+        del order
+        return columns.select(_shuffled(stream, np.zeros(len(sizes), dtype=np.uint16), 1))
+
+    return make, bounds
+
+
+def _packed(usable: UsableLengths, settings: PlanSettings) -> tuple[MakeEpoch, tuple[int, ...]]:
+    """Microbatches of rows that hold several samples each."""
+    patterns = pack_patterns(usable.lengths, settings.longest)
+
+    def make(epoch: int) -> EpochColumns:
+        return _packed_epoch(usable, settings, patterns, _stream(settings.seed, epoch))
+
+    return make, (settings.longest,)
+
+
+def _packed_epoch(
+    usable: UsableLengths, settings: PlanSettings, patterns: list[RowPattern], stream: np.random.Philox
+) -> EpochColumns:
+    # a random order first, and then a stable sort: which of equal samples meet is another matter each epoch
+    order = _shuffled(stream, np.zeros(len(usable.lengths), dtype=np.uint16), 1)
+    order = order[np.argsort(usable.lengths[order], kind="stable")]
+    laid, row_samples, row_tokens = lay_out(patterns, usable.lengths, order)
+    rows = EpochColumns(
+        _sample_ids(usable, laid), offsets_of(row_samples), row_tokens, row_tokens, np.zeros_like(row_tokens)
+    ).select(_shuffled(stream, np.zeros(len(row_samples), dtype=np.uint16), 1))
+    per_microbatch = settings.token_budget // settings.longest
+    firsts = np.arange(0, len(rows), per_microbatch)
+    longest = np.maximum.reduceat(rows.max_len, firsts)
+    return EpochColumns(
+        rows.sample_ids,
+        rows.offsets[np.append(firsts, len(rows))],
+        np.full_like(longest, settings.longest) if settings.pad_to == "bucket" else longest,
+        np.add.reduceat(rows.tokens, firsts, dtype=np.int32),
+        np.zeros(len(firsts), dtype=np.int32),
+        row_offsets=narrow(np.append(firsts, len(rows))),
+        row_sizes=np.diff(rows.offsets).astype(np.int32, copy=False),
+    )
+
+
+def _stream(seed: int, epoch: int) -> np.random.Philox:
+    return np.random.Philox(key=np.array([seed, epoch], dtype=np.uint64))
+
+
+def _cut(members: Ints, batch_sizes: Ints) -> tuple[Ints, Ints]:
+    """Samples and bucket of each microbatch when buckets are cut one after the other."""
+    counts = -(-members // batch_sizes)
+    of_bucket = np.repeat(np.arange(len(members), dtype=np.int64), counts)
+    sizes = batch_sizes[of_bucket]
+    nonempty = counts > 0
+    last = np.cumsum(counts)[nonempty] - 1
+    sizes[last] = (members - (counts - 1) * batch_sizes)[nonempty]
+    return sizes, of_bucket
+
+
+def _shuffled(stream: np.random.Philox, groups: npt.NDArray[np.uint16], number: int) -> Ints:
+    """0 to n − 1, sorted by group, in random order within each.
+
+    One sort of 64-bit words that hold group, random bits and index: all are different, so that every sorting
+    algorithm gives the same, and a sort of values is several times faster than one of indices.
+    """
+    bits: Bits = stream.random_raw(len(groups))
+    index_bits = (len(groups) - 1).bit_length()
+    group_bits = (number - 1).bit_length()
+    mask = np.uint64((1 << index_bits) - 1)
+    if group_bits:
+        bits >>= np.uint64(group_bits)
+        # in parts: a second array of words would be the largest thing in memory
+        for first in range(0, len(groups), 1 << 20):
+            part = slice(first, first + (1 << 20))
+            bits[part] |= groups[part].astype(np.uint64) << np.uint64(64 - group_bits)
+    bits &= ~mask
+    for first in range(0, len(groups), 1 << 20):
+        last = min(first + (1 << 20), len(groups))
+        bits[first:last] |= np.arange(first, last, dtype=np.uint64)
+    bits.sort()
+    bits &= mask
+    return bits.view(np.int64)
+
+
+def _sample_ids(usable: UsableLengths, order: Ints) -> npt.NDArray[np.signedinteger]:
+    if usable.ids is None:
+        return order.astype(id_type(usable.size))
+    return usable.ids[order]

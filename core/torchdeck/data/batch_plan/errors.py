@@ -1,0 +1,7 @@
+"""The one error of this package."""
+
+from __future__ import annotations
+
+
+class BatchPlanError(ValueError):
+    """A batch plan cannot be built, read, written or shared out; the message says what would be right."""

@@ -1,0 +1,99 @@
+"""What a batch plan says of itself, and its fingerprint."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from torchdeck.data.batch_plan.errors import BatchPlanError
+from torchdeck.data.batch_plan.settings import PlanSettings
+
+
+@dataclass(frozen=True)
+class PlanCounts:
+    """What became of the samples of the data set."""
+
+    used: int = 0
+    """In every epoch once."""
+    truncated: int = 0
+    """Of the used: longer than the maximum, counted with the maximum."""
+    dropped_long: int = 0
+    dropped_empty: int = 0
+
+    def sentence(self) -> str:
+        """`9 of 10 samples used, 1 of them truncated; dropped: 1 too long`."""
+        dropped = [
+            f"{count} {why}"
+            for count, why in ((self.dropped_long, "too long"), (self.dropped_empty, "empty"))
+            if count
+        ]
+        cut = f", {self.truncated} of them truncated" if self.truncated else ""
+        total = self.used + self.dropped_long + self.dropped_empty
+        return f"{self.used} of {total} samples used{cut}" + (
+            f"; dropped: {', '.join(dropped)}" if dropped else ""
+        )
+
+
+@dataclass(frozen=True)
+class ShardOf:
+    """Which part of which plan a shard is."""
+
+    fingerprint: str
+    """Of the whole plan."""
+    rank: int
+    world_size: int
+    balance: str = "none"
+
+
+@dataclass(frozen=True)
+class PlanMeta:
+    """What a batch plan was made from, and how."""
+
+    settings: PlanSettings
+    size: int
+    """Samples of the data set; ids are 0 to size − 1."""
+    bounds: tuple[int, ...]
+    """Upper bound of each bucket, inclusive, in tokens."""
+    dataset_fingerprint: str
+    tokenizer_fingerprint: str = ""
+    counts: PlanCounts = field(default_factory=PlanCounts)
+    shard: ShardOf | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "settings": self.settings.to_json(), "bounds": list(self.bounds)}
+
+    @classmethod
+    def from_json(cls, value: Any) -> PlanMeta:
+        """The meta data in `value`.
+
+        Raises:
+            BatchPlanError: it is something else.
+        """
+        names = {field.name for field in fields(cls)}
+        if not isinstance(value, Mapping) or set(value) != names:
+            raise BatchPlanError(f"meta must be an object with {', '.join(sorted(names))}")
+        try:
+            return cls(
+                settings=PlanSettings.from_json(value["settings"]),
+                size=int(value["size"]),
+                bounds=tuple(map(int, value["bounds"])),
+                dataset_fingerprint=str(value["dataset_fingerprint"]),
+                tokenizer_fingerprint=str(value["tokenizer_fingerprint"]),
+                counts=PlanCounts(**value["counts"]),
+                shard=None if value["shard"] is None else ShardOf(**value["shard"]),
+            )
+        except TypeError as error:
+            raise BatchPlanError(f"meta is not that of a batch plan: {error}") from error
+
+
+def canonical_json(value: Any) -> bytes:
+    """`value` as JSON in the one form that is hashed: sorted keys, no spaces, ASCII."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode("ascii")
+
+
+def plan_fingerprint(meta: PlanMeta, columns: list[dict[str, Any]]) -> str:
+    """SHA-256 in hexadecimal over meta data and the columns' names, types, lengths and hashes."""
+    return hashlib.sha256(canonical_json({"meta": meta.to_json(), "columns": columns})).hexdigest()

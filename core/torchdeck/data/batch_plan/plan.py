@@ -1,0 +1,154 @@
+"""A batch plan: epochs of microbatches, in columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from torchdeck.data.batch_plan.columns import EpochColumns, Microbatch
+from torchdeck.data.batch_plan.errors import BatchPlanError
+from torchdeck.data.batch_plan.meta import PlanMeta, ShardOf
+
+if TYPE_CHECKING:
+    from torchdeck.data.batch_plan.balance import Balance
+
+
+class BatchPlan:
+    """A precomputed schedule: which samples go through the model together, in which order.
+
+    Args:
+        meta: what it was made from.
+        columns: one for each epoch.
+        names: of the samples, where these are not called by number; index = sample id.
+        fingerprint: where it is known already.
+    """
+
+    def __init__(
+        self,
+        meta: PlanMeta,
+        columns: Sequence[EpochColumns],
+        *,
+        names: Sequence[str] | None = None,
+        fingerprint: str | None = None,
+    ) -> None:
+        self.meta = meta
+        self.names = None if names is None else tuple(names)
+        self._columns = tuple(columns)
+        self._fingerprint = fingerprint
+
+    @property
+    def epochs(self) -> int:
+        """How many epochs are planned."""
+        return len(self._columns)
+
+    @property
+    def size(self) -> int:
+        """Samples of the data set; ids are 0 to size − 1."""
+        return self.meta.size
+
+    @property
+    def total_microbatches(self) -> int:
+        """Over all epochs."""
+        return sum(map(len, self._columns))
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 in hexadecimal over data set, tokenizer, settings and content."""
+        if self._fingerprint is None:
+            from torchdeck.data.batch_plan.arrays import described
+            from torchdeck.data.batch_plan.meta import plan_fingerprint
+
+            self._fingerprint = plan_fingerprint(self.meta, described(self))
+        return self._fingerprint
+
+    def microbatches(self, epoch: int) -> int:
+        """Microbatches of `epoch`, from 0.
+
+        Raises:
+            BatchPlanError: the plan has no such epoch.
+        """
+        return len(self.epoch_columns(epoch))
+
+    def epoch_columns(self, epoch: int) -> EpochColumns:
+        """All of `epoch` as arrays; see `microbatches` for errors."""
+        if not 0 <= epoch < self.epochs:
+            raise BatchPlanError(f"there is no epoch {epoch}: the plan has {self.epochs}, counted from 0")
+        return self._columns[epoch]
+
+    def microbatch(self, epoch: int, index: int) -> Microbatch:
+        """Microbatch `index` of `epoch`, both from 0.
+
+        Raises:
+            BatchPlanError: the plan has no such epoch or microbatch.
+        """
+        columns = self.epoch_columns(epoch)
+        if not 0 <= index < len(columns):
+            raise BatchPlanError(
+                f"there is no microbatch {index}: epoch {epoch} has {len(columns)}, counted from 0"
+            )
+        return columns.microbatch(index)
+
+    def iter_epoch(self, epoch: int) -> Iterator[Microbatch]:
+        """The microbatches of `epoch` in order; see `microbatches` for errors."""
+        return self.epoch_columns(epoch).iterate()
+
+    def iter_from(self, epoch: int, microbatch_idx: int = 0) -> Iterator[tuple[int, int, Microbatch]]:
+        """`(epoch, index, microbatch)` from that place to the end of the last epoch.
+
+        The place behind the last microbatch of an epoch is the beginning of the next.
+
+        Raises:
+            BatchPlanError: there is no such place.
+        """
+        at_end = epoch == self.epochs and microbatch_idx == 0
+        if not at_end and not 0 <= microbatch_idx <= self.microbatches(epoch):
+            raise BatchPlanError(
+                f"there is no microbatch {microbatch_idx} to go on from: epoch {epoch} has "
+                f"{self.microbatches(epoch)}, counted from 0"
+            )
+        return self._from(epoch, microbatch_idx)
+
+    def _from(self, epoch: int, start: int) -> Iterator[tuple[int, int, Microbatch]]:
+        for number in range(epoch, self.epochs):
+            for microbatch in self._columns[number].iterate(start if number == epoch else 0):
+                yield number, microbatch.index, microbatch
+
+    def shard(
+        self,
+        rank: int,
+        world_size: int,
+        *,
+        balance: Balance = "none",
+        window: int | None = None,
+        cost: int | None = None,
+    ) -> BatchPlan:
+        """The part of `rank`, a plan of its own whose microbatches count from 0.
+
+        Every microbatch is in exactly one shard; the numbers of two shards differ by one at most, and a shard
+        is empty where there are more ranks than microbatches.
+
+        Args:
+            rank: 0 to world_size − 1.
+            world_size: ranks in all.
+            balance: "none": rank i takes microbatches i, i + W, …; "tokens" and "attention": see `balance`.
+            window: with a balance, microbatches of each rank that are balanced together.
+            cost: with "attention", its c.
+
+        Raises:
+            BatchPlanError: rank, world size or balance is not one.
+        """
+        from torchdeck.data.batch_plan.balance import check_rank, rank_table
+
+        check_rank(rank, world_size)
+        parts = []
+        for columns in self._columns:
+            row = rank_table(columns, world_size, balance, window=window, cost=cost)[rank]
+            parts.append(columns.select(row[row >= 0]))
+        return self.part(parts, rank, world_size, balance)
+
+    def part(self, columns: Sequence[EpochColumns], rank: int, world_size: int, balance: str) -> BatchPlan:
+        """A shard of this plan that has `columns`."""
+        shard = ShardOf(self.fingerprint, rank, world_size, balance)
+        meta = replace(self.meta, shard=shard)
+        return BatchPlan(meta, columns, names=self.names)

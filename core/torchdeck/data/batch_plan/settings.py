@@ -1,0 +1,118 @@
+"""What a batch plan was asked to be: budget, seed, buckets, and what becomes of odd lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Any
+
+from torchdeck.data.batch_plan.errors import BatchPlanError
+
+LARGEST = 2**31 - 1
+"""Of a length and of a token budget, in tokens: they are stored in 32 bits."""
+MOST_BUCKETS = 1024
+TOO_LONG = ("error", "truncate", "drop")
+EMPTY = ("error", "drop")
+PAD_TO = ("longest", "bucket")
+
+
+@dataclass(frozen=True)
+class PlanSettings:
+    """Everything besides the lengths that decides what a batch plan is.
+
+    Attributes:
+        token_budget: most tokens of a microbatch, padding included.
+        seed: 0 to 2⁶⁴ − 1.
+        epochs: at least 1.
+        buckets: the most length buckets to make (fewer where the data set is small), or their upper bounds,
+            inclusive and ascending, in tokens. Not used with `pack`.
+        max_length: tokens of the longest sample (with `pack`: of a row); None means the token budget.
+        too_long: what becomes of longer samples: "error", "truncate" (they count with `max_length`; who
+            reads the samples cuts them) or "drop".
+        empty: what becomes of samples of length 0: "error" or "drop".
+        pack: lay several samples behind each other in one row of up to `max_length` tokens.
+        pad_to: "longest": `max_len` is the longest of the microbatch (with `pack`: its fullest row);
+            "bucket": it is the bucket's upper bound (with `pack`: `max_length`), so that shapes repeat.
+
+    Raises:
+        BatchPlanError: a value is out of range.
+    """
+
+    token_budget: int
+    seed: int = 0
+    epochs: int = 1
+    buckets: int | tuple[int, ...] = 32
+    max_length: int | None = None
+    too_long: str = "error"
+    empty: str = "error"
+    pack: bool = False
+    pad_to: str = "longest"
+
+    def __post_init__(self) -> None:
+        _whole("token budget", self.token_budget, 1, LARGEST)
+        _whole("seed", self.seed, 0, 2**64 - 1)
+        _whole("epochs", self.epochs, 1, LARGEST)
+        if self.max_length is not None:
+            _whole("maximum length", self.max_length, 1, LARGEST)
+            if self.max_length > self.token_budget:
+                raise BatchPlanError(
+                    f"a sample of the maximum length {self.max_length} would not fit the token budget "
+                    f"{self.token_budget}: raise the budget or lower the maximum"
+                )
+        for name, chosen, known in (
+            ("too_long", self.too_long, TOO_LONG),
+            ("empty", self.empty, EMPTY),
+            ("pad_to", self.pad_to, PAD_TO),
+        ):
+            if chosen not in known:
+                raise BatchPlanError(f"{name} must be one of {', '.join(known)}, not {chosen!r}")
+        if type(self.pack) is not bool:
+            raise BatchPlanError(f"pack must be true or false, not {self.pack!r}")
+        _check_buckets(self.buckets)
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest sample that is taken as it is."""
+        return self.token_budget if self.max_length is None else self.max_length
+
+    def to_json(self) -> dict[str, Any]:
+        value = {field.name: getattr(self, field.name) for field in fields(self)}
+        if isinstance(self.buckets, tuple):
+            value["buckets"] = list(self.buckets)
+        return value
+
+    @classmethod
+    def from_json(cls, value: Any) -> PlanSettings:
+        """The settings in `value`.
+
+        Raises:
+            BatchPlanError: it is something else.
+        """
+        names = {field.name for field in fields(cls)}
+        if not isinstance(value, Mapping) or set(value) != names:
+            raise BatchPlanError(f"settings must be an object with {', '.join(sorted(names))}")
+        buckets = value["buckets"]
+        return cls(**{**value, "buckets": tuple(buckets) if isinstance(buckets, list) else buckets})
+
+
+def bucket_bounds(buckets: int | Sequence[int]) -> int | tuple[int, ...]:
+    """`buckets` as PlanSettings keeps it."""
+    return buckets if isinstance(buckets, int) else tuple(buckets)
+
+
+def _whole(name: str, value: Any, least: int, most: int) -> None:
+    if type(value) is not int or not least <= value <= most:
+        raise BatchPlanError(f"{name} must be a whole number from {least} to {most}, not {value!r}")
+
+
+def _check_buckets(buckets: int | tuple[int, ...]) -> None:
+    if not isinstance(buckets, tuple):
+        _whole("number of buckets", buckets, 1, MOST_BUCKETS)
+        return
+    if not 1 <= len(buckets) <= MOST_BUCKETS:
+        raise BatchPlanError(f"there must be 1 to {MOST_BUCKETS} buckets, not {len(buckets)}")
+    for bound in buckets:
+        _whole("a bucket's upper bound", bound, 1, LARGEST)
+    if any(low >= high for low, high in pairwise(buckets)):
+        raise BatchPlanError(f"upper bounds of buckets must ascend: {', '.join(map(str, buckets))} do not")

@@ -1,0 +1,106 @@
+"""How much each rank of a plan has to do, without making a shard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from torchdeck.data.batch_plan.balance import Balance, check_balance, check_world_size, rank_table
+from torchdeck.data.batch_plan.columns import EpochColumns, Ints
+from torchdeck.data.batch_plan.plan import BatchPlan
+
+_CHUNK = 1 << 19
+"""Microbatches looked at at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class ShardStats(Mapping[int, Mapping[str, int]]):
+    """Of every rank, as arrays of shape (world_size,), and as a mapping from rank to the same by name."""
+
+    num_batches: Ints
+    """Microbatches."""
+    total_samples: Ints
+    total_tokens: Ints
+    """Without padding."""
+    padding: Ints
+    """Tokens that are computed for nothing."""
+
+    def __getitem__(self, rank: int) -> Mapping[str, int]:
+        if not 0 <= rank < len(self):
+            raise KeyError(rank)
+        return {name: int(getattr(self, name)[rank]) for name in self.__dataclass_fields__}
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self)))
+
+    def __len__(self) -> int:
+        return len(self.num_batches)
+
+    @property
+    def imbalance(self) -> float:
+        """Most tokens of a rank over the mean: 1 is perfect; 0 where there are no tokens."""
+        mean = float(self.total_tokens.mean())
+        return float(self.total_tokens.max()) / mean if mean else 0.0
+
+
+def compute_shard_stats(
+    plan: BatchPlan,
+    world_size: int,
+    *,
+    balance: Balance = "none",
+    window: int | None = None,
+    cost: int | None = None,
+    epoch: int | None = None,
+) -> ShardStats:
+    """What each rank's shard would hold, over all epochs or one.
+
+    Args:
+        plan: the whole plan.
+        world_size: ranks in all.
+        balance, window, cost: as for `BatchPlan.shard`.
+        epoch: this one alone, from 0.
+
+    Raises:
+        BatchPlanError: an argument is out of range.
+    """
+    check_world_size(world_size)
+    check_balance(balance)
+    sums = np.zeros((4, world_size), dtype=np.int64)
+    for number in range(plan.epochs) if epoch is None else (epoch,):
+        columns = plan.epoch_columns(number)
+        if balance == "none":
+            _add_round_robin(sums, columns)
+        else:
+            _add_table(sums, columns, rank_table(columns, world_size, balance, window=window, cost=cost))
+    batches, samples, tokens, padded = sums
+    return ShardStats(batches, samples, tokens, padded - tokens)
+
+
+def _add_round_robin(sums: Ints, columns: EpochColumns) -> None:
+    world_size = sums.shape[1]
+    # whole rounds at a time, so that column r of a part is rank r
+    step = max(1, _CHUNK // world_size) * world_size
+    for first in range(0, len(columns), step):
+        last = min(first + step, len(columns))
+        for total, values in zip(sums, _measures(columns, first, last), strict=True):
+            whole = len(values) - len(values) % world_size
+            total += values[:whole].reshape(-1, world_size).sum(axis=0, dtype=np.int64)
+            total[: len(values) - whole] += values[whole:]
+
+
+def _add_table(sums: Ints, columns: EpochColumns, table: Ints) -> None:
+    measures = [np.append(values, 0) for values in _measures(columns, 0, len(columns))]
+    for total, values in zip(sums, measures, strict=True):
+        # −1, no microbatch, is the zero at the end
+        total += values[table].sum(axis=1, dtype=np.int64)
+
+
+def _measures(columns: EpochColumns, first: int, last: int) -> tuple[npt.NDArray[np.signedinteger], ...]:
+    """One, samples, tokens and padded tokens of microbatches `first` to before `last`."""
+    samples = np.diff(columns.offsets[first : last + 1])
+    rows = samples if columns.row_offsets is None else np.diff(columns.row_offsets[first : last + 1])
+    padded = np.multiply(rows, columns.max_len[first:last], dtype=np.int64)
+    return np.ones_like(samples), samples, columns.tokens[first:last], padded

@@ -1,0 +1,210 @@
+"""The optimizer steps of a plan: which rank takes which microbatch in which step, at any world size.
+
+A step takes the next world_size × accumulation microbatches of the epoch in the plan's order, the last step
+of an epoch what is left, however few. Every rank makes every step, with nothing to do where it has no
+microbatch, so that each microbatch counts exactly once and all ranks meet in every reduction. Which
+microbatches a step takes depends on its position and their number alone: a run goes on at another world size
+with what remains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from torchdeck.data.batch_plan.balance import (
+    NONE,
+    Balance,
+    balanced,
+    check_balance,
+    check_rank,
+    check_world_size,
+    microbatch_costs,
+    round_robin,
+)
+from torchdeck.data.batch_plan.columns import EpochColumns, Ints, Microbatch
+from torchdeck.data.batch_plan.errors import BatchPlanError
+from torchdeck.data.batch_plan.plan import BatchPlan
+from torchdeck.data.order import PositionError
+
+
+@dataclass(frozen=True)
+class PlanPosition:
+    """Where training is in a batch plan; free of world size, accumulation and balance."""
+
+    epoch: int = 0
+    """Epochs finished."""
+    microbatches: int = 0
+    """Microbatches of the current epoch that count already."""
+    step: int = 0
+    """Optimizer steps done since the very start."""
+
+    def to_json(self) -> dict[str, int]:
+        return {"v": 1, "epoch": self.epoch, "microbatches": self.microbatches, "step": self.step}
+
+    @classmethod
+    def from_json(cls, value: Any) -> PlanPosition:
+        """The position in `value`.
+
+        Raises:
+            PositionError: it is not a position in a batch plan, or one of a newer Torchdeck.
+        """
+        if not isinstance(value, Mapping):
+            raise PositionError(f"a position is an object with epoch, microbatches and step, not {value!r}")
+        if value.get("v") != 1:
+            raise PositionError(f"position has version {value.get('v')!r}; this Torchdeck reads version 1")
+        names = ("epoch", "microbatches", "step")
+        unknown = set(value) - {"v", *names}
+        if unknown:
+            raise PositionError(f"position has unknown fields: {', '.join(sorted(map(str, unknown)))}")
+        for name in names:
+            if type(value.get(name)) is not int or value[name] < 0:
+                raise PositionError(
+                    f"{name} of a position must be a whole number from 0, not {value.get(name)!r}"
+                )
+        return cls(*(value[name] for name in names))
+
+    def check(self, plan: BatchPlan) -> None:
+        """Raises PositionError unless this can be a position in `plan`."""
+        at_end = self.epoch == plan.epochs and self.microbatches == 0
+        if min(self.epoch, self.microbatches, self.step) < 0 or (self.epoch >= plan.epochs and not at_end):
+            raise PositionError(
+                f"the position is in epoch {self.epoch}, but the batch plan has {plan.epochs}: "
+                "it is not the plan of the checkpoint"
+            )
+        if not at_end and self.microbatches > plan.microbatches(self.epoch):
+            raise PositionError(
+                f"the position says {self.microbatches} microbatches of the epoch are used, but the batch "
+                f"plan has {plan.microbatches(self.epoch)}: it is not the plan of the checkpoint"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedStep:
+    """The microbatches of one optimizer step."""
+
+    columns: EpochColumns
+    """Of the epoch."""
+    table: Ints
+    """Indices in the epoch, shape (world_size, accumulation); −1 where a rank has no microbatch."""
+    before: PlanPosition
+    after: PlanPosition
+    """The position once this step is done."""
+
+    @property
+    def epoch(self) -> int:
+        """From 0."""
+        return self.before.epoch
+
+    @property
+    def indices(self) -> Ints:
+        """Microbatches of all ranks, in the plan's order, shape (m,)."""
+        return np.arange(self.before.microbatches, self.before.microbatches + int((self.table >= 0).sum()))
+
+    @property
+    def samples(self) -> int:
+        """Of all ranks."""
+        low, high = self._bounds()
+        return int(self.columns.offsets[high]) - int(self.columns.offsets[low])
+
+    @property
+    def tokens(self) -> int:
+        """Of all ranks, without padding: what a mean over the step's tokens divides by."""
+        low, high = self._bounds()
+        return int(self.columns.tokens[low:high].sum(dtype=np.int64))
+
+    def parts(self, rank: int) -> list[Microbatch | None]:
+        """What `rank` does, one after the other, of length accumulation; None where there is nothing left.
+
+        Raises:
+            BatchPlanError: there is no such rank.
+        """
+        check_rank(rank, len(self.table))
+        row = self.table[rank].tolist()
+        return [None if index == NONE else self.columns.microbatch(index) for index in row]
+
+    def _bounds(self) -> tuple[int, int]:
+        return self.before.microbatches, self.before.microbatches + int((self.table >= 0).sum())
+
+
+def plan_steps(
+    plan: BatchPlan,
+    *,
+    world_size: int,
+    accumulation: int = 1,
+    balance: Balance = "none",
+    cost: int | None = None,
+    start: PlanPosition | None = None,
+) -> Iterator[PlannedStep]:
+    """The steps of `plan` from `start` to the end of its last epoch; each `after` can be a `start`.
+
+    Args:
+        plan: the whole plan, not a shard.
+        world_size: ranks in all.
+        accumulation: microbatches of each rank in a step.
+        balance: which rank takes which microbatch of a step. "none": rank i takes i, i + W, …;
+            "tokens", "attention": largest first with the same number each, see `balance`.
+        cost: with "attention", its c.
+        start: where to go on; world size, accumulation and balance may be others than before.
+
+    Raises:
+        BatchPlanError: world size, accumulation or balance is out of range, or the plan is a shard.
+        PositionError: `start` does not fit the plan.
+    """
+    check_world_size(world_size)
+    check_balance(balance)
+    if type(accumulation) is not int or accumulation < 1:
+        raise BatchPlanError(f"accumulation {accumulation!r} is out of range: it must be at least 1")
+    if plan.meta.shard is not None:
+        raise BatchPlanError(
+            f"this is the shard of rank {plan.meta.shard.rank} alone: steps are planned from the whole plan"
+        )
+    position = PlanPosition() if start is None else start
+    position.check(plan)
+    return _steps(plan, (world_size, accumulation), balance, cost, position)
+
+
+def count_steps(
+    plan: BatchPlan, *, world_size: int, accumulation: int = 1, start: PlanPosition | None = None
+) -> int:
+    """How many steps `plan_steps` yields; the same errors."""
+    check_world_size(world_size)
+    position = PlanPosition() if start is None else start
+    position.check(plan)
+    size = world_size * accumulation
+    left = [plan.microbatches(epoch) for epoch in range(position.epoch, plan.epochs)]
+    if left:
+        left[0] -= position.microbatches
+    return sum(-(-microbatches // size) for microbatches in left)
+
+
+def _steps(
+    plan: BatchPlan, shape: tuple[int, int], balance: Balance, cost: int | None, position: PlanPosition
+) -> Iterator[PlannedStep]:
+    step, consumed = position.step, position.microbatches
+    for epoch in range(position.epoch, plan.epochs):
+        columns = plan.epoch_columns(epoch)
+        while consumed < len(columns):
+            last = min(consumed + shape[0] * shape[1], len(columns))
+            before = PlanPosition(epoch, consumed, step)
+            step += 1
+            whole = last == len(columns)
+            after = PlanPosition(epoch + 1, 0, step) if whole else PlanPosition(epoch, last, step)
+            yield PlannedStep(columns, _table(columns, consumed, last, shape, balance, cost), before, after)
+            consumed = last
+        consumed = 0
+
+
+def _table(
+    columns: EpochColumns, first: int, last: int, shape: tuple[int, int], balance: Balance, cost: int | None
+) -> Ints:
+    if balance == "none":
+        filled = round_robin(last - first, shape[0])
+    else:
+        filled = balanced(microbatch_costs(columns, balance, cost, slice(first, last)), [0] * shape[0])
+    table = np.full(shape, NONE, dtype=np.int64)
+    table[:, : filled.shape[1]] = np.where(filled == NONE, NONE, filled + first)
+    return table

@@ -1,0 +1,201 @@
+"""A batch plan on disk: `plan.json`, which describes it, and `columns.bin`, which is mapped.
+
+`columns.bin` holds little-endian whole numbers, each array at a multiple of 64 bytes; `plan.json` names them
+with type, length and SHA-256, and the plan's fingerprint is over all of `plan.json`. A plan is written under
+a temporary name and renamed when it is whole and synced.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from torchdeck.data.batch_plan.arrays import NAMES, TYPES, describe, plan_arrays
+from torchdeck.data.batch_plan.columns import EpochColumns
+from torchdeck.data.batch_plan.errors import BatchPlanError
+from torchdeck.data.batch_plan.meta import PlanMeta, canonical_json, plan_fingerprint
+from torchdeck.data.batch_plan.plan import BatchPlan
+from torchdeck.rundir.atomic import sync_folder
+
+FORMAT = "torchdeck-batch-plan"
+VERSION = 1
+PLAN_FILE = "plan.json"
+COLUMNS_FILE = "columns.bin"
+_ALIGNED = 64
+
+
+def write_columns(plan: BatchPlan, folder: Path) -> None:
+    """Write `plan` into the empty folder `folder`, synced."""
+    columns = []
+    with (folder / COLUMNS_FILE).open("wb") as file:
+        for name, array in plan_arrays(plan):
+            file.write(b"\0" * (-file.tell() % _ALIGNED))
+            columns.append(describe(name, array))
+            file.write(array.data)
+        _sync(file)
+    fingerprint = plan_fingerprint(plan.meta, columns)
+    value = {
+        "format": FORMAT,
+        "v": VERSION,
+        "fingerprint": fingerprint,
+        "meta": plan.meta.to_json(),
+        "columns": columns,
+    }
+    with (folder / PLAN_FILE).open("wb") as file:
+        file.write(canonical_json(value) + b"\n")
+        _sync(file)
+    sync_folder(folder)
+
+
+def read_columns(folder: Path, *, verify: bool) -> BatchPlan:
+    """The plan in `folder`, its columns mapped.
+
+    Args:
+        folder: of `write_columns`.
+        verify: hash the columns; without it only their size and `plan.json` itself are checked.
+
+    Raises:
+        BatchPlanError: it is no whole plan of a version that is known, or was edited.
+    """
+    path = folder / PLAN_FILE
+    value = _plan_json(path)
+    try:
+        meta, described = PlanMeta.from_json(value["meta"]), _described(value["columns"])
+    except (BatchPlanError, TypeError, ValueError, KeyError) as error:
+        raise BatchPlanError(f"{path} is damaged: {error}") from error
+    fingerprint = plan_fingerprint(meta, described)
+    if value.get("fingerprint") != fingerprint:
+        raise BatchPlanError(f"{path} was edited or is damaged: its fingerprint is not that of what it says")
+    arrays = _map(folder / COLUMNS_FILE, described, verify=verify)
+    names = arrays.pop(NAMES, None)
+    return BatchPlan(
+        meta,
+        _epochs(path, arrays, meta.settings.epochs),
+        names=None if names is None else json.loads(names.tobytes()),
+        fingerprint=fingerprint,
+    )
+
+
+def written_whole(path: Path, write: Callable[[Path], None], *, overwrite: bool) -> None:
+    """Let `write` fill a folder, which is then named `path` in one step.
+
+    Raises:
+        BatchPlanError: something is there already, and is not to be overwritten.
+        OSError: it cannot be written; nothing is left then.
+    """
+    if path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
+        if not overwrite:
+            raise BatchPlanError(f"{path} is there already: choose another place, or overwrite it")
+        if not is_plan(path) and not all(is_plan(inner) for inner in path.iterdir()):
+            raise BatchPlanError(f"{path} is there already and is no batch plan: it is not overwritten")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
+    try:
+        # mkdtemp makes it for its owner alone; a plan is as open as other files
+        temporary.chmod(0o777 & ~_umask())
+        write(temporary)
+        _swap(temporary, path)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    sync_folder(path.parent)
+
+
+def is_plan(folder: Path) -> bool:
+    """Whether a plan lies in `folder`, of whatever layout."""
+    return (folder / PLAN_FILE).is_file() or (folder / "meta.json").is_file()
+
+
+def _swap(new: Path, path: Path) -> None:
+    if not path.exists() or not any(path.iterdir()):
+        new.replace(path)
+        return
+    old = new.with_name(new.name + ".old")
+    path.replace(old)
+    try:
+        new.replace(path)
+    except BaseException:
+        old.replace(path)
+        raise
+    shutil.rmtree(old)
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _sync(file: Any) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _plan_json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise BatchPlanError(f"{path} is cut short or damaged: {error}") from error
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        raise BatchPlanError(f"{path} is not that of a batch plan")
+    if value.get("v") != VERSION:
+        raise BatchPlanError(f"{path} has version {value.get('v')!r}; this Torchdeck reads version {VERSION}")
+    return value
+
+
+def _described(columns: Any) -> list[dict[str, Any]]:
+    keys = {"name", "type", "count", "sha256"}
+    for column in columns:
+        if set(column) != keys or type(column["count"]) is not int or column["count"] < 0:
+            raise BatchPlanError(f"a column must have {', '.join(sorted(keys))}")
+        if column["type"] not in (("|u1",) if column["name"] == NAMES else TYPES):
+            raise BatchPlanError(f"column {column['name']} has type {column['type']!r}")
+    return list(columns)
+
+
+def _map(path: Path, described: list[dict[str, Any]], *, verify: bool) -> dict[str, Any]:
+    places, end = [], 0
+    for column in described:
+        begin = end + -end % _ALIGNED
+        end = begin + column["count"] * np.dtype(column["type"]).itemsize
+        places.append((column, begin, end))
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError as error:
+        raise BatchPlanError(f"{path} is missing: the batch plan is not whole") from error
+    if size != end:
+        what = "was cut short" if size < end else "is longer than it should be"
+        raise BatchPlanError(f"{path} {what}: it has {size} bytes of {end}; build the batch plan again")
+    if not end:
+        raise BatchPlanError(f"{path} is empty: there is no batch plan in it")
+    with path.open("rb") as file:
+        mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    for column, begin, last in places:
+        if verify and hashlib.sha256(mapped[begin:last]).hexdigest() != column["sha256"]:
+            raise BatchPlanError(f"{path} was edited or is damaged: SHA-256 of {column['name']} is another")
+    return {column["name"]: np.frombuffer(mapped[b:e], dtype=column["type"]) for column, b, e in places}
+
+
+def _epochs(path: Path, arrays: dict[str, Any], epochs: int) -> list[EpochColumns]:
+    found: list[EpochColumns] = []
+    try:
+        for _, names in groupby(arrays, key=lambda name: name.split(".")[0]):
+            columns = EpochColumns(**{name.split(".")[1]: arrays[name] for name in names})
+            columns.check()
+            found.append(columns)
+    except (TypeError, IndexError, BatchPlanError) as error:
+        raise BatchPlanError(f"{path} is damaged: {error}") from error
+    prefixes = list(dict.fromkeys(name.split(".")[0] for name in arrays))
+    if prefixes != [f"epoch_{epoch}" for epoch in range(epochs)]:
+        raise BatchPlanError(f"{path} is damaged: it has {', '.join(prefixes)}, but {epochs} epochs planned")
+    return found

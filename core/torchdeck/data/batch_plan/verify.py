@@ -1,0 +1,65 @@
+"""Whether the content of a plan can be true."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from torchdeck.data.batch_plan.columns import EpochColumns
+from torchdeck.data.batch_plan.plan import BatchPlan
+
+
+def check_plan(plan: BatchPlan) -> list[str]:
+    """What is wrong with `plan`, a sentence each; empty when nothing is.
+
+    Ids must be in the data set and none twice in an epoch; counts must fit each other and the microbatches.
+    """
+    problems = []
+    for epoch in range(plan.epochs):
+        columns = plan.epoch_columns(epoch)
+        problems += [f"epoch {epoch}: {problem}" for problem in _shape_problems(columns)]
+        if problems:
+            continue
+        problems += [f"epoch {epoch}: {problem}" for problem in _id_problems(columns, plan)]
+    return problems
+
+
+def _shape_problems(columns: EpochColumns) -> list[str]:
+    problems = []
+    for name, values in (
+        ("samples", columns.batch_size),
+        ("rows", columns.rows),
+        ("max_len", columns.max_len),
+    ):
+        wrong = np.flatnonzero(values < 1)
+        if len(wrong):
+            problems.append(f"microbatch {wrong[0]} has {values[wrong[0]]} {name}: it must have at least 1")
+    wrong = np.flatnonzero((columns.tokens < 0) | (columns.tokens > columns.padded_tokens))
+    if len(wrong):
+        at = wrong[0]
+        problems.append(
+            f"microbatch {at} has {columns.tokens[at]} tokens, but room for {columns.padded_tokens[at]}"
+        )
+    return problems
+
+
+def _id_problems(columns: EpochColumns, plan: BatchPlan) -> list[str]:
+    ids = columns.sample_ids
+    wrong = np.flatnonzero((ids < 0) | (ids >= plan.size))
+    if len(wrong):
+        at = _microbatch_of(columns, int(wrong[0]))
+        rule = f"ids are 0 to {plan.size - 1}"
+        return [f"microbatch {at} has sample {ids[wrong[0]]}, which the data set lacks: {rule}"]
+    times = np.bincount(ids, minlength=1)
+    twice = np.flatnonzero(times > 1)
+    if len(twice):
+        first, second = np.flatnonzero(ids == twice[0])[:2].tolist()
+        places = f"in microbatches {_microbatch_of(columns, first)} and {_microbatch_of(columns, second)}"
+        more = f"; {len(twice)} samples occur more than once" if len(twice) > 1 else ""
+        return [f"sample {twice[0]} occurs {times[twice[0]]} times, {places}{more}"]
+    if plan.meta.shard is None and len(ids) != plan.meta.counts.used:
+        return [f"it has {len(ids)} samples, but {plan.meta.counts.used} of the data set are used"]
+    return []
+
+
+def _microbatch_of(columns: EpochColumns, place: int) -> int:
+    return int(np.searchsorted(columns.offsets, place, side="right")) - 1
