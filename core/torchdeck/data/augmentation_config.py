@@ -55,7 +55,7 @@ class AugmentationConfig:
     contrast_range: Range = (0.8, 1.2)
     """Factor on the distance from the mean."""
     augmentation_depth: int = 5
-    """Length of the chain of augmentations that a sample goes through, 1 to 5 (as in AugMix, Hendrycks et al.,
+    """Length of the chain of augmentations that a sample goes through, 1 to 5 (see AugMix, Hendrycks et al.,
     ICLR 2020): this many of the five, chosen for each sample, while the others are neutral."""
 
     def __post_init__(self) -> None:

@@ -1,0 +1,101 @@
+"""A sampler's indices in batches, with a position that can be saved between any two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from torchdeck.data.checked import whole_number
+from torchdeck.data.order import Ids
+from torchdeck.data.sampler import DistributedSampler
+
+
+class DistributedBatchIterator:
+    """The batches of one rank in one epoch after another.
+
+    Every rank has as many batches, so that all meet in every reduction. The last may be smaller; with an
+    `exactly_once` sampler it is empty on ranks for which nothing is left.
+
+    Args:
+        sampler: of this rank; the iterator moves it, so it should be nobody else's.
+        batch_size: samples of one batch, at least 1.
+
+    Raises:
+        ValueError: batch_size is less than 1.
+    """
+
+    def __init__(self, sampler: DistributedSampler, batch_size: int) -> None:
+        self.sampler = sampler
+        self.batch_size = whole_number("batch_size", batch_size, 1)
+        self._done = 0
+        self._begin()
+
+    @property
+    def epoch(self) -> int:
+        return self.sampler.epoch
+
+    @property
+    def num_batches(self) -> int:
+        """Batches of the epoch; after a state was loaded, of what was left of it. The same on every rank."""
+        return -(-self.sampler.remaining // (self.batch_size * self.sampler.world_size))
+
+    @property
+    def iteration(self) -> int:
+        """Batches of these that were taken."""
+        return self._done
+
+    def has_next(self) -> bool:
+        """Whether the epoch has another batch."""
+        return self._done < self.num_batches
+
+    def next(self) -> Ids:
+        """The next batch's sample ids, shape (n,), n at most batch_size.
+
+        Raises:
+            StopIteration: the epoch is over; `reset` goes to the next.
+        """
+        if not self.has_next():
+            raise StopIteration(
+                f"epoch {self.epoch} is over after {self.num_batches} batches: "
+                f"reset({self.epoch + 1}) goes to the next"
+            )
+        start = self._done * self.batch_size
+        self._done += 1
+        return self._indices[start : start + self.batch_size]
+
+    def __next__(self) -> Ids:
+        return self.next()
+
+    def __iter__(self) -> Iterator[Ids]:
+        """What is left of the epoch."""
+        return self
+
+    def __len__(self) -> int:
+        return self.num_batches
+
+    def reset(self, epoch: int | None = None) -> None:
+        """Go to the beginning of an epoch; default: of this one again.
+
+        Raises:
+            ValueError: the epoch is negative.
+        """
+        self.sampler.rewind(self.epoch if epoch is None else epoch)
+        self._begin()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where it is, as JSON: the same on every rank that has taken as many batches."""
+        most = -(-self.sampler.remaining // self.sampler.world_size)
+        return self.sampler.state_dict(min(self._done * self.batch_size, most))
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where a state was saved, with any batch size; with `exactly_once` at any world size, too.
+
+        Raises:
+            PositionError: see `DistributedSampler.load_state_dict`.
+        """
+        self.sampler.load_state_dict(state)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._done = 0
+        self._indices = self.sampler.get_indices()

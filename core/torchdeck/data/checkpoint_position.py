@@ -1,0 +1,148 @@
+"""Where training is in a batch plan, in a file; and what is left of the plan from there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchdeck.data.checked import checked_rank, whole_number
+from torchdeck.data.order import PositionError
+from torchdeck.rundir.atomic import write_json
+
+if TYPE_CHECKING:
+    from torchdeck.data.batch_plan.columns import Microbatch
+    from torchdeck.data.batch_plan.plan import BatchPlan
+
+_FIELDS = ("epoch", "microbatch_idx", "global_step")
+
+
+@dataclass(frozen=True)
+class CheckpointPosition:
+    """What is used up of a batch plan: all epochs before `epoch`, and of it the first `microbatch_idx`.
+
+    Counted in the whole plan's order, over all ranks together, it is free of world size and accumulation.
+
+    Raises:
+        PositionError: a field is no whole number from 0.
+    """
+
+    epoch: int = 0
+    """Epochs finished."""
+    microbatch_idx: int = 0
+    """Microbatches of the current epoch that count already: the index of the next one."""
+    global_step: int = 0
+    """Optimizer steps done since the very start."""
+
+    def __post_init__(self) -> None:
+        for name in _FIELDS:
+            value = getattr(self, name)
+            if type(value) is not int or value < 0:
+                raise PositionError(f"{name} of a position must be a whole number from 0, not {value!r}")
+
+    def to_json(self) -> dict[str, int]:
+        return {"v": 1, **{name: getattr(self, name) for name in _FIELDS}}
+
+    @classmethod
+    def from_json(cls, value: Any) -> CheckpointPosition:
+        """The position in `value`.
+
+        Raises:
+            PositionError: it is not a position, or one of a newer Torchdeck.
+        """
+        if not isinstance(value, Mapping):
+            raise PositionError(f"a position is an object with {', '.join(_FIELDS)}, not {value!r}")
+        if value.get("v") != 1:
+            raise PositionError(f"position has version {value.get('v')!r}; this Torchdeck reads version 1")
+        wrong = sorted(map(str, set(value) ^ {"v", *_FIELDS}))
+        if wrong:
+            raise PositionError(f"position has unknown or missing fields: {', '.join(wrong)}")
+        return cls(**{name: value[name] for name in _FIELDS})
+
+    def save(self, path: str | Path) -> None:
+        """Replace the file by this position, in one step and durably; its folder must exist.
+
+        Raises:
+            OSError: the old file is then still what it was.
+        """
+        write_json(Path(path), self.to_json())
+
+    @classmethod
+    def load(cls, path: str | Path) -> CheckpointPosition:
+        """The position in a file.
+
+        Raises:
+            OSError: the file cannot be read.
+            PositionError: it does not hold a position, is cut short, or of a newer Torchdeck.
+        """
+        try:
+            return cls.from_json(json.loads(Path(path).read_bytes()))
+        except PositionError as error:
+            raise PositionError(f"{path}: {error}") from None
+        except (ValueError, RecursionError):
+            raise PositionError(f"{path} is not a saved position: it holds no whole JSON value") from None
+
+    def check(self, plan: BatchPlan) -> None:
+        """Raises PositionError unless this can be a position in `plan`; its very end is one."""
+        at_end = self.epoch == plan.epochs and self.microbatch_idx == 0
+        if self.epoch >= plan.epochs and not at_end:
+            raise PositionError(
+                f"the position is in epoch {self.epoch}, the batch plan has {plan.epochs}: it is not "
+                "the plan of the checkpoint"
+            )
+        if not at_end and self.microbatch_idx > plan.microbatches(self.epoch):
+            raise PositionError(
+                f"the position says {self.microbatch_idx} microbatches of epoch {self.epoch} are used, the "
+                f"batch plan has {plan.microbatches(self.epoch)}: it is not the plan of the checkpoint"
+            )
+
+    def advanced(self, plan: BatchPlan, microbatches: int) -> CheckpointPosition:
+        """The position one optimizer step later.
+
+        Args:
+            plan: the whole plan.
+            microbatches: of all ranks in a step (world size × accumulation); the last step of an epoch takes
+                what is left.
+
+        Raises:
+            ValueError: microbatches is less than 1.
+            PositionError: this is no position in the plan, or the plan is over.
+        """
+        whole_number("microbatches", microbatches, 1)
+        self.check(plan)
+        if self.epoch == plan.epochs:
+            raise PositionError(f"the batch plan is over: it has {plan.epochs} epochs")
+        used = self.microbatch_idx + microbatches
+        if used >= plan.microbatches(self.epoch):
+            return CheckpointPosition(self.epoch + 1, 0, self.global_step + 1)
+        return CheckpointPosition(self.epoch, used, self.global_step + 1)
+
+
+def iter_from_checkpoint(
+    plan: BatchPlan, position: CheckpointPosition, *, rank: int = 0, world_size: int = 1
+) -> Iterator[tuple[int, int, Microbatch]]:
+    """What is left of `plan`, as (epoch, index in the epoch, microbatch).
+
+    Rank i takes the microbatches i, i + world_size, … counted from the position on, and in later epochs from
+    their beginning, as `plan_steps` deals them out without a balance. Whatever the world size was before, all
+    ranks together take every remaining microbatch once.
+
+    Args:
+        plan: the whole plan.
+        position: where to go on.
+        rank: whose microbatches; by default all of them.
+        world_size: ranks from now on.
+
+    Raises:
+        ValueError: there is no such rank.
+        PositionError: the position does not fit the plan.
+    """
+    rank = checked_rank(rank, world_size)
+    position.check(plan)
+    return (
+        (epoch, index, microbatch)
+        for epoch, index, microbatch in plan.iter_from(position.epoch, position.microbatch_idx)
+        if (index - (position.microbatch_idx if epoch == position.epoch else 0)) % world_size == rank
+    )
