@@ -10,13 +10,16 @@ from pydantic import ValidationError
 
 from torchdeck.config.keys import all_keys
 from torchdeck.config.schema import RunConfig
-from torchdeck.config.sizes import parse_size
+from torchdeck.config.sizes import parse_rate, parse_size
 
-SECTIONS = ["run", "model", "data", "training", "distributed", "checkpoint", "telemetry", "limits", "launch"]
+SECTIONS = [
+    "run", "model", "data", "training", "distributed", "cluster", "checkpoint", "telemetry", "limits",
+    "launch",
+]  # fmt: skip
 
 
 def test_sections_are_those_of_the_design() -> None:
-    """A run file has a name and nine tables."""
+    """A run file has a name and ten tables."""
     assert list(RunConfig.model_fields) == ["name", *SECTIONS]
 
 
@@ -77,6 +80,29 @@ def test_what_is_no_size(text: str) -> None:
     """Anything else is refused, digits of other scripts included."""
     with pytest.raises(ValueError, match="is not a size"):
         parse_size(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [
+        ("50GB/s", 50 * 10**9),
+        ("1.5 GiB/s", 3 * 2**29),
+        ("400Gbit/s", 50 * 10**9),
+        ("100 Gb/s", 12_500_000_000),
+        ("8 Mbps", 10**6),
+        ("8bit/s", 1),
+    ],
+)
+def test_speeds(text: str, rate: int) -> None:
+    """A large B is a byte, a small b is a bit."""
+    assert parse_rate(text) == rate
+
+
+@pytest.mark.parametrize("text", ["", "50GB", "GB/s", "50 GB/h", "-1GB/s", "fast"])
+def test_what_is_no_speed(text: str) -> None:
+    """A size alone is none: bytes a second are asked for."""
+    with pytest.raises(ValueError, match="is not a s"):
+        parse_rate(text)
 
 
 def test_import_is_light() -> None:

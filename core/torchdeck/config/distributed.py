@@ -91,11 +91,11 @@ class Distributed(Section):
         default="ddp",
     )
     nodes: list[str] = option(
-        "Machines of the run, the first one leads.",
+        "Machines of the run, the first one leads; absent: all that [cluster] describes, or this one.",
         default=["localhost"],
         min_length=1,
         group="placement",
-        right='a list of host names without repetition, such as ["localhost"]',
+        right='a list of node names without repetition, such as ["localhost"] or ["gpu[00-15]"]',
     )
     nproc: int | None = option(
         "Ranks on each node; absent: one for each device, or one on a machine without GPUs.",

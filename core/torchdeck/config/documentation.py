@@ -56,7 +56,7 @@ def reference() -> str:
         rows = [_row(key) for key in keys if key.path[:-1] == table.path and key.section is None]
         recipe = f" ({', '.join(BUILTIN_RECIPES)})" if table.path in (("model",), ("data",)) else ""
         if rows:
-            lines += ["", f"## [{table.name}]{recipe}", "", table.description, ""]
+            lines += ["", f"## {table.title}{recipe}", "", table.description, ""]
             lines += ["| key | value | default | meaning |", "|---|---|---|---|", *rows]
     return "\n".join(lines) + "\n"
 
@@ -68,7 +68,7 @@ def explain(name: str) -> str:
         UnknownKeyError: there is no such key; the message names the nearest.
     """
     key = _known(name)
-    text = [key.name if key.section is None and not key.free else f"[{key.name}]", f"  {key.description}", ""]
+    text = [key.title, f"  {key.description}", ""]
     inside = [known for known in all_keys().values() if known.path[:-1] == key.path]
     if key.section is None:
         text.append(f"  value    {key.expected}")
@@ -123,6 +123,8 @@ def _row(key: Key) -> str:
 
 
 def _default(key: Key) -> str:
+    if key.required:
+        return "must be given"
     return "none" if key.default is None else _shown(key.default, key.unit)
 
 
@@ -134,7 +136,14 @@ def _shown(value: Any, unit: str | None) -> str:
 
 def _example(key: Key) -> str:
     """How the key is given on the command line."""
+    repeated = next((key.path[:n] for n in range(len(key.path)) if _is_repeated(key.path[:n])), None)
+    if repeated is not None:  # one of many tables cannot be named there
+        return f"in a table [[{dotted(repeated)}]] of the file"
     value = key.default
     if value is None:
         value = {"steps": 100, "samples": 64, "s": 10, "h": 2}.get(key.unit or "", "…")
     return f"--set {key.name}={value if isinstance(value, str) else _shown(value, key.unit)}"
+
+
+def _is_repeated(path: tuple[str, ...]) -> bool:
+    return path in all_keys() and all_keys()[path].repeated

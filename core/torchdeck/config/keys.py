@@ -39,6 +39,10 @@ class Key:
     visible_if: Conditions = field(default_factory=dict)
     """Other keys and the values for which this one has an effect."""
     section: type[Section] | None = None
+    repeated: bool = False
+    """A table that may be there many times: [[cluster.nodes]]."""
+    required: bool = False
+    """It must be given wherever its table is."""
     recipe: str | None = None
     """The built-in recipe it is an option of."""
 
@@ -46,6 +50,13 @@ class Key:
     def name(self) -> str:
         """The dotted path."""
         return ".".join(self.path)
+
+    @property
+    def title(self) -> str:
+        """The name as it is written in a file: tables in brackets."""
+        if self.repeated:
+            return f"[[{self.name}]]"
+        return f"[{self.name}]" if self.section is not None or self.free else self.name
 
 
 @cache
@@ -85,20 +96,31 @@ def _keys_of(
         own: Any = extra.get("visible_if", {})
         visible_if = {**conditions, **own}
         path = (*parent, name)
-        annotation = info.annotation
-        if isinstance(annotation, type) and issubclass(annotation, Section):
-            names = ", ".join(annotation.model_fields)
+        inner, repeated = _section(info.annotation)
+        if inner is not None:
+            names = ", ".join(inner.model_fields)
+            expected = f"tables [[{'.'.join(path)}]]" if repeated else "a table"
             yield Key(
                 path,
                 str(info.description),
-                f"a table with keys {names}",
+                f"{expected} with keys {names}",
                 visible_if=visible_if,
-                section=annotation,
+                section=inner,
+                repeated=repeated,
                 recipe=recipe,
             )
-            yield from _keys_of(annotation, path, visible_if, recipe)
+            yield from _keys_of(inner, path, visible_if, recipe)
         else:
             yield _leaf(path, info, extra, visible_if, recipe)
+
+
+def _section(annotation: Any) -> tuple[type[Section] | None, bool]:
+    """The schema of a table, and whether it is one of many; None for what is no table."""
+    repeated = get_origin(annotation) is list
+    inner = get_args(annotation)[0] if repeated else annotation
+    if isinstance(inner, type) and get_origin(inner) is None and issubclass(inner, Section):
+        return inner, repeated
+    return None, False
 
 
 def _leaf(
@@ -120,7 +142,8 @@ def _leaf(
                 else _expected(info.annotation, info.metadata, extra.get("unit"))
             )
         ),
-        default=info.get_default(call_default_factory=True),
+        default=None if info.is_required() else info.get_default(call_default_factory=True),
+        required=info.is_required(),
         unit=extra.get("unit"),
         group=extra.get("group"),
         choices=tuple(choice for part in parts if get_origin(part) is Literal for choice in get_args(part)),

@@ -1,4 +1,4 @@
-"""The last step of reading a run file: absolute paths, and defaults that hang on where the file stands."""
+"""The last step of reading a run file: absolute paths, nodes by name, defaults from where the file stands."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from torchdeck.config.chosen_nodes import node_names
 from torchdeck.config.keys import all_keys
 from torchdeck.config.layers import Merged
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
@@ -20,7 +21,9 @@ WORDS: Mapping[tuple[str, ...], frozenset[str]] = {
 
 
 def resolved(config: RunConfig, merged: Merged, name: str, folder: str) -> RunConfig:
-    """The config with absolute paths; relative ones are relative to the folder of the file they stand in.
+    """The config with absolute paths and every node by name.
+
+    Relative paths are relative to the folder of the file they stand in.
 
     Args:
         config: valid.
@@ -40,6 +43,8 @@ def resolved(config: RunConfig, merged: Merged, name: str, folder: str) -> RunCo
             section[path[1]] = value if bare_command else absolute(value, merged.origin(path).folder)
     if table["run"]["working_dir"] is None:
         table["run"]["working_dir"] = folder
+    named = merged.has(("distributed", "nodes"))
+    table["distributed"]["nodes"] = node_names(config, named=named)
     if not merged.has(("name",)):
         table["name"] = name_from(name)
     return RunConfig.model_validate(table)

@@ -7,11 +7,12 @@ keeps quiet where one of these is already known to be wrong.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from torchdeck.config.document import KeyPath
+from torchdeck.config.findings import Finding, Given, Rule
 from torchdeck.config.keys import all_keys
+from torchdeck.config.placement_rules import PLACEMENT_RULES
 from torchdeck.config.problems import shown
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.config.spelling import nearest
@@ -28,28 +29,6 @@ _SET_BY_LAUNCHER = re.compile(
     r"(?:TORCHDECK_|PET_|TORCHELASTIC_).*|RANK|LOCAL_RANK|GROUP_RANK|ROLE_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE"
     r"|MASTER_ADDR|MASTER_PORT"
 )
-
-
-@dataclass(frozen=True)
-class Given:
-    """What rules look at."""
-
-    config: RunConfig
-    written: Callable[[KeyPath], bool]
-    """Whether a key is written anywhere, rather than its default."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A contradiction, at `path`; `uses` are the other keys that have part in it."""
-
-    path: KeyPath
-    wrong: str
-    right: str
-    uses: tuple[KeyPath, ...] = ()
-
-
-Rule = Callable[[Given], Iterator[Finding]]
 
 
 def one_kind(given: Given) -> Iterator[Finding]:
@@ -146,52 +125,6 @@ def length(given: Given) -> Iterator[Finding]:
     if training.steps is not None and training.warmup_steps > training.steps:
         wrong = f"a warm-up of {training.warmup_steps} steps is longer than the training of {training.steps}"
         yield Finding(warmup, wrong, f"at most {training.steps}", (steps,))
-
-
-def single(given: Given) -> Iterator[Finding]:
-    """Strategy single is one process."""
-    distributed = given.config.distributed
-    strategy = ("distributed", "strategy")
-    if distributed.strategy != "single":
-        return
-    counts = {
-        "nproc": distributed.nproc or 1,
-        "nodes": len(distributed.nodes),
-        "devices": len(distributed.devices) if isinstance(distributed.devices, list) else 1,
-    }
-    for name, count in counts.items():
-        if count > 1:
-            wrong = f'{count} {name} do not go with strategy = "single", which is one process'
-            if name == "nproc":
-                wrong = f'{count} ranks on a node do not go with strategy = "single", which is one process'
-            yield Finding(("distributed", name), wrong, 'one, or strategy = "ddp" or "fsdp"', (strategy,))
-
-
-def placement(given: Given) -> Iterator[Finding]:
-    """Nodes and devices are named once each, and there is a device for every rank."""
-    distributed = given.config.distributed
-    nodes, devices, nproc, backend = (
-        ("distributed", name) for name in ("nodes", "devices", "nproc", "backend")
-    )
-    for path, items in ((nodes, distributed.nodes), (devices, distributed.devices)):
-        if not isinstance(items, list):
-            continue
-        for index, item in enumerate(items):
-            if item in items[:index]:
-                yield Finding((*path, index), f"{shown(item)} is named twice", "each one once", (path,))
-            elif isinstance(item, str) and (not item.strip() or item != item.strip() or item.startswith("-")):
-                yield Finding(
-                    (*path, index), f"{shown(item)} names nothing", all_keys()[path].expected, (path,)
-                )
-    if isinstance(distributed.devices, list):
-        count = len(distributed.devices)
-        if count == 0:
-            yield Finding(devices, "the list is empty", '"cpu" for CPU ranks, or at least one GPU')
-        elif distributed.nproc is not None and distributed.nproc > count:
-            wrong = f"{distributed.nproc} ranks do not fit on {count} device{'s' if count > 1 else ''}"
-            yield Finding(nproc, wrong, f"at most {count}, one rank for each device", (devices,))
-    if distributed.devices == "cpu" and distributed.backend == "nccl":
-        yield Finding(backend, 'nccl needs GPUs, and devices is "cpu"', '"gloo" or "auto"', (devices,))
 
 
 def ddp_options(given: Given) -> Iterator[Finding]:
@@ -297,8 +230,8 @@ def _value(config: RunConfig, path: tuple[str, ...]) -> object:
 
 
 RULES: tuple[Rule, ...] = (
-    one_kind, recipe_name, recipe_only, recipe_keys, restarts, module_name, environment, length, single,
-    placement, ddp_options, fsdp_dtypes, byte_gpt, resume, patterns, without_effect,
+    one_kind, recipe_name, recipe_only, recipe_keys, restarts, module_name, environment, length,
+    *PLACEMENT_RULES, ddp_options, fsdp_dtypes, byte_gpt, resume, patterns, without_effect,
 )  # fmt: skip
 
 

@@ -6,14 +6,13 @@ Contradictions between keys are found in `torchdeck.config.rules`, not here.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
-
-from pydantic import BeforeValidator, WithJsonSchema
+from typing import Any, Literal
 
 from torchdeck.config.byte_gpt import ByteGptData, ByteGptModel
+from torchdeck.config.cluster import Cluster, ClusterNodes
 from torchdeck.config.distributed import DdpOptions, Distributed, FsdpOptions, Rendezvous
 from torchdeck.config.fields import Section, option, table
-from torchdeck.config.sizes import SIZE_SCHEMA, parse_size
+from torchdeck.config.sizes import ByteSize
 from torchdeck.config.training import Training
 
 __all__ = [
@@ -21,6 +20,8 @@ __all__ = [
     "ByteGptData",
     "ByteGptModel",
     "Checkpoint",
+    "Cluster",
+    "ClusterNodes",
     "DdpOptions",
     "Distributed",
     "FsdpOptions",
@@ -35,8 +36,6 @@ __all__ = [
 
 BUILTIN_RECIPES: dict[str, tuple[type[Section], type[Section]]] = {"byte-gpt": (ByteGptModel, ByteGptData)}
 """Recipes that come with Torchdeck → the schemas of their [model] and [data] tables."""
-
-ByteSize = Annotated[int, BeforeValidator(parse_size), WithJsonSchema(SIZE_SCHEMA)]
 
 
 class Run(Section):
@@ -187,6 +186,7 @@ class RunConfig(Section):
     )
     training: Training = table(Training, "How a recipe trains.")
     distributed: Distributed = table(Distributed, "How many ranks, where, and the strategy that joins them.")
+    cluster: Cluster = table(Cluster, "Machines described here, which need not be reached to plan for them.")
     checkpoint: Checkpoint = table(
         Checkpoint, "When the state of training is saved, and what a start goes on from."
     )

@@ -1,9 +1,11 @@
-"""Sizes in bytes as people write them: 512MiB, 2GB, 1.5 GiB."""
+"""Sizes in bytes and speeds in bytes a second as people write them: 512MiB, 1.5 GiB, 50GB/s, 400Gbit/s."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, WithJsonSchema
 
 _UNITS = {
     "": 1, "B": 1,
@@ -18,7 +20,19 @@ SIZE_SCHEMA: dict[str, Any] = {
         {"type": "string", "pattern": r"^[0-9.]+\s*([kKmMgGtT]?[iI]?[bB])?$"},
     ]
 }
-"""What JSON schema says of such a value."""
+"""What JSON schema says of a size."""
+
+_BITS = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)\s*([kKmMgGtT]?)(?:bits?/s|bps|b/s)", re.ASCII)
+"""A small b is a bit."""
+_BIT_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+RATE_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {"type": "integer", "minimum": 0},
+        {"type": "string", "pattern": r"^[0-9.]+\s*[kKmMgGtT]?(i?B/s|b/s|bits?/s|bps)$"},
+    ]
+}
+"""What JSON schema says of a speed."""
 
 
 def parse_size(value: Any) -> Any:
@@ -35,3 +49,26 @@ def parse_size(value: Any) -> Any:
     if match is None or match.group(2).upper() not in _UNITS:
         raise ValueError(f"{value!r} is not a size")
     return int(float(match.group(1)) * _UNITS[match.group(2).upper()])
+
+
+def parse_rate(value: Any) -> Any:
+    """Bytes a second of a text such as "50GB/s" or "400Gbit/s"; anything that is not text passes through.
+
+    Raises:
+        ValueError: the text is no speed.
+    """
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    bits = _BITS.fullmatch(text)
+    if bits is not None:
+        return int(float(bits.group(1)) * _BIT_UNITS[bits.group(2).upper()] / 8)
+    if not text.endswith("B/s"):
+        raise ValueError(f"{value!r} is not a speed")
+    return parse_size(text.removesuffix("/s"))
+
+
+ByteSize = Annotated[int, BeforeValidator(parse_size), WithJsonSchema(SIZE_SCHEMA)]
+"""A field's type: bytes, or a size in words."""
+ByteRate = Annotated[int, BeforeValidator(parse_rate), WithJsonSchema(RATE_SCHEMA)]
+"""A field's type: bytes a second, or a speed in words."""

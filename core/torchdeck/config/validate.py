@@ -11,10 +11,11 @@ from pydantic import ValidationError
 
 from torchdeck.config.document import KeyPath
 from torchdeck.config.fields import Section
+from torchdeck.config.findings import Finding, Given
 from torchdeck.config.keys import Key, all_keys
 from torchdeck.config.layers import Merged
 from torchdeck.config.problems import ConfigError, Problem, dotted, kind, shown
-from torchdeck.config.rules import Finding, Given, contradictions
+from torchdeck.config.rules import contradictions
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.config.spelling import advice, meant_by, nearest
 
@@ -33,8 +34,7 @@ def validate(merged: Merged) -> RunConfig:
     for path, error in _schema_errors(table):
         if any(path[: len(bad)] == bad for bad in findings):
             continue
-        unknown = error["type"] == "extra_forbidden"
-        finding, meant = _unknown(path) if unknown else (_misfit(path, error, table), [])
+        finding, meant = _explained(path, error, table)
         findings.setdefault(path, finding)
         doubtful += [path, *meant]
     pruned = table
@@ -124,8 +124,24 @@ def _is_range(error: Mapping[str, Any]) -> bool:
     return any(part in error["type"] for part in RANGE_ERRORS)
 
 
+def _explained(
+    path: KeyPath, error: Mapping[str, Any], table: Mapping[str, Any]
+) -> tuple[Finding, list[KeyPath]]:
+    """What is wrong at `path`, and the keys that may have been meant."""
+    if error["type"] == "extra_forbidden":
+        return _unknown(path)
+    if error["type"] == "missing" and isinstance(error["loc"][-1], str):
+        return _missing(path, error["loc"][-1]), []
+    return _misfit(path, error, table), []
+
+
+def _missing(path: KeyPath, name: str) -> Finding:
+    key = _key((*path, name))
+    return Finding(path, f"there is no {name} in it", f"{name}, {key.expected}" if key is not None else name)
+
+
 def _unknown(path: KeyPath) -> tuple[Finding, list[KeyPath]]:
-    names = tuple(str(key) for key in path)
+    names = tuple(key for key in path if isinstance(key, str))  # elements of a list are alike
     meant = meant_by(names)
     return Finding(path, "there is no such key", advice(names, meant)), list(meant)
 
@@ -148,7 +164,7 @@ def _misfit(path: KeyPath, error: Mapping[str, Any], table: Mapping[str, Any]) -
         near = nearest(value, key.choices)
         right = f"{shown(near[0])}; the choices are {right}" if near else right
     elif key is not None and isinstance(value, str) and error["type"] == "value_error":
-        wrong = f"{shown(value)} is not a size"
+        wrong = f"{shown(value)} is not a {'speed' if key.unit == 'bytes/s' else 'size'}"
     else:
         wrong = f"{shown(value)} is {kind(value)}"
     return Finding(path, wrong, right)
