@@ -1,0 +1,80 @@
+"""From storages to events: what each allocation was for, known only when all is over."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from torchdeck.plan.model_profile import ROOT, Event, Trace
+from torchdeck.tracing.request import WantedTrace
+from torchdeck.tracing.storages import Change, Mark, StorageLog
+
+
+def make_trace(
+    wanted: WantedTrace,
+    log: StorageLog,
+    *,
+    inputs: Collection[int],
+    gradients: Mapping[int, int],
+    weights: Mapping[int, int],
+) -> Trace:
+    """The log of one forward and backward as columns.
+
+    Args:
+        wanted: what was traced.
+        log: all that happened.
+        inputs: numbers of the batch's storages.
+        gradients: numbers of the storages that hold a gradient in the end → the parameter's unit.
+        weights: numbers of the parameters' storages → unit.
+    """
+    copies = {copy: weights[source] for copy, source in log.casts.items() if source in weights}
+    logits = _logits_span(log.entries)
+    rows: list[tuple[int, int, int]] = []
+    named: dict[int, tuple[int, int]] = {}
+    """Number of a storage → kind and unit, given when it was allocated."""
+    inside: list[int] = []
+    """Units whose forward or backward is going on, outermost first."""
+    for position, entry in enumerate(log.entries):
+        if isinstance(entry, Mark):
+            _follow(inside, entry)
+            rows.append((entry.kind, entry.unit, 0))
+            continue
+        number = entry.storage
+        if number not in named:
+            unit = inside[-1] if inside else ROOT
+            if number in inputs:
+                named[number] = (Event.INPUT, ROOT)
+            elif number in gradients:
+                named[number] = (Event.GRADIENT, gradients[number])
+            elif number in copies:
+                named[number] = (Event.CAST, copies[number])
+            else:
+                named[number] = (Event.LOGITS if position in logits else Event.ACTIVATION, unit)
+        rows.append((*named[number], entry.size))
+    columns = np.array(rows, dtype=np.int64).reshape(-1, 3)
+    return Trace(
+        wanted.microbatch,
+        wanted.cast,
+        wanted.checkpointing,
+        columns[:, 0].astype(np.int8),
+        columns[:, 1].astype(np.int32),
+        columns[:, 2].copy(),
+    )
+
+
+def _follow(inside: list[int], mark: Mark) -> None:
+    """Keep `inside` up to date; a unit's backward may end after the next one's began."""
+    if mark.kind in (Event.FORWARD_BEGIN, Event.BACKWARD_BEGIN):
+        inside.append(mark.unit)
+    elif mark.unit in inside:
+        del inside[len(inside) - 1 - inside[::-1].index(mark.unit)]
+
+
+def _logits_span(entries: list[Change | Mark]) -> range:
+    """Positions after the last unit's forward (the root's where there is no other) and before backward."""
+    marks = [(i, entry) for i, entry in enumerate(entries) if isinstance(entry, Mark)]
+    end = next((i for i, mark in marks if mark.kind == Event.BACKWARD_BEGIN), len(entries))
+    ends = [(i, mark.unit) for i, mark in marks if i < end and mark.kind == Event.FORWARD_END]
+    below = [i for i, unit in ends if unit != ROOT] or [i for i, _ in ends]
+    return range(below[-1], end) if below else range(0)

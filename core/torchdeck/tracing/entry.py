@@ -1,0 +1,60 @@
+"""The process that traces a model: `python -m torchdeck.tracing.entry`.
+
+Reads one request as JSON from standard input. Answers on what was standard output when it started, one JSON
+object a line: {"progress": words} any number of times, then {"profile": …} or {"error": sentence}. Whatever
+the recipe itself prints goes to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from typing import IO, Any
+
+
+def main() -> int:
+    """Answer one request; the process's exit code."""
+    answers = _take_stdout()
+    try:
+        profile = _answer(json.load(sys.stdin), lambda words: _say(answers, {"progress": words}))
+    except BaseException as error:  # noqa: BLE001 - whatever a recipe raises, sys.exit too, becomes the answer
+        traceback.print_exception(type(error), error, error.__traceback__)
+        _say(answers, {"error": str(error)})
+        return 1
+    _say(answers, {"profile": profile})
+    return 0
+
+
+def _answer(value: Any, progress: Any) -> dict[str, Any]:
+    from torchdeck.tracing.request import TraceRequest
+
+    request = TraceRequest.from_json(value)
+    progress("starting torch")
+    from torchdeck.tracing.faults import TracingError, explain
+    from torchdeck.tracing.tracer import trace_recipe
+
+    try:
+        return trace_recipe(request, progress).to_json()
+    except Exception as error:
+        raise TracingError(explain(error, request.recipe)) from error
+
+
+def _take_stdout() -> IO[str]:
+    """Standard output for answers alone: prints of the recipe, and of any library, go to standard error."""
+    sys.stdout.flush()
+    own = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return own
+
+
+def _say(answers: IO[str], answer: dict[str, Any]) -> None:
+    answers.write(json.dumps(answer) + "\n")
+    answers.flush()
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stderr.flush()
+    os._exit(code)  # threads of a recipe's libraries are not waited for

@@ -1,0 +1,110 @@
+"""One forward and backward of one microbatch, as `distributed.trainer.step` does it."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._pytree import tree_leaves
+
+from torchdeck.distributed.precision import Precision
+from torchdeck.distributed.trainer.losses import WeightedSum, checked_loss
+from torchdeck.plan.model_profile import Trace
+from torchdeck.recipes.loader import Recipe
+from torchdeck.tracing.classify import make_trace
+from torchdeck.tracing.faults import explained
+from torchdeck.tracing.marks import Marks, marked
+from torchdeck.tracing.request import WantedTrace
+from torchdeck.tracing.storages import StorageLog
+from torchdeck.tracing.units import UnitMap
+
+
+def trace_microbatch(
+    wanted: WantedTrace, recipe: Recipe, model: nn.Module, units: UnitMap, batch: list[Any], precision: str
+) -> tuple[Trace, float | None]:
+    """Run `model` once and tell what was allocated.
+
+    Args:
+        wanted: what the trace is to be called; `model` was brought into that state already.
+        recipe: its loss.
+        model: in training mode, without gradients.
+        units: of `model`.
+        batch: holds the batch alone, and is emptied, as it must not outlive the step.
+        precision: of the run.
+
+    Returns:
+        The trace, and the tokens that the loss says it is a mean over; None where it counts samples or gives
+        a number that only real data could tell.
+
+    Raises:
+        RecipeError, TracingError: the loss or backward fails.
+    """
+    log = StorageLog()
+    weights = {log.number(p): units.of_tensor[id(p)] for p in model.parameters()}
+    for buffer in model.buffers():
+        log.number(buffer)
+    data = [leaf for leaf in tree_leaves(batch) if isinstance(leaf, Tensor)]
+    log.allocated(data)
+    inputs = {log.number(tensor) for tensor in data}
+    del data
+    with marked(units, log.mark) as marks, _no_collection(), log:
+        tokens = run_microbatch(recipe, model, batch, wanted.microbatch, precision, marks)
+    parameters = [p for p in model.parameters() if p.grad is not None]
+    gradients = {log.number(p.grad): units.of_tensor[id(p)] for p in parameters if p.grad is not None}
+    trace = make_trace(wanted, log, inputs=inputs, gradients=gradients, weights=weights)
+    for parameter in parameters:
+        parameter.grad = None
+    return trace, tokens
+
+
+def run_microbatch(
+    recipe: Recipe,
+    model: nn.Module,
+    batch: list[Any],
+    samples: int,
+    precision: str,
+    marks: Marks | None = None,
+) -> float | None:
+    """Loss and backward; gradients are left in the parameters. `batch` and the result: see above."""
+    device = torch.device("cpu")
+    whole = batch.pop()
+    with explained("loss(model, batch)", recipe.name):
+        with Precision(precision).autocast(device):
+            returned = recipe.loss(model, whole)
+        counted, tokens = _counted(returned, samples)
+        loss, weight = checked_loss(counted, samples)
+        losses = WeightedSum()
+        losses.add(loss, weight)
+        losses.with_numbers(0.0, device=device)
+        if marks is not None:
+            marks.begin_backward()
+        (loss * (weight / samples)).backward()  # type: ignore[no-untyped-call]
+        if marks is not None:
+            marks.end_backward()
+    return tokens
+
+
+def _counted(returned: Any, samples: int) -> tuple[Any, float | None]:
+    """What the loss returned, with a number of tokens that can be read, and that number if there is one."""
+    if not (isinstance(returned, tuple) and len(returned) == 2):
+        return returned, None
+    loss, tokens = returned
+    if isinstance(tokens, FakeTensor):
+        return (loss, samples), None
+    return returned, float(tokens)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """No garbage collection: when cycles are found is chance, and a rank's peak has them all."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
