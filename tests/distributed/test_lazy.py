@@ -1,9 +1,19 @@
-"""What may be imported without torch."""
+"""What may be imported without torch, and what can be imported from where."""
 
 import subprocess
 import sys
 
 import pytest
+
+import torchdeck.data
+import torchdeck.distributed
+
+NUMPY_ONLY = sorted(torchdeck.data.HOMES)
+
+
+def python(code: str) -> int:
+    """Exit code of a fresh interpreter that runs `code`."""
+    return subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode
 
 
 def test_light_parts_do_not_import_torch() -> None:
@@ -14,15 +24,67 @@ def test_light_parts_do_not_import_torch() -> None:
         "assert torchdeck.distributed.SettingsError.__name__ == 'SettingsError'\n"
         "sys.exit('torch' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+    assert python(code) == 0
 
 
-def test_names_are_resolved() -> None:
-    """Every promised name is there; another is an AttributeError."""
-    import torchdeck.distributed as package
+def test_the_package_itself_is_standard_library() -> None:
+    """Importing torchdeck.distributed brings neither torch nor numpy."""
+    code = (
+        "import sys, torchdeck.distributed\n"
+        "sys.exit(bool({'torch', 'numpy'} & set(sys.modules)))"
+    )
+    assert python(code) == 0
 
-    for name in package._HOMES:
-        assert getattr(package, name).__name__ in (name, "make_strategy")
-    assert set(package._HOMES) <= set(dir(package))
+
+def test_numpy_things_do_not_import_torch() -> None:
+    """Every name of torchdeck.data, asked of torchdeck.distributed, is had without torch."""
+    code = (
+        "import sys, torchdeck.distributed as d\n"
+        f"for name in {NUMPY_ONLY}: getattr(d, name)\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert python(code) == 0
+
+
+@pytest.mark.parametrize("package", [torchdeck.data, torchdeck.distributed], ids=["data", "distributed"])
+def test_names_are_resolved(package: object) -> None:
+    """Every promised name is there under that name, and dir() lists it; another is an AttributeError."""
+    homes: dict[str, str] = package.HOMES  # type: ignore[attr-defined]  # both packages have it
+    for name in homes:
+        assert getattr(package, name).__name__ == name
+    assert set(homes) <= set(dir(package))
     with pytest.raises(AttributeError, match="no attribute 'Trainner'"):
-        _ = package.Trainner
+        _ = package.Trainner  # type: ignore[attr-defined]  # that is the point
+
+
+def test_both_packages_have_the_same_things() -> None:
+    """What torchdeck.data exports, torchdeck.distributed exports too, the very same objects."""
+    for name in torchdeck.data.HOMES:
+        assert getattr(torchdeck.data, name) is getattr(torchdeck.distributed, name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "BatchPlan",
+        "load_batch_plan",
+        "save_batch_plan",
+        "shard_batch_plan",
+        "interleave_microbatches",
+        "compute_shard_stats",
+        "DistributedRangeSplitter",
+        "validate_distributed_setup",
+        "DistributedSampler",
+        "DistributedBatchIterator",
+        "CheckpointPosition",
+        "iter_from_checkpoint",
+        "RankAwareSeedGenerator",
+        "AugmentationConfig",
+        "get_preset",
+        "gen_distributed_augmentation_params",
+        "stream_distributed_augmentation_chain",
+    ],
+)
+def test_the_names_people_expect_are_there(name: str) -> None:
+    """The names that other libraries' users look for can be imported from torchdeck.distributed."""
+    assert name in torchdeck.distributed.HOMES

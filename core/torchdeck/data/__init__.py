@@ -1,1 +1,60 @@
-"""Which samples go where: numpy only, the same code in the preview and in the ranks."""
+"""Which samples go where: numpy only, the same code in the preview and in the ranks.
+
+Names are resolved on first use, so that what needs one part of it does not import all.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_BATCH_PLAN = "torchdeck.data.batch_plan"
+
+HOMES = {
+    "Augmentation": "torchdeck.data.augmentation",
+    "AugmentationChunk": "torchdeck.data.augmentation",
+    "AugmentationConfig": "torchdeck.data.augmentation_config",
+    "AugmentationParams": "torchdeck.data.augmentation",
+    "BatchPlan": _BATCH_PLAN,
+    "BatchPlanError": _BATCH_PLAN,
+    "CheckpointPosition": "torchdeck.data.checkpoint_position",
+    "DistributedBatchIterator": "torchdeck.data.batch_iterator",
+    "DistributedRangeSplitter": "torchdeck.data.ranges",
+    "DistributedSampler": "torchdeck.data.sampler",
+    "Microbatch": _BATCH_PLAN,
+    "PlanPosition": _BATCH_PLAN,
+    "PlannedStep": _BATCH_PLAN,
+    "Position": "torchdeck.data.order",
+    "PositionError": "torchdeck.data.order",
+    "RankAwareSeedGenerator": "torchdeck.data.seeds",
+    "RankRange": "torchdeck.data.ranges",
+    "Redistribution": "torchdeck.data.redistribution",
+    "SampleOrder": "torchdeck.data.order",
+    "SampleSeedGenerator": "torchdeck.data.seeds",
+    "ShardStats": _BATCH_PLAN,
+    "build_batch_plan": _BATCH_PLAN,
+    "compute_shard_stats": _BATCH_PLAN,
+    "gen_distributed_augmentation_params": "torchdeck.data.augmentation",
+    "get_preset": "torchdeck.data.augmentation_config",
+    "global_batches": "torchdeck.data.order",
+    "interleave_microbatches": _BATCH_PLAN,
+    "iter_from_checkpoint": "torchdeck.data.checkpoint_position",
+    "load_batch_plan": _BATCH_PLAN,
+    "plan_steps": _BATCH_PLAN,
+    "redistribution_report": "torchdeck.data.redistribution",
+    "save_batch_plan": _BATCH_PLAN,
+    "shard_batch_plan": _BATCH_PLAN,
+    "stream_distributed_augmentation_chain": "torchdeck.data.augmentation",
+    "validate_distributed_setup": "torchdeck.data.ranges",
+}
+"""Public name → the module that has it; all of these can be imported from `torchdeck.distributed`, too."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *HOMES])

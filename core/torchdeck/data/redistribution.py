@@ -45,7 +45,7 @@ class Redistribution:
     def moved_samples(self) -> int:
         return sum(move.samples for move in self.moves)
 
-    def report(self) -> str:
+    def text(self) -> str:
         """The moves as text, a line each, after a line that sums them up."""
         summary = (
             f"{self.total_samples} samples from {self.old_world_size} to {self.new_world_size} ranks: "
@@ -58,7 +58,7 @@ class Redistribution:
         return "\n".join([summary, *lines])
 
 
-def redistribution(total_samples: int, old_world_size: int, new_world_size: int) -> Redistribution:
+def redistribution_report(total_samples: int, old_world_size: int, new_world_size: int) -> Redistribution:
     """What moves when `total_samples` over `old_world_size` ranks are divided over `new_world_size`.
 
     Takes time and memory for at most old + new parts, whatever the number of samples.

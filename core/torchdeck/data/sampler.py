@@ -17,8 +17,8 @@ class DistributedSampler:
     """The samples of one rank, epoch after epoch.
 
     By default its indices are those of torch.utils.data.DistributedSampler for the same arguments: the
-    epoch's permutation is padded from its front until it can be divided evenly, or cut with `drop_last`; rank r
-    takes positions r, r + W, … of it.
+    epoch's permutation is padded from its front until it can be divided evenly, or cut with `drop_last`; rank
+    r takes positions r, r + W, … of it.
 
     With `exactly_once` nothing is padded or dropped: every sample is some rank's exactly once, and ranks may
     differ by one sample. The permutation is `SampleOrder`'s (no two (seed, epoch) share one, where torch's

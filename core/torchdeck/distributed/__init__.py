@@ -1,7 +1,7 @@
-"""Training inside the ranks: strategies, trainer, checkpoints.
+"""Training inside the ranks: strategies, trainer, checkpoints; and whatever `torchdeck.data` has.
 
-Names are resolved on first use, so that importing a light part (`torchdeck.distributed.checkpoints.manifest`)
-does not import torch.
+Names are resolved on first use, so that importing a light part (`torchdeck.distributed.checkpoints.manifest`,
+or `DistributedRangeSplitter` from here) does not import torch.
 """
 
 from __future__ import annotations
@@ -9,22 +9,30 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_HOMES = {
+from torchdeck.data import HOMES as _DATA
+
+HOMES = {
+    **_DATA,
+    "AgreementError": "torchdeck.distributed.agreement",
+    "AugmentedDataset": "torchdeck.distributed.augmented_dataset",
     "RecipeError": "torchdeck.recipes.errors",
     "RecipeSettings": "torchdeck.distributed.settings",
     "SettingsError": "torchdeck.distributed.checked",
     "ProcessGroup": "torchdeck.distributed.process_group",
     "Strategy": "torchdeck.distributed.strategies.base",
-    "make_strategy": "torchdeck.distributed.strategies.registry",
     "Trainer": "torchdeck.distributed.trainer.trainer",
+    "augment_image": "torchdeck.distributed.augmented_dataset",
+    "check_agreement": "torchdeck.distributed.agreement",
+    "make_strategy": "torchdeck.distributed.strategies.registry",
 }
+"""Public name → the module that has it."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    return getattr(importlib.import_module(HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted([*globals(), *HOMES])

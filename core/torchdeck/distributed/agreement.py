@@ -1,0 +1,139 @@
+"""Do all ranks mean the same? Asked once at the start, before a difference costs a night.
+
+Only numbers are exchanged, in sums over all ranks to which each rank brings its own slot and zeros elsewhere:
+nothing that a rank sends is unpickled, and any backend can do it. Where all agree it is one small reduction.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from torchdeck.recipes.errors import RecipeError
+
+_DIGEST_BYTES = 6
+"""48 bits: a whole number that float64 holds."""
+_DIGESTS = 4
+_SHOWN = 100
+"""Bytes of a value that are shown."""
+_NAMED = 5
+"""Differing fields that are named."""
+
+
+class Group(Protocol):
+    """What of `ProcessGroup` is used."""
+
+    rank: int
+    world_size: int
+
+    def sum(self, values: Sequence[float]) -> list[float]:
+        """Each of `values` added up over all ranks."""
+
+    def minimum(self, values: Sequence[float]) -> list[float]:
+        """The least of each of `values` over all ranks."""
+
+
+class AgreementError(RecipeError):
+    """Ranks were started with different settings; the message says which, where, and what each has."""
+
+
+def check_agreement(group: Group, values: Mapping[str, Any]) -> None:
+    """Check that every rank has the same values; every rank must call this, and at the same place.
+
+    Args:
+        group: the joined ranks.
+        values: name → what JSON can say; objects are compared key by key, so a whole config can be one value.
+
+    Raises:
+        AgreementError: they differ; on every rank, naming the field, two ranks and their values.
+        TypeError: a value is nothing that JSON can say.
+    """
+    fields = dict(sorted(_flat("", values)))
+    whole = _digest(json.dumps(fields), _DIGESTS)
+    limits = group.minimum([*whole, *(-part for part in whole)])
+    if limits[:_DIGESTS] == [-part for part in limits[_DIGESTS:]]:
+        return
+    raise AgreementError(_difference(group, fields))
+
+
+def _flat(path: str, value: Any) -> list[tuple[str, str]]:
+    """(path, JSON) of every leaf: {"a": {"b": 1}} has a.b."""
+    if isinstance(value, Mapping) and (value or not path):
+        return [
+            leaf for key, item in value.items() for leaf in _flat(f"{path}.{key}" if path else str(key), item)
+        ]
+    return [(path, json.dumps(value, sort_keys=True))]
+
+
+def _digest(text: str, count: int) -> list[float]:
+    content = hashlib.sha256(text.encode()).digest()
+    parts = (
+        content[start : start + _DIGEST_BYTES] for start in range(0, count * _DIGEST_BYTES, _DIGEST_BYTES)
+    )
+    return [float(int.from_bytes(part, "little")) for part in parts]
+
+
+def _difference(group: Group, fields: Mapping[str, str]) -> str:
+    """What differs, in words; the same on every rank."""
+    names = json.dumps(list(fields))
+    called = _by_rank(group, _digest(names, 1))
+    if len(set(called)) > 1:
+        one, other = _pair(called)
+        ours, theirs = (
+            set(json.loads(text)) for text in _texts(group, (one, other), json.dumps(list(fields)))
+        )
+        only = [f"{name} (rank {one} alone)" for name in sorted(ours - theirs)]
+        only += [f"{name} (rank {other} alone)" for name in sorted(theirs - ours)]
+        return f"ranks {one} and {other} have different settings: {_listed(only)}{_ADVICE}"
+    digests = _by_rank(group, [part for text in fields.values() for part in _digest(text, 1)])
+    found: list[str] = []
+    for number, (name, text) in enumerate(fields.items()):
+        column = [row[number] for row in digests]
+        if len(set(column)) > 1:
+            if len(found) < _NAMED:
+                one, other = _pair(column)
+                ours, theirs = _texts(group, (one, other), _short(text))
+                found.append(f"{name} is {ours} on rank {one} and {theirs} on rank {other}")
+            else:
+                found.append(name)
+    return f"ranks have different settings: {_listed(found)}{_ADVICE}"
+
+
+_ADVICE = ". Start every rank with the same config and seed"
+
+
+def _pair(column: Sequence[Any]) -> tuple[int, int]:
+    """The first rank that has what most have, and the first that has something else."""
+    usual = Counter(column).most_common(1)[0][0]
+    return column.index(usual), next(rank for rank, value in enumerate(column) if value != usual)
+
+
+def _by_rank(group: Group, mine: Sequence[float]) -> list[tuple[float, ...]]:
+    """What each rank brought, by rank; as many numbers from each."""
+    before, after = group.rank * len(mine), (group.world_size - 1 - group.rank) * len(mine)
+    everything = group.sum([*[0.0] * before, *mine, *[0.0] * after])
+    return [tuple(everything[start : start + len(mine)]) for start in range(0, len(everything), len(mine))]
+
+
+def _texts(group: Group, senders: tuple[int, int], mine: str) -> list[str]:
+    """The texts of two ranks."""
+    content = mine.encode()
+    lengths = [int(length) for length in group.sum([len(content) * (group.rank == rank) for rank in senders])]
+    numbers: list[float] = []
+    for rank, length in zip(senders, lengths, strict=True):
+        numbers += [float(byte) for byte in content] if rank == group.rank else [0.0] * length
+    received = bytes(int(number) for number in group.sum(numbers))
+    return [received[: lengths[0]].decode(), received[lengths[0] :].decode()]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _listed(found: Sequence[str]) -> str:
+    more = len(found) - _NAMED
+    shown = "; ".join(found[:_NAMED])
+    return f"{shown}; and {more} more" if more > 0 else shown
