@@ -3,6 +3,8 @@
 import multiprocessing
 import random
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -10,17 +12,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torchdeck.data.order import Position, SampleOrder
-from torchdeck.distributed.batches import BatchLoader, BatchShape, StepBatches, evaluation_batches
+from torchdeck.data.step_order import DataPosition, SeededSteps
+from torchdeck.distributed.batches import BatchLoader, StepBatches, evaluation_batches
 
-Steps = list[tuple[int, Position, list[tuple[list[int], int]]]]
-
-
-def loader(size: int, shape: BatchShape, workers: int = 0) -> BatchLoader:
-    order = SampleOrder(size, seed=3)
-    return BatchLoader(range(size), order, shape, collate=list, workers=workers, timeout=30)
+Read = tuple[int, DataPosition, list[tuple[list[int], int]]]
+Shape = tuple[int, int, int, int]
+"""Microbatch, accumulation, rank, world size."""
 
 
-def read(step: StepBatches) -> tuple[int, Position, list[tuple[list[int], int]]]:
+def loader(
+    data: Any, shape: Shape, *, seed: int = 3, workers: int = 0, collate: Callable[[Any], Any] = list
+) -> BatchLoader:
+    microbatch, accumulation, rank, world_size = shape
+    order = SeededSteps(
+        SampleOrder(len(data), seed), microbatch=microbatch, accumulation=accumulation, world_size=world_size
+    )
+    return BatchLoader(data, order, rank=rank, seed=seed, collate=collate, workers=workers, timeout=30)
+
+
+def read(step: StepBatches) -> Read:
     microbatches = [(microbatch.batch, microbatch.samples) for microbatch in step.microbatches]
     assert len(microbatches) == step.accumulation
     return step.samples, step.after, microbatches
@@ -38,8 +48,8 @@ def test_ranks_together_read_the_order(
     size: int, microbatch: int, accumulation: int, world_size: int, count: int
 ) -> None:
     """All ranks make the same steps; what counts is each epoch's order, every sample once."""
-    shapes = [BatchShape(microbatch, accumulation, rank, world_size) for rank in range(world_size)]
-    ranks = [list(map(read, loader(size, shape).steps(Position(), count))) for shape in shapes]
+    shapes = [(microbatch, accumulation, rank, world_size) for rank in range(world_size)]
+    ranks = [list(map(read, loader(range(size), shape).steps(Position(), count))) for shape in shapes]
     assert all([step[:2] for step in rank] == [step[:2] for step in ranks[0]] for rank in ranks)
     assert len(ranks[0]) == count
     seen: list[int] = []
@@ -55,9 +65,9 @@ def test_ranks_together_read_the_order(
 
 def test_goes_on_from_a_position() -> None:
     """Steps after a position are those an unbroken reading has there, over the end of the epoch too."""
-    shape = BatchShape(2, 2, 1, 2)
-    whole: Steps = [read(step) for step in loader(21, shape).steps(Position(), 9)]
-    rest: Steps = [read(step) for step in loader(21, shape).steps(whole[3][1], 5)]
+    shape = (2, 2, 1, 2)
+    whole = [read(step) for step in loader(range(21), shape).steps(Position(), 9)]
+    rest = [read(step) for step in loader(range(21), shape).steps(whole[3][1], 5)]
     assert rest == whole[4:]
 
 
@@ -73,10 +83,9 @@ class Noisy:
 
 def test_random_samples_do_not_depend_on_workers() -> None:
     """With 1 worker or 2, from the start or resumed, a sample of an epoch draws the same; epochs differ."""
-    shape, order = BatchShape(3, 1, 0, 1), SampleOrder(12, seed=8)
 
     def samples(workers: int, start: Position, count: int) -> list[list[tuple[int, float, float]]]:
-        batches = BatchLoader(Noisy(), order, shape, collate=list, workers=workers, timeout=30)
+        batches = loader(Noisy(), (3, 1, 0, 1), seed=8, workers=workers)
         return [read(step)[2][0][0] for step in batches.steps(start, count)]  # type: ignore[misc]
 
     one = samples(1, Position(), 8)
@@ -85,20 +94,46 @@ def test_random_samples_do_not_depend_on_workers() -> None:
     assert len(draws) == 24
 
 
+class Fetched:
+    """Gives many samples at once, and keeps what it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[int]] = []
+
+    def __len__(self) -> int:
+        return 10
+
+    def __getitem__(self, index: int) -> str:
+        raise AssertionError(index)
+
+    def __getitems__(self, ids: list[int]) -> list[str]:
+        self.asked.append(ids)
+        return [f"sample {id_}" for id_ in ids]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_microbatch_says_what_was_asked_of_the_data_set(workers: int) -> None:
+    """Ids beside the batch are those that the data set gave; a filler's do not count."""
+    data: Any = Fetched() if workers == 0 else [f"sample {id_}" for id_ in range(10)]
+    batches = loader(data, (2, 2, 0, 2), workers=workers)
+    seen = [
+        (microbatch.batch, microbatch.ids.tolist())
+        for step in batches.steps(Position(0, 7, 1), 1)
+        for microbatch in step.microbatches
+    ]
+    assert len(seen) == 2
+    assert [ids for _, ids in seen].count([]) == 1
+    assert all(batch == [f"sample {id_}" for id_ in ids] for batch, ids in seen if ids)
+    assert workers or data.asked == [[int(row.split()[1]) for row in batch] for batch, _ in seen]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere workers import what they load")
 def test_workers_need_not_import_the_data_set() -> None:
     """Under a start method that pickles (Python 3.14's default), a recipe file's classes still load."""
     before = multiprocessing.get_start_method(allow_none=True)
     multiprocessing.set_start_method("spawn", force=True)
     try:
-        batches = BatchLoader(
-            Noisy(),
-            SampleOrder(12, seed=8),
-            BatchShape(3, 1, 0, 1),
-            collate=lambda rows: rows,
-            workers=1,
-            timeout=30,
-        )
+        batches = loader(Noisy(), (3, 1, 0, 1), workers=1, collate=lambda rows: rows)
         assert len([read(step) for step in batches.steps(Position(), 4)]) == 4
     finally:
         multiprocessing.set_start_method(before, force=True)
@@ -107,7 +142,7 @@ def test_workers_need_not_import_the_data_set() -> None:
 def test_reading_does_not_touch_the_generator_of_dropout() -> None:
     """torch's default generator is the same before and after an epoch."""
     before = torch.random.get_rng_state()
-    list(map(read, loader(10, BatchShape(2, 1, 0, 1)).steps(Position(), 5)))
+    list(map(read, loader(range(10), (2, 1, 0, 1)).steps(Position(), 5)))
     assert torch.equal(before, torch.random.get_rng_state())
 
 

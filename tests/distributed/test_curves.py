@@ -126,7 +126,7 @@ def test_workers_and_metrics_of_every_rank(expected: tuple[list[float], list[flo
     assert list(ranks.losses().values()) == pytest.approx(expected[0], rel=2e-5)
     metrics = RunMetrics(tmp_path)
     metrics.refresh()
-    own = {"step_time", "memory_bytes", "memory_peak_bytes"}
+    own = {"step_time", "memory_bytes", "memory_peak_bytes", "memory_growth_peak_bytes"}
     shared = {"loss", "lr", "grad_norm", "tokens_per_s", "samples_per_s", "tokens", "samples", "heldout_loss"}
     assert set(metrics.names()) == own | shared
     assert all(list(metrics.ranks(name)) == [0, 1] for name in own)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import itertools
 import sys
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, default_collate
 
-from torchdeck.data.order import GlobalBatch, Position, SampleOrder, global_batches
+from torchdeck.data.order import Ids
+from torchdeck.data.step_order import DataPosition, OrderedStep, StepOrder
 from torchdeck.distributed.seeding import seed_all
+
+NO_IDS: Ids = np.empty(0, np.int64)
 
 
 class SizedDataset(Protocol):
@@ -33,8 +37,14 @@ class Microbatch:
     """What one forward and backward sees."""
 
     batch: Any
-    samples: int
-    """Samples that count: 0 for a filler, run so that all ranks take part where only others have data."""
+    ids: Ids
+    """Samples that the data set was asked for and that count, shape (n,); empty for a filler, run so that all
+    ranks take part where only others have data."""
+
+    @property
+    def samples(self) -> int:
+        """Samples that count."""
+        return len(self.ids)
 
 
 @dataclass(frozen=True)
@@ -43,26 +53,14 @@ class StepBatches:
 
     samples: int
     """Of all ranks together."""
-    after: Position
+    after: DataPosition
     accumulation: int
     """Microbatches of this rank; as many on every rank."""
     microbatches: Iterator[Microbatch]
     """To be used up before the next step is asked for."""
-
-
-@dataclass(frozen=True)
-class BatchShape:
-    """How a step is divided."""
-
-    microbatch: int
-    accumulation: int
-    rank: int
-    world_size: int
-
-    @property
-    def global_batch(self) -> int:
-        """Samples of one step."""
-        return self.microbatch * self.accumulation * self.world_size
+    epoch: int = 0
+    shapes: Callable[[], Iterable[Hashable]] = tuple
+    """What tells the microbatches' shapes apart."""
 
 
 class BatchLoader:
@@ -70,8 +68,9 @@ class BatchLoader:
 
     Args:
         data: map-style data set.
-        order: of its samples.
-        shape: how steps are divided among ranks.
+        order: the steps of all ranks.
+        rank: whose part is loaded.
+        seed: of what samples draw in a worker.
         collate: samples → batch; None is torch's default_collate.
         workers: processes that load ahead; 0 loads in the rank itself.
         timeout: how long a worker may take for a batch, seconds.
@@ -81,9 +80,10 @@ class BatchLoader:
     def __init__(
         self,
         data: SizedDataset,
-        order: SampleOrder,
-        shape: BatchShape,
+        order: StepOrder,
         *,
+        rank: int,
+        seed: int,
         collate: Collate | None = None,
         workers: int = 0,
         timeout: float = 0.0,
@@ -91,30 +91,29 @@ class BatchLoader:
     ) -> None:
         self._data = data
         self._order = order
-        self._shape = shape
+        self._rank = rank
+        self._seed = seed
         self._collate = collate or default_collate
         self._workers = workers
         self._timeout = timeout if workers else 0.0
         self._pin = pin
 
-    def steps(self, start: Position, count: int) -> Generator[StepBatches, None, None]:
+    def steps(self, start: DataPosition, count: int) -> Generator[StepBatches, None, None]:
         """The next `count` steps after `start`; workers live until the iterator is used up or closed.
 
         Raises:
             PositionError: `start` does not fit the data set.
         """
-        ahead: deque[tuple[GlobalBatch, list[int]]] = deque()
-        shares = self._shares(start, count, ahead)
-        source: Any = _SeededSamples(self._data, self._order.seed) if self._workers else self._data
+        ahead: deque[tuple[OrderedStep, list[int]]] = deque()
         loader: DataLoader[Any] = DataLoader(
-            source,
-            batch_sampler=shares,
-            collate_fn=self._collate,
+            _AskedSamples(self._data, self._seed if self._workers else None),
+            batch_sampler=self._shares(start, count, ahead),
+            collate_fn=_CollateAsked(self._collate),
             num_workers=self._workers,
             timeout=self._timeout,
             pin_memory=self._pin,
             # its own: the loader must not draw from the generator that dropout uses
-            generator=torch.Generator().manual_seed(self._order.seed % (1 << 63)),
+            generator=torch.Generator().manual_seed(self._seed % (1 << 63)),
             # Python 3.14's default on Linux imports a data set's module by name, which a recipe file's is not
             multiprocessing_context="fork" if self._workers and sys.platform == "linux" else None,
         )
@@ -123,37 +122,63 @@ class BatchLoader:
             first = next(batches)
             step, counts = ahead.popleft()
             loaded = itertools.chain([first], itertools.islice(batches, len(counts) - 1))
-            yield StepBatches(len(step.ids), step.after, len(counts), map(Microbatch, loaded, counts))
+            microbatches = map(_counted, loaded, counts)
+            yield StepBatches(step.samples, step.after, len(counts), microbatches, step.epoch, step.shapes)
 
     def _shares(
-        self, start: Position, count: int, ahead: deque[tuple[GlobalBatch, list[int]]]
+        self, start: DataPosition, count: int, ahead: deque[tuple[OrderedStep, list[int]]]
     ) -> Iterator[list[Any]]:
         """Keys of this rank's microbatches, one list each; says in `ahead` what belongs to which step."""
-        shape = self._shape
-        for step in itertools.islice(global_batches(self._order, shape.global_batch, start), count):
-            parts = [
-                step.microbatch(
-                    i, shape.rank, world_size=shape.world_size, accumulation=shape.accumulation
-                ).tolist()
-                for i in range(shape.accumulation)
-            ]
+        for step in itertools.islice(self._order.steps(start), count):
+            parts = [part.tolist() for part in step.parts(self._rank)]
             ahead.append((step, [len(part) for part in parts]))
             for part in parts:
-                ids = part or [int(step.ids[0])]
-                yield [(step.before.epoch, id_) for id_ in ids] if self._workers else ids
+                yield [(step.epoch, id_) for id_ in part or [step.filler]]
 
 
-class _SeededSamples(Dataset[Any]):
-    """A data set in a worker: what a sample draws depends on seed, epoch and sample, not on the worker."""
+def _counted(asked: Sequence[Any], count: int) -> Microbatch:
+    """What the loader gave for one list of keys, of which `count` samples count: all, or none of a filler."""
+    ids, batch = asked
+    return Microbatch(batch, np.frombuffer(ids, np.int64) if count else NO_IDS)
 
-    def __init__(self, data: SizedDataset, seed: int) -> None:
+
+class _AskedSamples(Dataset[Any]):
+    """A data set that says which samples it was asked for, beside what it gave.
+
+    With a seed, what a sample draws depends on seed, epoch and sample alone: in a worker, whose generators
+    would else tell how many workers there are.
+    """
+
+    def __init__(self, data: SizedDataset, seed: int | None) -> None:
         self._data = data
         self._seed = seed
+        self._many: Callable[[list[int]], Any] | None = getattr(data, "__getitems__", None)
 
-    def __getitem__(self, key: tuple[int, int]) -> Any:
-        epoch, sample = key
-        seed_all(self._seed + (epoch << 40), stream=1 + sample)
+    def __getitems__(self, keys: list[tuple[int, int]]) -> tuple[bytes, Any]:
+        """Ids as int64 (bytes, as the loader would look into each number of an array) and the samples."""
+        ids = [sample for _, sample in keys]
+        if self._seed is not None:
+            samples = [self._seeded(*key) for key in keys]
+        elif self._many is not None:
+            samples = self._many(ids)
+        else:
+            samples = [self._data[id_] for id_ in ids]
+        return np.array(ids, np.int64).tobytes(), samples
+
+    def _seeded(self, epoch: int, sample: int) -> Any:
+        seed_all((self._seed or 0) + (epoch << 40), stream=1 + sample)
         return self._data[sample]
+
+
+@dataclass(frozen=True)
+class _CollateAsked:
+    """A recipe's collate, which sees samples alone."""
+
+    collate: Collate
+
+    def __call__(self, asked: Any) -> tuple[bytes, Any]:
+        ids, samples = asked
+        return ids, self.collate(samples)
 
 
 def evaluation_batches(

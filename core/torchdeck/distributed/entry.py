@@ -65,7 +65,7 @@ def _train(settings: RecipeSettings, place: Place, context: RunContext) -> None:
     recipe = load_recipe(settings.recipe)
     strategy = make_strategy(settings.distributed, Precision(settings.training.precision), place)
     strategy.setup()
-    hooks = make_hooks(context.rank_layout(place.rank), place.rank, strategy.device)
+    hooks = make_hooks(context.rank_layout(place.rank), place.rank, place.world_size, strategy.device)
     trainer = Trainer(settings, recipe, strategy, context, hooks)
     finished = trainer.run()
     trainer.close()

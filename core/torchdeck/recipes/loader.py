@@ -21,7 +21,7 @@ _REQUIRED = {
     "build_data": 'build_data(options, split) returning a data set, split being "train" or "heldout"',
     "loss": "loss(model, batch) returning the mean loss, or (mean loss, number of tokens)",
 }
-_OPTIONAL = ("blocks", "collate", "data_options")
+_OPTIONAL = ("blocks", "collate", "data_options", "fingerprint")
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ class Recipe:
     """Samples → batch; torch's default_collate when missing."""
     data_options: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]] | None = None
     """([model], [data]) → options of build_data, where data depends on the model; [data] when missing."""
+    fingerprint: Callable[[dict[str, Any]], Any] | None = None
+    """Options of build_data → a text that differs where the training data does; a checkpoint keeps it."""
 
     def options_of_data(self, model: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
         """What `build_data` gets as its options."""

@@ -24,7 +24,7 @@ def test_the_first_batch_of_each_size_is_compiling() -> None:
         ("evaluating", 4),
         ("training", 3),
     ):
-        phases.compute(phase, 1, samples)
+        phases.compute(phase, 1, [samples].copy)
     assert [phase for phase, _, _ in heard.phases] == [
         "compiling",
         "training",
@@ -39,6 +39,6 @@ def test_without_compile_nothing_is_compiling() -> None:
     """Uncompiled models are watched from the first batch on."""
     heard = Heard()
     phases = Phases([heard], compiles=False)
-    phases.compute("training", 0, 4)
+    phases.compute("training", 0, lambda: [4])
     phases.enter("saving", 1)
     assert heard.phases == [("training", 0, None), ("saving", 1, None)]

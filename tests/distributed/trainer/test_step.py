@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -37,7 +38,7 @@ def stepper(strategy: Strategy, model: nn.Module, loss: Loss) -> Stepper:
 
 
 def batches(*values: float) -> StepBatches:
-    parts = (Microbatch(torch.tensor([[value]]), 1) for value in values)
+    parts = (Microbatch(torch.tensor([[value]]), np.array([index])) for index, value in enumerate(values))
     return StepBatches(len(values), Position(step=1), len(values), parts)
 
 

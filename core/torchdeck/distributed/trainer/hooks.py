@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import torch
 
-from torchdeck.distributed.trainer.memory import memory_of_rank
+from torchdeck.data.sample_log import SampleLogHeader, SampleLogWriter
+from torchdeck.data.step_order import DataPosition, StepOrder
+from torchdeck.distributed.trainer.memory import RankMemory
 from torchdeck.distributed.trainer.step import StepResult
 from torchdeck.distributed.trainer.throughput import Rates
 from torchdeck.rundir.layout import RankLayout
@@ -28,6 +31,12 @@ class Counts:
 
 class Hook:
     """Is told what happens; a subclass overrides what it wants to know."""
+
+    def model_next(self) -> None:
+        """Data is there, and the model is built next."""
+
+    def begin(self, order: StepOrder, start: DataPosition) -> None:
+        """All is there; steps of `order` follow from `start` on."""
 
     def phase(self, phase: str, step: int, total: int | None) -> None:
         """A phase began, or goes on: called again with every sign of life."""
@@ -68,10 +77,13 @@ class MetricsHook(Hook):
     def __init__(self, folder: Path, rank: int, device: torch.device) -> None:
         self._writer = MetricsWriter(folder, source="trainer")
         self._leads = rank == 0
-        self._device = device
+        self._memory = RankMemory(device)
+
+    def model_next(self) -> None:
+        self._memory.mark()
 
     def row(self, result: StepResult, rates: Rates, counts: Counts) -> None:
-        values = {"step_time": rates.step_time, **memory_of_rank(self._device)}
+        values = {"step_time": rates.step_time, **self._memory.read()}
         if self._leads:
             values |= {
                 "loss": result.loss,
@@ -91,6 +103,49 @@ class MetricsHook(Hook):
 
     def close(self) -> None:
         self._writer.close()
+
+
+class SamplesHook(Hook):
+    """Records which samples this rank uses; where that fails it is said once, and training goes on."""
+
+    def __init__(self, path: Path, rank: int, world_size: int) -> None:
+        self._path = path
+        self._rank = rank
+        self._world_size = world_size
+        self._writer: SampleLogWriter | None = None
+
+    def begin(self, order: StepOrder, start: DataPosition) -> None:
+        header = SampleLogHeader(order.size, self._rank, self._world_size, start.to_json(), order.batch_plan)
+        try:
+            self._writer = SampleLogWriter(self._path, header)
+        except OSError as error:
+            self._give_up(error)
+
+    def step(self, result: StepResult) -> None:
+        if self._writer is not None:
+            try:
+                self._writer.write(result.step, result.epoch, result.rank_tokens, result.rank_ids)
+            except OSError as error:
+                self._give_up(error)
+
+    def phase(self, phase: str, step: int, total: int | None) -> None:  # noqa: ARG002 - only what comes next counts
+        # what a checkpoint relies on must be on disk no later than it
+        if phase in ("saving", "stopping", "done") and self._writer is not None:
+            try:
+                self._writer.sync()
+            except OSError as error:
+                self._give_up(error)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def _give_up(self, error: OSError) -> None:
+        logging.getLogger("torchdeck").warning(
+            "which samples rank %d uses is no longer recorded: %s: %s", self._rank, self._path, error.strerror
+        )
+        self.close()
+        self._writer = None
 
 
 class LinesHook(Hook):
@@ -113,11 +168,16 @@ class LinesHook(Hook):
         print(f"step {step}/{self._total} heldout_loss {loss!r}", flush=True)
 
 
-def make_hooks(layout: RankLayout | None, rank: int, device: torch.device) -> list[Hook]:
+def make_hooks(layout: RankLayout | None, rank: int, world_size: int, device: torch.device) -> list[Hook]:
     """A rank's hooks: files where there is a run directory, lines on rank 0."""
     hooks: list[Hook] = []
     if layout is not None:
-        hooks += [ProgressHook(layout.progress), MetricsHook(layout.metrics, rank, device)]
+        hooks += [
+            ProgressHook(layout.progress),
+            # before metrics: a row that is there is of a step whose samples are
+            SamplesHook(layout.samples, rank, world_size),
+            MetricsHook(layout.metrics, rank, device),
+        ]
     if rank == 0:
         hooks.append(LinesHook())
     return hooks

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from torchdeck.data.order import Position
+from torchdeck.data.step_order import DataPosition
 from torchdeck.distributed.batches import BatchLoader, StepBatches
 from torchdeck.distributed.schedules import lr_factor
 from torchdeck.distributed.settings import RecipeSettings
@@ -47,7 +47,7 @@ class TrainingLoop:
     """
 
     def __init__(
-        self, settings: RecipeSettings, parts: LoopParts, total: int, position: Position, counts: Counts
+        self, settings: RecipeSettings, parts: LoopParts, total: int, position: DataPosition, counts: Counts
     ) -> None:
         self._settings = settings
         self._parts = parts
@@ -100,7 +100,7 @@ class TrainingLoop:
 
     def _step(self, batches: StepBatches, began: float) -> StepResult:
         step, parts = batches.after.step, self._parts
-        parts.phases.compute("training", step - 1, batches.samples)
+        parts.phases.compute("training", step - 1, batches.shapes)
         wants_row = step == self._total or _due(self._settings.telemetry.every, step)
         result = parts.stepper.run(
             batches,
@@ -127,7 +127,7 @@ class TrainingLoop:
         parts, step = self._parts, self._position.step
         if parts.evaluation is None or parts.saving.evaluated_step == step:
             return
-        loss = parts.evaluation.run(lambda size: parts.phases.compute("evaluating", step, size))
+        loss = parts.evaluation.run(lambda size: parts.phases.compute("evaluating", step, lambda: [size]))
         parts.saving.evaluated_step = step
         for hook in parts.hooks:
             hook.evaluated(step, loss)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from torchdeck.distributed.trainer.hooks import Hook
 
@@ -12,13 +12,13 @@ class Phases:
 
     Args:
         hooks: who is told.
-        compiles: the model is compiled, so the first batch of each size may take minutes.
+        compiles: the model is compiled, so the first batch of each shape may take minutes.
     """
 
     def __init__(self, hooks: Sequence[Hook], *, compiles: bool) -> None:
         self._hooks = hooks
         self._compiles = compiles
-        self._sizes_seen: set[tuple[str, int]] = set()
+        self._shapes_seen: set[tuple[str, Hashable]] = set()
         self.total: int | None = None
 
     def enter(self, phase: str, step: int) -> None:
@@ -26,12 +26,13 @@ class Phases:
         for hook in self._hooks:
             hook.phase(phase, step, self.total)
 
-    def compute(self, phase: str, step: int, samples: int) -> None:
-        """A forward pass of `samples` samples is next, in "training" or "evaluating".
+    def compute(self, phase: str, step: int, shapes: Callable[[], Iterable[Hashable]]) -> None:
+        """Forward passes are next, in "training" or "evaluating"; `shapes` tells their batches apart.
 
         Where torch.compile will be at work the phase is "compiling", which no watchdog takes for a hang.
         """
-        if self._compiles and (phase, samples) not in self._sizes_seen:
-            self._sizes_seen.add((phase, samples))
-            phase = "compiling"
+        if self._compiles:
+            new = {(phase, shape) for shape in shapes()} - self._shapes_seen
+            self._shapes_seen |= new
+            phase = "compiling" if new else phase
         self.enter(phase, step)

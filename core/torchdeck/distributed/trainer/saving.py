@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from torchdeck.data.order import Position
+from torchdeck.data.step_order import DataPosition, StepOrder
 from torchdeck.distributed.checkpoints.store import CheckpointStore, TrainState
 from torchdeck.distributed.settings import CheckpointSettings
+from torchdeck.distributed.trainer.data_identity import DataIdentity
 from torchdeck.distributed.trainer.hooks import Counts
 from torchdeck.distributed.trainer.step import Stepper, TrainingParts
 from torchdeck.environment import RunContext
@@ -20,10 +21,21 @@ class Saving:
         parts: model, optimizer, scaler and the strategy, all as they train.
         settings: where and how many.
         context: the run that is named in the manifest.
+        order: of the data.
+        data: which data it is.
     """
 
-    def __init__(self, parts: TrainingParts, settings: CheckpointSettings, context: RunContext) -> None:
+    def __init__(
+        self,
+        parts: TrainingParts,
+        settings: CheckpointSettings,
+        context: RunContext,
+        order: StepOrder,
+        data: DataIdentity,
+    ) -> None:
         self._parts = parts
+        self._order = order
+        self._data = data
         self._store = CheckpointStore(
             Path(settings.directory),
             keep_last=settings.keep_last,
@@ -42,7 +54,7 @@ class Saving:
         """Let another run save there."""
         self._store.close()
 
-    def save(self, position: Position, stepper: Stepper, counts: Counts, *, final: bool = False) -> None:
+    def save(self, position: DataPosition, stepper: Stepper, counts: Counts, *, final: bool = False) -> None:
         """Save all ranks' state; every rank calls it at the same step.
 
         Raises:
@@ -53,11 +65,12 @@ class Saving:
             "samples": counts.samples,
             "tokens_per_sample": stepper.tokens_per_sample,
             "evaluated_step": self.evaluated_step,
+            "data": self._data.to_json(),
         }
         self._store.save(self._state(position, extra), position.step, final=final)
         self.saved_step = position.step
 
-    def load(self, folder: Path, stepper: Stepper, counts: Counts) -> Position:
+    def load(self, folder: Path, stepper: Stepper, counts: Counts) -> DataPosition:
         """Put the state of checkpoint `folder` into model, optimizer, scaler, `stepper` and `counts`.
 
         Returns:
@@ -65,8 +78,11 @@ class Saving:
 
         Raises:
             CheckpointError: it is damaged, or of another model.
+            PositionError: it is of another data set or batch plan.
         """
-        loaded = self._store.load(folder, self._state(Position(), {}))
+        loaded = self._store.load(folder, self._state(self._order.start, {}))
+        self._data.check_same(loaded.extra.get("data"))
+        position = self._order.restored(loaded.position)
         self._parts.scaler.load_state_dict(dict(loaded.scaler_state))
         stepper.tokens_per_sample = loaded.extra.get("tokens_per_sample")
         counts.tokens = float(loaded.extra.get("tokens", 0.0))
@@ -74,9 +90,9 @@ class Saving:
         # a checkpoint that does not say was saved after its evaluation
         self.evaluated_step = loaded.extra.get("evaluated_step", loaded.step)
         self.saved_step = loaded.step
-        return Position.from_json(loaded.position)
+        return position
 
-    def _state(self, position: Position, extra: dict[str, Any]) -> TrainState:
+    def _state(self, position: DataPosition, extra: dict[str, Any]) -> TrainState:
         parts = self._parts
         return TrainState(
             model=parts.model,

@@ -11,6 +11,7 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
+from torchdeck.data.order import Ids
 from torchdeck.distributed.batches import StepBatches
 from torchdeck.distributed.optimizers import set_lr
 from torchdeck.distributed.precision import LossScaler
@@ -22,7 +23,7 @@ from torchdeck.recipes.errors import RecipeError
 
 @dataclass(frozen=True)
 class StepResult:
-    """What one optimizer step was, the same on every rank but for `seconds`."""
+    """What one optimizer step was, the same on every rank but for `seconds` and `rank_…`."""
 
     step: int
     """Steps done, this one included."""
@@ -37,6 +38,12 @@ class StepResult:
     seconds: float
     stop: bool
     """Somebody asked for a stop; all ranks learn of it in the same step."""
+    epoch: int
+    """That it belongs to, from 0."""
+    rank_tokens: float
+    """Of this rank alone; otherwise as `tokens`."""
+    rank_ids: tuple[Ids, ...]
+    """Samples that this rank's microbatches held, fillers left out."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +100,7 @@ class Stepper:
         set_lr(parts.optimizer, lr)
         expected = batches.samples * (self.tokens_per_sample or 1.0)
         factor = parts.strategy.world_size / expected * parts.scaler.scale
-        losses, pending = self._accumulate(batches, factor, stop_wished=stop_wished)
+        losses, ids, pending = self._accumulate(batches, factor, stop_wished=stop_wished)
         total, weight, stop = pending.wait()
         if not math.isfinite(total):
             raise_for_bad_loss(parts.strategy.group, losses.total(), what=f"loss in step {step}")
@@ -103,19 +110,31 @@ class Stepper:
         if self.tokens_per_sample is None:
             self.tokens_per_sample = weight / batches.samples
         seconds = time.perf_counter() - began
-        return StepResult(step, loss, lr, norm, batches.samples, weight, seconds, stop > 0)
+        return StepResult(
+            step=step,
+            loss=loss,
+            lr=lr,
+            grad_norm=norm,
+            samples=batches.samples,
+            tokens=weight,
+            seconds=seconds,
+            stop=stop > 0,
+            epoch=batches.epoch,
+            rank_tokens=losses.weight,
+            rank_ids=tuple(ids),
+        )
 
     def _accumulate(
         self, batches: StepBatches, factor: float, *, stop_wished: bool
-    ) -> tuple[WeightedSum, PendingSum]:
+    ) -> tuple[WeightedSum, list[Ids], PendingSum]:
         """Forward and backward of every microbatch; each loss is multiplied by its weight and `factor`.
 
         Returns:
-            This rank's losses, and [loss × weight, weight, stop] on their way to the sum over all ranks:
-            begun before the last backward, so that no rank waits for it.
+            This rank's losses, its samples, and [loss × weight, weight, stop] on their way to the sum over
+            all ranks: begun before the last backward, so that no rank waits for it.
         """
         strategy, losses = self._parts.strategy, WeightedSum()
-        pending = None
+        ids, pending = [], None
         for index, microbatch in enumerate(batches.microbatches):
             last = index == batches.accumulation - 1
             with strategy.accumulate(self._parts.wrapped, last=last):
@@ -124,13 +143,14 @@ class Stepper:
                     returned = self._parts.loss(self._parts.wrapped, batch)
                 loss, weight = checked_loss(returned, microbatch.samples)
                 losses.add(loss, weight)
+                ids.append(microbatch.ids)
                 if last:
                     sums = losses.with_numbers(float(stop_wished), device=strategy.device)
                     pending = strategy.group.start_sum(sums)
                 strategy.backward(loss * (weight * factor))
         if pending is None:
             raise RuntimeError("a step without microbatches")
-        return losses, pending
+        return losses, ids, pending
 
     def _update(self, correction: float, step: int, *, measure: bool) -> float | None:
         """Clip and step; the gradient's norm where it was measured."""

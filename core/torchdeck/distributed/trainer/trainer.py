@@ -6,15 +6,16 @@ from collections.abc import Sequence
 
 from torch.utils.data import default_collate
 
-from torchdeck.data.order import Position, SampleOrder
-from torchdeck.distributed.batches import BatchLoader, BatchShape, SizedDataset
+from torchdeck.data.step_order import StepOrder
+from torchdeck.distributed.batches import BatchLoader, SizedDataset
 from torchdeck.distributed.seeding import make_deterministic
 from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.distributed.strategies.base import Strategy
+from torchdeck.distributed.trainer.data_identity import data_identity
 from torchdeck.distributed.trainer.evaluation import Evaluation
 from torchdeck.distributed.trainer.hooks import Counts, Hook
-from torchdeck.distributed.trainer.length import total_steps
 from torchdeck.distributed.trainer.loop import LoopParts, TrainingLoop
+from torchdeck.distributed.trainer.order import make_order
 from torchdeck.distributed.trainer.parts import build_parts
 from torchdeck.distributed.trainer.phases import Phases
 from torchdeck.distributed.trainer.saving import Saving
@@ -65,15 +66,21 @@ class Trainer:
             if settings.training.eval_every
             else None
         )
+        order = make_order(settings.training, len(data), strategy.world_size)
+        for hook in hooks:
+            hook.model_next()
         self.parts = build_parts(settings, recipe, strategy)
         stepper, counts = Stepper(self.parts, settings.training.clip), Counts()
-        self._saving = saving = Saving(self.parts, settings.checkpoint, context)
-        position = saving.load(context.resume, stepper, counts) if context.resume else Position()
-        phases.total = total_steps(settings.training, len(data), self._shape.global_batch, position)
+        identity = data_identity(recipe, options, data)
+        self._saving = saving = Saving(self.parts, settings.checkpoint, context, order, identity)
+        position = saving.load(context.resume, stepper, counts) if context.resume else order.start
+        phases.total = order.total_steps(settings.training.steps, settings.training.epochs, position)
+        for hook in hooks:
+            hook.begin(order, position)
         loop = LoopParts(
             strategy=strategy,
             stepper=stepper,
-            loader=self._loader(data),
+            loader=self._loader(data, order),
             evaluation=self._evaluation(heldout),
             saving=saving,
             stop=StopFlag(context.stop_file, strategy.rank),
@@ -91,16 +98,12 @@ class Trainer:
         """Give back what other runs may want: the checkpoint directory."""
         self._saving.close()
 
-    @property
-    def _shape(self) -> BatchShape:
-        training, strategy = self._settings.training, self._strategy
-        return BatchShape(training.microbatch, training.accumulation, strategy.rank, strategy.world_size)
-
-    def _loader(self, data: SizedDataset) -> BatchLoader:
+    def _loader(self, data: SizedDataset, order: StepOrder) -> BatchLoader:
         return BatchLoader(
             data,
-            SampleOrder(len(data), self._settings.training.seed),
-            self._shape,
+            order,
+            rank=self._strategy.rank,
+            seed=self._settings.training.seed,
             collate=self._recipe.collate,
             workers=loader_workers(self._settings.data),
             timeout=self._settings.distributed.timeout,

@@ -1,0 +1,63 @@
+"""Which data a training reads, so that a checkpoint is not gone on from with other data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torchdeck.data.order import PositionError
+from torchdeck.distributed.batches import SizedDataset
+from torchdeck.recipes.errors import RecipeError
+from torchdeck.recipes.loader import Recipe
+
+
+@dataclass(frozen=True)
+class DataIdentity:
+    """What is known of a training data set."""
+
+    size: int
+    """Samples."""
+    fingerprint: str = ""
+    """Whatever the recipe says tells its data from other data; empty where it says nothing."""
+
+    def to_json(self) -> dict[str, Any]:
+        """What a checkpoint holds."""
+        return {"size": self.size, "fingerprint": self.fingerprint}
+
+    def check_same(self, saved: Any) -> None:
+        """Raises PositionError when `saved`, from a checkpoint, is of other data.
+
+        What either side does not say is not compared; checkpoints of older Torchdecks say nothing.
+        """
+        if not isinstance(saved, Mapping):
+            return
+        size, fingerprint = saved.get("size"), saved.get("fingerprint")
+        if size != self.size:
+            raise PositionError(
+                f"the checkpoint was trained on {size} samples, and the training data has {self.size}: "
+                "give the data it was trained on, or start afresh"
+            )
+        if fingerprint and self.fingerprint and fingerprint != self.fingerprint:
+            raise PositionError(
+                f"the checkpoint was trained on data with fingerprint {fingerprint}, and the training data "
+                f"has {self.fingerprint}: give the data it was trained on, or start afresh"
+            )
+
+
+def data_identity(recipe: Recipe, options: dict[str, Any], data: SizedDataset) -> DataIdentity:
+    """Size of `data`, and what the recipe's `fingerprint(options)` or the data set's `fingerprint` says.
+
+    Raises:
+        RecipeError: the recipe's function returns no text.
+    """
+    if recipe.fingerprint is None:
+        said = getattr(data, "fingerprint", "")
+        return DataIdentity(len(data), said if isinstance(said, str) else "")
+    said = recipe.fingerprint(dict(options))
+    if not isinstance(said, str):
+        raise RecipeError(
+            f"fingerprint(options) of recipe {recipe.name} returned {type(said).__name__}: return a text "
+            "that differs where the data does"
+        )
+    return DataIdentity(len(data), said)
