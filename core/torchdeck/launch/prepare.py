@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from torchdeck.config.chosen_nodes import LOCALHOST
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
 from torchdeck.launch.code_tree import read_code_tree
+from torchdeck.nodes.described import inventory_from
 from torchdeck.nodes.interpreter import probe_interpreter
 from torchdeck.nodes.inventory import InterpreterFacts, Inventory
 from torchdeck.nodes.local import probe_local
 from torchdeck.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.plan.planner import make_plan
+from torchdeck.plan.known import Known
 from torchdeck.plan.problems import PlanError
 
+OnProgress = Callable[[str], None]
 Locate = Callable[[str], tuple[str, int | None]]
 """Key → file and line."""
-
-LOCAL_NAMES = frozenset({"localhost"})
-"""Nodes of a config that are this machine."""
 
 
 @dataclass(frozen=True)
@@ -35,19 +36,38 @@ class Survey:
     """The launching shell's."""
     code: CodeTree
     warnings: tuple[str, ...]
+    known: Known = field(default_factory=Known)
+    """What is known of model and data."""
+    problems: tuple[Problem, ...] = ()
+    """Why no plan can be made, seen while looking."""
 
 
-def survey(config: RunConfig, environ: Mapping[str, str] | None = None) -> Survey:
-    """Look at the machine, the interpreter and the code that `config` names; imports none of it.
+def survey(
+    config: RunConfig,
+    environ: Mapping[str, str] | None = None,
+    *,
+    home: Path | None = None,
+    on_progress: OnProgress | None = None,
+) -> Survey:
+    """Look at the machine, the interpreter, the code, the data and the model that `config` names.
 
-    Takes a few milliseconds where the interpreter is our own and there is no GPU.
+    Imports none of it: a model is traced by a process of its own, once. Without, it takes a few milliseconds
+    where the interpreter is our own and there is no GPU.
+
+    Args:
+        config: what is asked for.
+        environ: the launching shell's; our own by default.
+        home: TORCHDECK_HOME, where profiles of models are kept; None: the model is not looked at.
+        on_progress: told what is waited for.
     """
-    local = [name for name in config.distributed.nodes if name in LOCAL_NAMES]
+    local = [probe_local(name) for name in config.distributed.nodes if name == LOCALHOST]
+    inventory = Inventory((*local, *inventory_from(config.cluster)))
     interpreter = probe_interpreter(config.run.interpreter)
     code, warnings = read_code_tree(config, Path(config.run.working_dir or Path.cwd()))
     return Survey(
-        inventory=Inventory(tuple(probe_local(name) for name in local)),
-        interpreters=dict.fromkeys(local, interpreter),
+        inventory=inventory,
+        # nodes that are only described are taken to have the Python that was found here
+        interpreters={node.name: interpreter for node in inventory},
         environ=dict(os.environ) if environ is None else environ,
         code=code,
         warnings=warnings,
@@ -72,6 +92,7 @@ def plan_from(config: RunConfig, found: Survey, locate: Locate | None = None) ->
             found.code,
             interpreters=found.interpreters,
             environ=found.environ,
+            known=found.known,
             warnings=found.warnings,
         )
     except PlanError as error:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 Version = tuple[int, ...]
 
@@ -58,7 +59,11 @@ class Inventory:
 
     def find(self, name: str) -> NodeInfo | None:
         """The node called `name`, if it is here."""
-        return next((node for node in self.nodes if node.name == name), None)
+        return self._by_name.get(name)
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, NodeInfo]:
+        return {node.name: node for node in self.nodes}
 
 
 @dataclass(frozen=True)

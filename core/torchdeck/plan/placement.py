@@ -31,7 +31,7 @@ def place(
     Args:
         distributed: which nodes and devices, and how many ranks on each node.
         inventory: what those nodes have.
-        environ: CUDA_VISIBLE_DEVICES in it narrows `devices = "auto"`.
+        environ: CUDA_VISIBLE_DEVICES in it narrows `devices = "auto"` on machines that were looked at.
     """
     problems = [
         problem(
@@ -65,10 +65,11 @@ def rank_placements(shares: Sequence[NodeShare]) -> tuple[RankPlacement, ...]:
     """Global ranks as torchrun's static rendezvous gives them: cumulative over the nodes in order."""
     placements: list[RankPlacement] = []
     for share in shares:
+        name, node_rank = share.node.name, share.node_rank
+        devices = [f"cuda:{device.index}" for device in share.devices] or ["cpu"] * share.nproc
         for local_rank in range(share.nproc):
-            device = f"cuda:{share.devices[local_rank].index}" if share.devices else "cpu"
             placements.append(
-                RankPlacement(len(placements), share.node.name, share.node_rank, local_rank, device)
+                RankPlacement(len(placements), name, node_rank, local_rank, devices[local_rank])
             )
     return tuple(placements)
 
@@ -103,7 +104,8 @@ def _devices(
     if asked == "cpu":
         return ()
     if asked == "auto":
-        return visible(node.devices, environ.get("CUDA_VISIBLE_DEVICES"))
+        variable = None if node.described else environ.get("CUDA_VISIBLE_DEVICES")
+        return visible(node.devices, variable)
     chosen: list[Device] = []
     for position, entry in enumerate(asked):
         path = f"distributed.devices[{position}]"

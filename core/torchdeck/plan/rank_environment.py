@@ -22,6 +22,8 @@ def rank_environment(
         environ: the launching shell's; its PYTHONPATH stays behind ours, its OMP_NUM_THREADS stays.
         recipe: settings of a recipe run as JSON, slots in it, the user's texts escaped.
     """
+    if share.node.described:
+        environ = {}  # this shell's paths and threads mean nothing there
     users_path = own.get("PYTHONPATH", environ.get("PYTHONPATH", ""))
     env = {
         "OMP_NUM_THREADS": environ.get("OMP_NUM_THREADS") or str(max(1, share.node.cpu_count // share.nproc)),

@@ -12,6 +12,7 @@ from torchdeck.launch.preflight.devices import check_devices
 from torchdeck.launch.preflight.folders import check_checkpoint_folder, check_home, check_room
 from torchdeck.launch.preflight.interpreter import check_interpreter
 from torchdeck.launch.preflight.network import HostNameCheck, check_port
+from torchdeck.launch.preflight.reach import check_reach
 from torchdeck.launch.preflight.resume import check_resume
 from torchdeck.launch.preflight.sources import check_sources
 from torchdeck.launch.prepare import Survey
@@ -31,10 +32,13 @@ def preflight(config: RunConfig, plan: LaunchPlan | None, found: Survey, home: P
         found: what was found out about machines and interpreters.
         home: TORCHDECK_HOME; need not exist yet.
     """
+    reach = check_reach(config.distributed.nodes, found.inventory)
+    if reach.status == "failed":
+        return [reach]  # what is not reached cannot be looked at
     node = config.distributed.nodes[0]
     name = HostNameCheck(node)
     checks = list(_checks(config, plan, found, home, node))
-    return [*checks, name.result()]
+    return [reach, *checks, name.result()]
 
 
 def failures(checks: list[Check]) -> list[Check]:

@@ -1,0 +1,26 @@
+"""Can the run's machines be reached from here."""
+
+from __future__ import annotations
+
+from torchdeck.launch.preflight.check import Check, failed, ok
+from torchdeck.nodes.inventory import Inventory
+
+_SHOWN = 3
+
+
+def check_reach(names: list[str], inventory: Inventory) -> Check:
+    """Whether all the nodes `names` are more than words in a run file."""
+    described = [node.name for node in map(inventory.find, names) if node is not None and node.described]
+    if not described:
+        return ok("nodes", names[0], "every node is this machine")
+    more = f" and {len(described) - _SHOWN} more" if len(described) > _SHOWN else ""
+    one = len(described) == 1
+    what = (
+        f"{', '.join(described[:_SHOWN])}{more} {'is' if one else 'are'} only described in [cluster], "
+        "and cannot be reached from here"
+    )
+    fix = (
+        "`torchdeck plan` shows what would run there and, with --export, writes a script for each node; "
+        'distributed.nodes = ["localhost"] runs on this machine'
+    )
+    return failed("nodes", described[0], what, fix)
