@@ -33,10 +33,11 @@ COMMANDS = {
     "schema": Command("torchdeck.cli.schema", "print the schema of run.toml, or explain a key"),
     "runs": Command("torchdeck.cli.runs", "list, show, attach, stop, resume, export and delete runs"),
     "ckpt": Command("torchdeck.cli.ckpt", "list and verify checkpoints"),
+    "batchplan": Command("torchdeck.cli.batchplan", "build, show, share out and verify batch plans"),
 }
 
 
-FAMILIES = ("runs", "ckpt")
+FAMILIES = ("runs", "ckpt", "batchplan")
 """Commands whose next word is a command of their own."""
 
 
@@ -128,7 +129,7 @@ def _run_parser() -> argparse.ArgumentParser:
 
     from torchdeck.cli.run_source import add_run_source
 
-    listed = "\n".join(f"  {name:<8} {command.help}" for name, command in COMMANDS.items())
+    listed = "\n".join(f"  {name:<9} {command.help}" for name, command in COMMANDS.items())
     parser = argparse.ArgumentParser(
         prog="torchdeck",
         usage="torchdeck [--no-gui] [RUN.toml | --script FILE | --module NAME] [options] [-- ARGUMENTS]\n"

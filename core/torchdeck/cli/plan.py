@@ -4,16 +4,36 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchdeck.cli import exit_codes
+from torchdeck.cli.plan_files import export_scripts, plan_failure, write_file
 from torchdeck.cli.problems import report
-from torchdeck.cli.run_source import EXAMPLES, add_run_source, load_run_source
+from torchdeck.cli.run_source import add_run_source, load_run_source
 
 if TYPE_CHECKING:
-    from torchdeck.plan.launch_plan import LaunchPlan
+    from torchdeck.config.loader import LoadedConfig
+    from torchdeck.launch.prepare import Survey
+    from torchdeck.plan.preview import Preview
+
+DESCRIPTION = """\
+Show what a run would do, and start nothing: which rank runs on which device, how large a step is, what
+each rank reads, how much memory it needs and whether that fits.
+
+For memory the model is built without its weights and one step of it is traced, in a process of its own;
+what was found is kept, so the second time is quick. Nothing is traced for a script or module.
+"""
+EXAMPLES = """\
+examples:
+  torchdeck plan run.toml                          the whole preview
+  torchdeck plan run.toml --rank 3                 where rank 3 is, what it reads, what it holds
+  torchdeck plan run.toml --compare ddp,fsdp       memory under either strategy
+  torchdeck plan run.toml --set training.microbatch=32
+  torchdeck plan run.toml --svg plan.svg           the same as a picture
+  torchdeck plan run.toml --commands               what each node executes
+  torchdeck plan --script train.py --nproc 2 -- --lr 0.1
+"""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -21,75 +41,104 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "plan",
         help="show what a run would do",
-        description="Show what a run would do: placement, batch arithmetic, and what each node executes.",
+        description=DESCRIPTION,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_run_source(parser)
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print the whole plan as JSON")
+    form = parser.add_argument_group("what is shown, if not the preview").add_mutually_exclusive_group()
+    form.add_argument("--rank", type=int, metavar="N", help="all about one rank")
+    form.add_argument(
+        "--compare", metavar="A,B,…", help="strategies side by side: ddp, fsdp, hsdp, zero1, zero2, zero3"
+    )
+    form.add_argument("--commands", action="store_true", help="what each node executes, and its environment")
+    form.add_argument(
+        "--json", action="store_true", help="the whole plan, and the preview in it under `preview`"
+    )
+    form.add_argument("--svg", type=Path, metavar="FILE", help="write the preview as a picture")
     form.add_argument(
         "--export", choices=("sh", "bat"), help="write a script for each node that runs without Torchdeck"
     )
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="folder for exported scripts; absent: print them"
     )
+    parser.add_argument(
+        "--no-trace",
+        action="store_true",
+        help="do not build the model: no process is started, no memory shown",
+    )
+    parser.add_argument(
+        "--trust", action="store_true", help="trust the folder that the recipe file lies in, and trace it"
+    )
     parser.set_defaults(handler=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Plan and print; 0, or 2 for a bad config, 3 when it does not fit this machine."""
+    """Plan and print; 0, or 2 for a bad config, 3 when it does not fit these machines."""
     from torchdeck.config.problems import ConfigError
-    from torchdeck.launch.prepare import plan_from, survey
+    from torchdeck.launch.prepare import plan_from
+    from torchdeck.launch.trust import TrustError
 
     try:
         loaded = load_run_source(args)
-        plan = plan_from(loaded.config, survey(loaded.config), loaded.locate)
+        found = _survey(args, loaded)
+        plan = plan_from(loaded.config, found, loaded.locate)
     except ConfigError as error:
         return report(error, as_json=args.json)
-    if args.json:
-        print(json.dumps(plan.document(), ensure_ascii=False, indent=1, sort_keys=True))
-        return exit_codes.SUCCEEDED
+    except TrustError as error:
+        return plan_failure(str(error))
     if args.export is not None:
-        return _export(plan, args.export, args.out)
-    from torchdeck.cli.plan_view import print_plan
+        return export_scripts(plan, args.export, args.out)
+    from torchdeck.plan.preview import make_preview
 
-    print_plan(plan)
-    return exit_codes.SUCCEEDED
+    return _show(args, make_preview(loaded.config, plan, found.inventory, found.known))
 
 
-def _export(plan: LaunchPlan, form: str, out: Path | None) -> int:
-    from torchdeck.plan.export_bat import ExportError, export_bat
-    from torchdeck.plan.export_sh import export_sh
+def _survey(args: argparse.Namespace, loaded: LoadedConfig) -> Survey:
+    """What there is; traces the model, unless it was asked not to, or has nothing to show for it."""
+    from torchdeck.launch.prepare import survey
 
-    export = export_sh if form == "sh" else export_bat
+    if args.no_trace or args.export is not None:
+        return survey(loaded.config)
+    from torchdeck.cli.progress_line import progress_line
+    from torchdeck.launch.checked_plan import trust_recipe
+    from torchdeck.runs.home import HomeError, torchdeck_home
+
     try:
-        scripts = {f"{node.name}.{form}": export(plan, node) for node in plan.nodes}
-    except ExportError as error:
-        print(f"torchdeck plan: {error}", file=sys.stderr)
-        return exit_codes.USAGE
-    if out is None:
-        if len(scripts) > 1:
-            print("torchdeck plan: there is a script for each of the nodes: say --out DIR", file=sys.stderr)
-            return exit_codes.USAGE
-        sys.stdout.write("".join(scripts.values()))
+        home = torchdeck_home()
+    except HomeError:
+        return survey(loaded.config)
+    if args.trust:
+        trust_recipe(loaded.config, home)
+    with progress_line() as progress:
+        return survey(loaded.config, home=home, on_progress=progress)
+
+
+def _show(args: argparse.Namespace, preview: Preview) -> int:
+    if args.json:
+        value = {**preview.plan.document(), "preview": preview.document()}
+        print(json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True))
         return exit_codes.SUCCEEDED
-    return _write(scripts, out)
+    if args.svg is not None:
+        from torchdeck.cli.svg.page import preview_svg
 
+        return write_file(args.svg, preview_svg(preview))
+    from torchdeck.cli.preview.glyphs import make_console
 
-def _write(scripts: dict[str, str], out: Path) -> int:
-    from torchdeck.rundir.atomic import write_bytes
+    if args.commands:
+        from torchdeck.cli.preview.commands import command_lines
 
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        for name, text in scripts.items():
-            path = out / name
-            write_bytes(path, text.encode("utf-8"))
-            path.chmod(0o755)
-            print(path)
-    except OSError as error:
-        print(
-            f"torchdeck plan: {out} cannot be written: {error.strerror}: name another --out", file=sys.stderr
-        )
-        return exit_codes.USAGE
+        for line in command_lines(preview.plan):
+            print(line)
+        return exit_codes.SUCCEEDED
+    from torchdeck.cli.preview.view import print_preview, print_rank
+
+    if args.rank is not None:
+        try:
+            rank = preview.rank(args.rank)
+        except ValueError as error:
+            return plan_failure(f"{error}")
+        print_rank(rank, make_console())
+        return exit_codes.SUCCEEDED
+    print_preview(preview, make_console())
     return exit_codes.SUCCEEDED

@@ -13,14 +13,13 @@ import numpy.typing as npt
 
 from torchdeck.data.batch_plan.buckets import bucket_ids, choose_bounds
 from torchdeck.data.batch_plan.columns import EpochColumns, Ints, narrow, offsets_of
+from torchdeck.data.batch_plan.length_files import Progress
 from torchdeck.data.batch_plan.lengths import UsableLengths, id_type, lengths_fingerprint, usable_lengths
 from torchdeck.data.batch_plan.meta import PlanMeta
 from torchdeck.data.batch_plan.packing import RowPattern, lay_out, pack_patterns
 from torchdeck.data.batch_plan.plan import BatchPlan
 from torchdeck.data.batch_plan.settings import PlanSettings, bucket_bounds
 
-Progress = Callable[[str, int, int], None]
-"""Told what was done, how much of it, and out of how much."""
 Bits = npt.NDArray[np.uint64]
 
 

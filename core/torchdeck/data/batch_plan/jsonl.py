@@ -12,7 +12,6 @@ numbers for names, `tokens` where there are some. Without them a microbatch coun
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from torchdeck.data.batch_plan.lengths import id_type
 from torchdeck.data.batch_plan.meta import PlanCounts, PlanMeta, canonical_json
 from torchdeck.data.batch_plan.plan import BatchPlan
 from torchdeck.data.batch_plan.settings import LARGEST, MOST_BUCKETS, PlanSettings
+from torchdeck.data.batch_plan.storage import sync_file
 from torchdeck.rundir.atomic import sync_folder
 
 META_FILE = "meta.json"
@@ -34,8 +34,8 @@ LAYOUT_VERSION = "1.0"
 _PAD_POLICIES = {"longest": "pad_to_max", "bucket": "pad_to_bucket"}
 
 
-def write_jsonl(plan: BatchPlan, folder: Path) -> None:
-    """Write `plan` into the empty folder `folder`, synced."""
+def write_jsonl(plan: BatchPlan, folder: Path, *, durable: bool) -> None:
+    """Write `plan` into the empty folder `folder`; `durable` syncs it."""
     settings = plan.meta.settings
     meta = {
         "dataset_hash": plan.meta.dataset_fingerprint,
@@ -50,13 +50,14 @@ def write_jsonl(plan: BatchPlan, folder: Path) -> None:
         "created_at": "",  # the same plan is the same file
         "version": LAYOUT_VERSION,
     }
-    _write(folder / META_FILE, [meta])
+    _write(folder / META_FILE, [meta], durable=durable)
     for epoch in range(plan.epochs):
-        _write_epoch(plan, epoch, folder / f"epoch_{epoch}.jsonl")
+        _write_epoch(plan, epoch, folder / f"epoch_{epoch}.jsonl", durable=durable)
     tokens = [plan.epoch_columns(epoch).tokens.tolist() for epoch in range(plan.epochs)]
     extras = {"v": 1, "fingerprint": plan.fingerprint, "meta": plan.meta.to_json(), "tokens": tokens}
-    _write(folder / EXTRAS_FILE, [{**extras, "names": plan.names}])
-    sync_folder(folder)
+    _write(folder / EXTRAS_FILE, [{**extras, "names": plan.names}], durable=durable)
+    if durable:
+        sync_folder(folder)
 
 
 def read_jsonl(folder: Path) -> BatchPlan:
@@ -188,7 +189,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def _write_epoch(plan: BatchPlan, epoch: int, path: Path) -> None:
+def _write_epoch(plan: BatchPlan, epoch: int, path: Path, *, durable: bool) -> None:
     columns = plan.epoch_columns(epoch)
     header = {
         "epoch": epoch,
@@ -211,13 +212,12 @@ def _write_epoch(plan: BatchPlan, epoch: int, path: Path) -> None:
         }
         for microbatch in columns.iterate()
     )
-    _write(path, [header], lines)
+    _write(path, [header], lines, durable=durable)
 
 
-def _write(path: Path, *groups: Any) -> None:
+def _write(path: Path, *groups: Any, durable: bool) -> None:
     with path.open("wb") as file:
         for values in groups:
             for value in values:
                 file.write(canonical_json(value) + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
+        sync_file(file, durable=durable)

@@ -67,9 +67,11 @@ def usable_lengths(lengths: npt.ArrayLike, settings: PlanSettings) -> UsableLeng
         long = int(np.count_nonzero(array > longest))
     _refuse(array, array < 0, negative, "have a negative length", "lengths count tokens")
     if settings.empty == "error":
-        _refuse(array, array == 0, empty, "are empty", 'leave them out with empty="drop"')
+        _refuse(array, array == 0, empty, "are empty", "leave them out (empty: drop)")
     if settings.too_long == "error":
-        rule = 'choose too_long="truncate" or "drop", or raise max_length (and the token budget)'
+        rule = (
+            "cut or leave them out (too_long: truncate or drop), or raise the maximum length or token budget"
+        )
         _refuse(array, array > longest, long, f"are longer than {longest}", rule)
     drop_long = settings.too_long == "drop"
     size, ids = len(array), None

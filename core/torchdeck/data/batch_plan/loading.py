@@ -79,10 +79,15 @@ def save_batch_plan(
         BatchPlanError: something is there already, or `layout` is not one.
         OSError: it cannot be written.
     """
+    written_whole(Path(path), lambda folder: write_plan(plan, folder, layout), overwrite=overwrite)
+
+
+def write_plan(plan: BatchPlan, folder: Path, layout: Layout, *, durable: bool = True) -> None:
+    """Write `plan` into the empty folder `folder`; see `save_batch_plan` for errors."""
     writers = {"columns": write_columns, "jsonl": write_jsonl}
     if layout not in writers:
         raise BatchPlanError(f"layout must be one of {', '.join(writers)}, not {layout!r}")
-    written_whole(Path(path), lambda folder: writers[layout](plan, folder), overwrite=overwrite)
+    writers[layout](plan, folder, durable=durable)
 
 
 def _check(folder: Path, plan: BatchPlan) -> None:

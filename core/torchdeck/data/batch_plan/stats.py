@@ -14,6 +14,7 @@ from torchdeck.data.batch_plan.plan import BatchPlan
 
 _CHUNK = 1 << 19
 """Microbatches looked at at a time."""
+_BUCKET_ROW = ("bucket", "up_to", "microbatches", "samples", "tokens", "padding")
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,3 +105,26 @@ def _measures(columns: EpochColumns, first: int, last: int) -> tuple[npt.NDArray
     rows = samples if columns.row_offsets is None else np.diff(columns.row_offsets[first : last + 1])
     padded = np.multiply(rows, columns.max_len[first:last], dtype=np.int64)
     return np.ones_like(samples), samples, columns.tokens[first:last], padded
+
+
+def bucket_table(plan: BatchPlan) -> list[dict[str, int]]:
+    """Of every bucket that occurs, over all epochs: `bucket`, `up_to` (its upper bound; the longest `max_len`
+    where none is known), `microbatches`, `samples`, `tokens`, `padding`.
+    """
+    rows: dict[int, dict[str, int]] = {}
+    for epoch in range(plan.epochs):
+        columns = plan.epoch_columns(epoch)
+        found, group = np.unique(columns.bucket_id, return_inverse=True)
+        longest = np.zeros(len(found), dtype=np.int64)
+        np.maximum.at(longest, group, columns.max_len)
+        # sums as float64 are exact up to 2**53 tokens
+        sums = [np.bincount(group, values) for values in _measures(columns, 0, len(columns))]
+        for at, bucket in enumerate(found.tolist()):
+            row = rows.setdefault(bucket, dict.fromkeys(_BUCKET_ROW, 0))
+            batches, samples, tokens, padded = (int(total[at]) for total in sums)
+            bounds = plan.meta.bounds
+            row["bucket"] = bucket
+            row["up_to"] = bounds[bucket] if bucket < len(bounds) else max(row["up_to"], int(longest[at]))
+            for name, value in zip(_BUCKET_ROW[2:], (batches, samples, tokens, padded - tokens), strict=True):
+                row[name] += value
+    return [rows[bucket] for bucket in sorted(rows)]

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -34,15 +34,15 @@ COLUMNS_FILE = "columns.bin"
 _ALIGNED = 64
 
 
-def write_columns(plan: BatchPlan, folder: Path) -> None:
-    """Write `plan` into the empty folder `folder`, synced."""
+def write_columns(plan: BatchPlan, folder: Path, *, durable: bool) -> None:
+    """Write `plan` into the empty folder `folder`; `durable` syncs it."""
     columns = []
     with (folder / COLUMNS_FILE).open("wb") as file:
         for name, array in plan_arrays(plan):
             file.write(b"\0" * (-file.tell() % _ALIGNED))
             columns.append(describe(name, array))
             file.write(array.data)
-        _sync(file)
+        sync_file(file, durable=durable)
     fingerprint = plan_fingerprint(plan.meta, columns)
     value = {
         "format": FORMAT,
@@ -53,8 +53,9 @@ def write_columns(plan: BatchPlan, folder: Path) -> None:
     }
     with (folder / PLAN_FILE).open("wb") as file:
         file.write(canonical_json(value) + b"\n")
-        _sync(file)
-    sync_folder(folder)
+        sync_file(file, durable=durable)
+    if durable:
+        sync_folder(folder)
 
 
 def read_columns(folder: Path, *, verify: bool) -> BatchPlan:
@@ -93,11 +94,7 @@ def written_whole(path: Path, write: Callable[[Path], None], *, overwrite: bool)
         BatchPlanError: something is there already, and is not to be overwritten.
         OSError: it cannot be written; nothing is left then.
     """
-    if path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
-        if not overwrite:
-            raise BatchPlanError(f"{path} is there already: choose another place, or overwrite it")
-        if not is_plan(path) and not all(is_plan(inner) for inner in path.iterdir()):
-            raise BatchPlanError(f"{path} is there already and is no batch plan: it is not overwritten")
+    check_place(path, overwrite=overwrite)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
     try:
@@ -111,9 +108,29 @@ def written_whole(path: Path, write: Callable[[Path], None], *, overwrite: bool)
     sync_folder(path.parent)
 
 
+def check_place(path: str | os.PathLike[str], *, overwrite: bool) -> None:
+    """Raises BatchPlanError unless a plan may be written at `path`."""
+    place = Path(path)
+    if not place.is_symlink() and (not place.exists() or (place.is_dir() and not any(place.iterdir()))):
+        return
+    if not overwrite:
+        raise BatchPlanError(f"{place} is there already: choose another place, or overwrite it")
+    if place.is_symlink() or not place.is_dir():
+        raise BatchPlanError(f"{place} is there already and is no folder: it is not overwritten")
+    if not is_plan(place) and not all(is_plan(inner) for inner in place.iterdir()):
+        raise BatchPlanError(f"{place} is there already and is no batch plan: it is not overwritten")
+
+
 def is_plan(folder: Path) -> bool:
     """Whether a plan lies in `folder`, of whatever layout."""
     return (folder / PLAN_FILE).is_file() or (folder / "meta.json").is_file()
+
+
+def sync_file(file: BinaryIO, *, durable: bool) -> None:
+    """Wait until what was written to `file` is on disk, where it must be `durable`."""
+    file.flush()
+    if durable:
+        os.fsync(file.fileno())
 
 
 def _swap(new: Path, path: Path) -> None:
@@ -134,11 +151,6 @@ def _umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
-
-
-def _sync(file: Any) -> None:
-    file.flush()
-    os.fsync(file.fileno())
 
 
 def _plan_json(path: Path) -> dict[str, Any]:

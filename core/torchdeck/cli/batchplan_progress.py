@@ -1,0 +1,43 @@
+"""How far something long is, on standard error: in place on a terminal, else a line now and then."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TextIO
+
+AFTER = 1.0
+"""Seconds before anything is said: what is short is not worth a line."""
+EVERY = {True: 0.2, False: 5.0}
+"""Seconds between two reports, on a terminal and elsewhere."""
+
+
+class ProgressLine:
+    """Call it with what is done, how much, and out of how much; `end` clears the line."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._in_place = self._stream.isatty()
+        self._next = time.monotonic() + AFTER
+        self._shown = 0
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + EVERY[self._in_place]
+        share = f" ({100 * done // total} %)" if total else ""
+        text = f"{what}: {done:,} of {total:,}{share}"
+        if self._in_place:
+            self._stream.write("\r" + text.ljust(self._shown))
+            self._shown = len(text)
+        else:
+            self._stream.write(text + "\n")
+        self._stream.flush()
+
+    def end(self) -> None:
+        """Leave an empty line."""
+        if self._shown:
+            self._stream.write("\r" + " " * self._shown + "\r")
+            self._stream.flush()
+            self._shown = 0
