@@ -7,13 +7,15 @@ when it failed; why is then in the rank's error.json.
 from __future__ import annotations
 
 import atexit
+import dataclasses
 import os
 import sys
 import threading
 import traceback
 from collections.abc import Mapping
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.order import PositionError
 from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.checkpoints.manifest import CheckpointError
@@ -23,7 +25,14 @@ from torchdeck.environment import LauncherVariableError, Place, RunContext
 from torchdeck.recipes.errors import RecipeError, RecipeImportError
 from torchdeck.telemetry.progress import ProgressFile
 
-EXPLAINED = (RecipeError, SettingsError, LauncherVariableError, CheckpointError, PositionError)
+EXPLAINED = (
+    RecipeError,
+    SettingsError,
+    LauncherVariableError,
+    CheckpointError,
+    PositionError,
+    BatchPlanError,
+)
 """Errors whose message is all a person needs; their traceback is in error.json."""
 
 
@@ -56,6 +65,7 @@ def _settings(environment: Mapping[str, str]) -> RecipeSettings:
 
 def _train(settings: RecipeSettings, place: Place, context: RunContext) -> None:
     # torch comes with these
+    from torchdeck.distributed.agreement import check_agreement
     from torchdeck.distributed.precision import Precision
     from torchdeck.distributed.strategies.registry import make_strategy
     from torchdeck.distributed.trainer.hooks import make_hooks
@@ -65,6 +75,7 @@ def _train(settings: RecipeSettings, place: Place, context: RunContext) -> None:
     recipe = load_recipe(settings.recipe)
     strategy = make_strategy(settings.distributed, Precision(settings.training.precision), place)
     strategy.setup()
+    check_agreement(strategy.group, _to_be_same(settings))
     hooks = make_hooks(context.rank_layout(place.rank), place.rank, place.world_size, strategy.device)
     trainer = Trainer(settings, recipe, strategy, context, hooks)
     finished = trainer.run()
@@ -74,6 +85,13 @@ def _train(settings: RecipeSettings, place: Place, context: RunContext) -> None:
     strategy.close()
     if place.rank == 0:
         print("training is complete" if finished else "training was stopped and can be resumed", flush=True)
+
+
+def _to_be_same(settings: RecipeSettings) -> dict[str, Any]:
+    """What all ranks must have been started with: all but where the shared folder is mounted."""
+    values = dataclasses.asdict(settings)
+    del values["checkpoint"]["directory"]
+    return values
 
 
 def _fail(error: Exception, place: Place, context: RunContext) -> None:

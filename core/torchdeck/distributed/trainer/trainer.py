@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from torch.utils.data import default_collate
 
 from torchdeck.data.step_order import StepOrder
+from torchdeck.distributed.agreement import check_agreement
 from torchdeck.distributed.batches import BatchLoader, SizedDataset
 from torchdeck.distributed.seeding import make_deterministic
 from torchdeck.distributed.settings import RecipeSettings
@@ -39,7 +40,8 @@ class Trainer:
     Raises:
         RecipeError: the recipe, its data or its settings cannot be trained.
         CheckpointError: the checkpoint to go on from is damaged or of another model.
-        PositionError: it is of another data set.
+        PositionError: it is of another data set or batch plan.
+        BatchPlanError: the batch plan is damaged, too short, or was built for other data.
     """
 
     def __init__(
@@ -66,12 +68,13 @@ class Trainer:
             if settings.training.eval_every
             else None
         )
-        order = make_order(settings.training, len(data), strategy.world_size)
+        identity = data_identity(recipe, options, data)
+        check_agreement(strategy.group, {"training data": identity.to_json()})
+        order = make_order(settings.training, identity, strategy.place, strategy.group)
         for hook in hooks:
             hook.model_next()
         self.parts = build_parts(settings, recipe, strategy)
         stepper, counts = Stepper(self.parts, settings.training.clip), Counts()
-        identity = data_identity(recipe, options, data)
         self._saving = saving = Saving(self.parts, settings.checkpoint, context, order, identity)
         position = saving.load(context.resume, stepper, counts) if context.resume else order.start
         phases.total = order.total_steps(settings.training.steps, settings.training.epochs, position)

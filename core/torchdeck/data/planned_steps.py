@@ -1,0 +1,179 @@
+"""The steps of a training whose microbatches a batch plan gives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from torchdeck.data.batch_plan import (
+    Balance,
+    BatchPlan,
+    BatchPlanError,
+    PlannedStep,
+    PlanPosition,
+    plan_steps,
+)
+from torchdeck.data.order import Ids, PositionError
+from torchdeck.data.step_order import DataPosition, OrderedStep, StepOrder
+
+_SHORT = 12
+"""Digits of a fingerprint that are shown."""
+
+
+class MarkedPosition:
+    """A position in one certain batch plan."""
+
+    def __init__(self, position: PlanPosition, batch_plan: str) -> None:
+        self.position = position
+        self.batch_plan = batch_plan
+
+    @property
+    def epoch(self) -> int:
+        return self.position.epoch
+
+    @property
+    def step(self) -> int:
+        return self.position.step
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.position.to_json(), "batch_plan": self.batch_plan}
+
+
+class StepOfPlan(OrderedStep):
+    """The next microbatches of a plan, dealt out."""
+
+    def __init__(self, step: PlannedStep, batch_plan: str) -> None:
+        self._step = step
+        self._batch_plan = batch_plan
+
+    @property
+    def epoch(self) -> int:
+        return self._step.epoch
+
+    @property
+    def samples(self) -> int:
+        return self._step.samples
+
+    @property
+    def after(self) -> MarkedPosition:
+        return MarkedPosition(self._step.after, self._batch_plan)
+
+    @property
+    def filler(self) -> int:
+        # the first sample of the step's shortest microbatch: what does not count should not cost much
+        indices = self._step.indices
+        shortest = int(indices[np.argmin(self._step.columns.max_len[indices])])
+        return int(self._step.columns.sample_ids[self._step.columns.offsets[shortest]])
+
+    def parts(self, rank: int) -> list[Ids]:
+        return [
+            np.empty(0, np.int64) if microbatch is None else microbatch.sample_ids.astype(np.int64)
+            for microbatch in self._step.parts(rank)
+        ]
+
+    def shapes(self) -> Iterator[Hashable]:
+        columns, indices = self._step.columns, self._step.indices
+        return zip(columns.rows[indices].tolist(), columns.max_len[indices].tolist(), strict=True)
+
+
+class PlannedSteps(StepOrder):
+    """Steps of `world_size` × `accumulation` microbatches of `plan`, in its order.
+
+    Raises:
+        BatchPlanError: the plan is a shard, or an argument is out of range.
+    """
+
+    def __init__(
+        self, plan: BatchPlan, *, world_size: int, accumulation: int, balance: Balance = "none"
+    ) -> None:
+        self._plan = plan
+        self._world_size = world_size
+        self._accumulation = accumulation
+        self._balance = balance
+        self._steps(PlanPosition())
+
+    @property
+    def size(self) -> int:
+        return self._plan.size
+
+    @property
+    def batch_plan(self) -> str:
+        return self._plan.fingerprint
+
+    @property
+    def start(self) -> MarkedPosition:
+        return self._marked(PlanPosition())
+
+    def restored(self, value: Mapping[str, Any]) -> MarkedPosition:
+        plan, ours = value.get("batch_plan"), self.batch_plan
+        if plan is None:
+            raise PositionError(
+                "the checkpoint was made without a batch plan, and this run has one: leave out "
+                "training.batch_plan, or start afresh"
+            )
+        if plan != ours:
+            raise PositionError(
+                f"the checkpoint was made with batch plan {str(plan)[:_SHORT]}, and training.batch_plan is "
+                f"now {ours[:_SHORT]}: give the plan it was made with, or start afresh"
+            )
+        rest = {name: item for name, item in value.items() if name != "batch_plan"}
+        position = PlanPosition.from_json(rest)
+        position.check(self._plan)
+        return self._marked(position)
+
+    def steps(self, start: DataPosition) -> Iterator[OrderedStep]:
+        return (StepOfPlan(step, self.batch_plan) for step in self._steps(_planned(start)))
+
+    def steps_left(self, epochs: float, position: DataPosition) -> int:
+        if epochs > self._plan.epochs:
+            raise BatchPlanError(
+                f"training.epochs is {epochs:g}, and the batch plan has {self._plan.epochs}: "
+                f"build it with {math.ceil(epochs)} epochs, or train for fewer"
+            )
+        return sum(-(-left // self._each) for left in self._left(epochs, _planned(position)))
+
+    def total_steps(self, steps: int | None, epochs: float | None, position: DataPosition) -> int:
+        if steps is not None:
+            most = position.step + self.steps_left(self._plan.epochs, position)
+            if steps > most:
+                raise BatchPlanError(
+                    f"training.steps is {steps}, and the batch plan ends after step {most}: "
+                    "build it with more epochs, or train for fewer steps"
+                )
+        return super().total_steps(steps, epochs, position)
+
+    @property
+    def _each(self) -> int:
+        """Microbatches of a step."""
+        return self._world_size * self._accumulation
+
+    def _left(self, epochs: float, position: PlanPosition) -> Iterator[int]:
+        """Microbatches from `position` on of each epoch up to `epochs`."""
+        whole = math.floor(epochs)
+        for epoch in range(position.epoch, math.ceil(epochs)):
+            wanted = self._plan.microbatches(epoch)
+            if epoch == whole:
+                # the fraction at the end is a whole number of steps
+                wanted = min(wanted, math.ceil((epochs - whole) * wanted / self._each) * self._each)
+            yield max(0, wanted - (position.microbatches if epoch == position.epoch else 0))
+
+    def _steps(self, start: PlanPosition) -> Iterator[PlannedStep]:
+        return plan_steps(
+            self._plan,
+            world_size=self._world_size,
+            accumulation=self._accumulation,
+            balance=self._balance,
+            start=start,
+        )
+
+    def _marked(self, position: PlanPosition) -> MarkedPosition:
+        return MarkedPosition(position, self.batch_plan)
+
+
+def _planned(position: DataPosition) -> PlanPosition:
+    if not isinstance(position, MarkedPosition):
+        raise PositionError(f"{position} is not a position in a batch plan")
+    return position.position
