@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import traceback
 from typing import IO, Any
+
+_GRACE = 5
+"""Seconds after which the limit counts although nobody ended the process."""
 
 
 def main() -> int:
@@ -31,6 +35,8 @@ def _answer(value: Any, progress: Any) -> dict[str, Any]:
     from torchdeck.tracing.request import TraceRequest
 
     request = TraceRequest.from_json(value)
+    if request.limit is not None:
+        signal.alarm(int(request.limit) + _GRACE)  # its default action ends the process
     progress("starting torch")
     from torchdeck.tracing.faults import TracingError, explain
     from torchdeck.tracing.tracer import trace_recipe

@@ -34,6 +34,8 @@ class TraceRequest:
     seed: int = 0
     heldout: bool = False
     """Whether the held-out data is looked at too."""
+    limit: float | None = None
+    """Seconds after which the process is to end by itself, whoever started it being gone."""
     traces: tuple[WantedTrace, ...] = ()
 
     @classmethod

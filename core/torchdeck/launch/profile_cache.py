@@ -1,0 +1,119 @@
+"""Profiles that were traced before, by all that they depend on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import torchdeck
+from torchdeck.config.schema import RunConfig
+from torchdeck.launch.code_tree import read_code_tree
+from torchdeck.nodes.inventory import InterpreterFacts
+from torchdeck.plan.model_profile import ModelProfile, ProfileFormatError
+from torchdeck.rundir.atomic import read_json, write_bytes
+
+KEPT = 64
+"""Profiles that are kept; the ones unused for longest go first."""
+_TRACER = ("tracing", "distributed", "recipes", "plan/model_profile.py")
+"""Our own code that a profile depends on, relative to the package."""
+_MAX_ENTRIES = 2_000
+"""Names in a data folder whose times and sizes are looked at."""
+
+
+class ProfileCache:
+    """Profiles under `home`/profiles, one file each; a damaged one counts as none.
+
+    Files are replaced in one step, so processes that use the folder at the same time need no lock.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._folder = home / "profiles"
+
+    def read(self, key: str) -> ModelProfile | None:
+        """The profile of `key`, if it is there and whole."""
+        path = self._folder / f"{key}.json"
+        try:
+            value = read_json(path)
+            if not isinstance(value, Mapping) or value.get("key") != key:
+                return None
+            profile = ModelProfile.from_json(value.get("profile"))
+            os.utime(path)
+        except (OSError, ProfileFormatError):
+            return None
+        return profile
+
+    def write(self, key: str, profile: Mapping[str, Any]) -> None:
+        """Keep `profile`; a folder that cannot be written only means that it is traced again."""
+        with suppress(OSError):
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            text = json.dumps({"key": key, "profile": profile}, separators=(",", ":"))
+            write_bytes(self._folder / f"{key}.json", text.encode(), durable=False, private=True)
+            self._prune()
+
+    def _prune(self) -> None:
+        files = sorted(self._folder.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
+        for path in files[KEPT:]:
+            path.unlink(missing_ok=True)
+
+
+def profile_key(config: RunConfig, request: Mapping[str, Any], facts: InterpreterFacts) -> str:
+    """Hash of what the answer to `request` depends on: it, the code of recipe and tracer, Python and torch,
+    and sizes and times of the files that [data] and [model] name."""
+    working_dir = Path(config.run.working_dir or Path.cwd())
+    code, _ = read_code_tree(config, working_dir)
+    facts_used = {
+        "request": dict(request),
+        "env": config.run.env,
+        "working_dir": str(working_dir),
+        "code": dict(code.files),
+        "tracer": _tracer_hash(),
+        "interpreter": [facts.executable, facts.python, facts.torch, facts.numpy],
+        "files": [list(_stats(path)) for path in _paths({"d": config.data, "m": config.model}, working_dir)],
+    }
+    text = json.dumps(facts_used, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def _tracer_hash() -> str:
+    package = Path(torchdeck.__file__).parent
+    digest = hashlib.sha256()
+    for part in _TRACER:
+        path = package / part
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            digest.update(f"{file.relative_to(package)}\0".encode())
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _paths(value: Any, working_dir: Path) -> Iterator[Path]:
+    """Every text in `value` that names something on disk."""
+    if isinstance(value, Mapping):
+        for item in value.values():
+            yield from _paths(item, working_dir)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _paths(item, working_dir)
+    elif isinstance(value, str) and value:
+        with suppress(OSError, ValueError):
+            path = working_dir / Path(value).expanduser()
+            if path.exists():
+                yield path
+
+
+def _stats(path: Path) -> Iterator[tuple[str, int, int]]:
+    """Name, size and time of a file, or of what is in a folder and below."""
+    seen = 0
+    waiting = [path]
+    while waiting and seen < _MAX_ENTRIES:
+        here = waiting.pop()
+        with suppress(OSError):
+            found = here.stat()
+            seen += 1
+            yield str(here), found.st_size, found.st_mtime_ns
+            if here.is_dir() and not here.is_symlink():
+                waiting += sorted(here.iterdir(), reverse=True)[:_MAX_ENTRIES]

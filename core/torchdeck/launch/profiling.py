@@ -1,0 +1,126 @@
+"""A recipe's model profile: from the cache, or traced in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.launch.preflight.interpreter import check_interpreter
+from torchdeck.launch.profile_cache import ProfileCache, profile_key
+from torchdeck.launch.shipping import ShippingError
+from torchdeck.launch.tracing_process import TracingFailedError, trace_in_process
+from torchdeck.launch.trust import TrustError, is_trusted
+from torchdeck.nodes.interpreter import probe_interpreter
+from torchdeck.nodes.inventory import InterpreterFacts
+from torchdeck.plan.model_profile import ModelProfile, ProfileFormatError
+from torchdeck.tracing.request import REQUEST_VERSION, WantedTrace
+
+TRACING_LIMIT = 120.0
+"""Seconds that tracing may take; reading the data is part of it."""
+
+
+class ProfilingError(Exception):
+    """There is no profile of the model; the message says why and what would help."""
+
+
+def wanted_traces(config: RunConfig) -> tuple[WantedTrace, ...]:
+    """The traces that predicting any strategy for `config` needs.
+
+    The configured microbatch and another size, so that what grows with the microbatch is known; with weights
+    that autocast copies and, where FSDP would gather them in another type, with such weights; each with and
+    without activation checkpointing.
+    """
+    training, fsdp = config.training, config.distributed.fsdp
+    gathered = training.precision if fsdp.param_dtype == "auto" else fsdp.param_dtype
+    sizes = (training.microbatch, training.microbatch // 2 or 2)
+    casts = (False,) if gathered == "fp32" else (False, True)
+    return tuple(
+        WantedTrace(size, cast, again) for size in sizes for cast in casts for again in (False, True)
+    )
+
+
+def profile_model(
+    config: RunConfig,
+    home: Path,
+    *,
+    wanted: Sequence[WantedTrace] | None = None,
+    interpreter: InterpreterFacts | None = None,
+    on_progress: Callable[[str], None] | None = None,
+    timeout: float = TRACING_LIMIT,
+) -> ModelProfile:
+    """What the recipe of `config` needs, found by tracing it, or by an earlier trace of the same content.
+
+    Args:
+        config: a recipe run's.
+        home: TORCHDECK_HOME; profiles are kept in it.
+        wanted: traces to make; `wanted_traces(config)` by default.
+        interpreter: facts of run.interpreter, if they are known already.
+        on_progress: told what is being done, in a few words; what it raises ends the tracing.
+        timeout: seconds until tracing is given up.
+
+    Raises:
+        ProfilingError: the run has no recipe, its folder is not trusted, the interpreter lacks what it takes,
+            or the model cannot be traced.
+    """
+    recipe = config.run.recipe
+    if recipe is None:
+        raise ProfilingError(
+            "only a recipe's model can be traced: what a script or module builds is its own affair"
+        )
+    _check_trust(recipe, home)
+    facts = probe_interpreter(config.run.interpreter) if interpreter is None else interpreter
+    _check_interpreter(facts)
+    request = _request(config, recipe, wanted_traces(config) if wanted is None else wanted)
+    try:
+        cache = ProfileCache(home)
+        key = profile_key(config, request, facts)
+        known = cache.read(key)
+        if known is not None:
+            return known
+        answer = trace_in_process(config, home, facts.executable, request, on_progress, timeout)
+        profile = ModelProfile.from_json(answer)
+        cache.write(key, answer)
+    except (TracingFailedError, ShippingError, ProfileFormatError) as error:
+        raise ProfilingError(str(error)) from error
+    return profile
+
+
+def _request(config: RunConfig, recipe: str, wanted: Sequence[WantedTrace]) -> dict[str, Any]:
+    fsdp = config.distributed.fsdp
+    return {
+        "version": REQUEST_VERSION,
+        "recipe": recipe,
+        "model": config.model,
+        "data": config.data,
+        "precision": config.training.precision,
+        "fsdp": fsdp.model_dump(mode="json", include={"wrap", "min_params", "param_dtype"}),
+        "seed": config.training.seed,
+        "heldout": config.training.eval_every is not None,
+        "traces": [asdict(trace) for trace in wanted],
+    }
+
+
+def _check_trust(recipe: str, home: Path) -> None:
+    if recipe in BUILTIN_RECIPES:
+        return
+    path = Path(recipe)
+    if not path.is_file():
+        raise ProfilingError(f"recipe file {path} does not exist: correct run.recipe")
+    try:
+        trusted = is_trusted(path.parent, home)
+    except TrustError as error:
+        raise ProfilingError(str(error)) from error
+    if not trusted:
+        raise ProfilingError(
+            f"{path.name} is code, and its folder {path.parent} is not trusted yet: read it, then start "
+            "again with --trust"
+        )
+
+
+def _check_interpreter(facts: InterpreterFacts) -> None:
+    for check in check_interpreter(facts, "localhost", recipe=True):
+        if check.status == "failed":
+            raise ProfilingError(f"the model cannot be traced, as {check}")
