@@ -37,3 +37,36 @@ install_into() {
   "$venv/bin/python" -m pip install --quiet -c packaging/constraints.txt --editable ".[$extras]"
   echo "$wanted" >"$stamp"
 }
+
+# add_deepspeed VENV BESIDE: DeepSpeed for the CPU in BESIDE, an environment of its own that sees VENV's packages.
+# It stays out of VENV because it needs a build and warns when imported; it is installed without resolving what it
+# depends on, so that torch is never replaced. Where it cannot be built, one sentence says so and its tests are skipped.
+add_deepspeed() {
+  local venv=$1 beside=$2 stamp wanted
+  stamp=$beside/.torchdeck-installed
+  wanted="$(cksum <packaging/constraints.txt) $PWD $("$venv/bin/python" -VV)"
+  if [[ -f $stamp && $(cat "$stamp") == "$wanted" ]]; then
+    return
+  fi
+  echo "Adding DeepSpeed in $beside, for the tests that compare with it"
+  if install_deepspeed "$venv" "$beside" >"$beside.log" 2>&1; then
+    rm -f "$beside.log"
+    echo "$wanted" >"$stamp"
+  else
+    rm -rf "$beside"
+    echo "DeepSpeed could not be built here, so its tests are skipped; $beside.log says why" >&2
+  fi
+}
+
+# install_deepspeed VENV BESIDE: fails where a step of it fails.
+install_deepspeed() {
+  local venv=$1 beside=$2 sites
+  local pip=("$venv/bin/python" -m pip --python "$beside/bin/python" install --no-deps -c packaging/constraints.txt)
+  rm -rf "$beside" &&
+    "$venv/bin/python" -m venv --without-pip "$beside" &&
+    sites=$("$beside/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))') &&
+    "$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' >"$sites/torchdeck-venv.pth" &&
+    "${pip[@]}" wheel setuptools ninja einops hjson msgpack py-cpuinfo tqdm &&
+    DS_BUILD_OPS=0 DS_ACCELERATOR=cpu "${pip[@]}" --no-build-isolation deepspeed &&
+    DS_ACCELERATOR=cpu "$beside/bin/python" -c 'import deepspeed'
+}

@@ -31,6 +31,7 @@ step() {
 
 need_packages
 install_into .venv train,export,dev
+add_deepspeed .venv .venv-deepspeed
 bin=.venv/bin
 step "format" $bin/ruff format --check .
 step "lint" $bin/ruff check .
