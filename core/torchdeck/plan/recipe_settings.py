@@ -12,7 +12,9 @@ from torchdeck.plan.slots import escape
 RECIPE_VERSION = 1
 
 
-def recipe_settings(config: RunConfig, batch: Batch, backend: str, checkpoints: str) -> str:
+def recipe_settings(
+    config: RunConfig, batch: Batch, backend: str, checkpoints: str, *, shard: int = 1
+) -> str:
     """Settings of a recipe run as JSON in one line.
 
     Args:
@@ -20,6 +22,7 @@ def recipe_settings(config: RunConfig, batch: Batch, backend: str, checkpoints: 
         batch: its arithmetic; the ranks get the scaled learning rate from it.
         backend: `gloo` or `nccl`, decided.
         checkpoints: their folder, slots in it, the user's text escaped.
+        shard: ranks of a group of hsdp, decided.
     """
     distributed = config.distributed
     value = {
@@ -34,6 +37,7 @@ def recipe_settings(config: RunConfig, batch: Batch, backend: str, checkpoints: 
             "timeout": distributed.timeout,
             "ddp": distributed.ddp.model_dump(mode="json"),
             "fsdp": distributed.fsdp.model_dump(mode="json"),
+            "hsdp": {"shard": shard},
         },
         "telemetry": {"every": config.telemetry.every},
     }

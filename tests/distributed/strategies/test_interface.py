@@ -26,10 +26,10 @@ def single() -> Iterator[Strategy]:
 
 
 def test_registry_knows_its_strategies() -> None:
-    """single, ddp and fsdp; another name is refused."""
-    assert set(STRATEGIES) == {"single", "ddp", "fsdp"}
-    with pytest.raises(SettingsError, match="no strategy 'hsdp'; right is one of single, ddp, fsdp"):
-        make_strategy(DistributedSettings("hsdp", "gloo"), Precision("fp32"), Place())  # type: ignore[arg-type]
+    """single, ddp, fsdp and hsdp; another name is refused."""
+    assert set(STRATEGIES) == {"single", "ddp", "fsdp", "hsdp"}
+    with pytest.raises(SettingsError, match="no strategy 'horovod'; right is one of single, ddp, fsdp, hsdp"):
+        make_strategy(DistributedSettings("horovod", "gloo"), Precision("fp32"), Place())  # type: ignore[arg-type]
 
 
 def test_a_batch_keeps_its_shape_on_the_device(single: Strategy) -> None:

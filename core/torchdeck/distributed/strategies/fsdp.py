@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
@@ -22,7 +22,7 @@ class FsdpStrategy(Strategy):
 
     def wrap_model(self, model: nn.Module, blocks: Blocks | None) -> nn.Module:
         options = self.settings.fsdp
-        mesh = init_device_mesh(self.device.type, (self.world_size,))
+        mesh = self.mesh()
         policy = self._mixed_precision()
         for unit in units_of(model, blocks, options):
             fully_shard(
@@ -31,6 +31,10 @@ class FsdpStrategy(Strategy):
         fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=options.reshard_after_forward)
         # what fully_shard leaves alone, such as buffers of a module it does not manage
         return model.to(self.device)
+
+    def mesh(self) -> DeviceMesh:
+        """The ranks that shard the weights among them; replicas of them on a first axis, where there are."""
+        return init_device_mesh(self.device.type, (self.world_size,))
 
     def accumulate(self, wrapped: nn.Module, *, last: bool) -> AbstractContextManager[object]:
         if isinstance(wrapped, FSDPModule):

@@ -8,11 +8,12 @@ from torchdeck.distributed.settings import DistributedSettings
 from torchdeck.distributed.strategies.base import Strategy
 from torchdeck.distributed.strategies.ddp import DdpStrategy
 from torchdeck.distributed.strategies.fsdp import FsdpStrategy
+from torchdeck.distributed.strategies.hsdp import HsdpStrategy
 from torchdeck.distributed.strategies.single import SingleStrategy
 from torchdeck.environment import Place
 
 STRATEGIES: dict[str, type[Strategy]] = {
-    strategy.name: strategy for strategy in (SingleStrategy, DdpStrategy, FsdpStrategy)
+    strategy.name: strategy for strategy in (SingleStrategy, DdpStrategy, FsdpStrategy, HsdpStrategy)
 }
 
 
