@@ -24,6 +24,7 @@ each rank reads, how much memory it needs and whether that fits.
 For memory the model is built without its weights and one step of it is traced, in a process of its own;
 what was found is kept, so the second time is quick. Nothing is traced for a script or module.
 """
+TRACING = "tracing the model"
 EXAMPLES = """\
 examples:
   torchdeck plan run.toml                          the whole preview
@@ -110,7 +111,7 @@ def _survey(args: argparse.Namespace, loaded: LoadedConfig) -> Survey:
         return survey(loaded.config)
     if args.trust:
         trust_recipe(loaded.config, home)
-    with progress_line() as progress:
+    with progress_line(TRACING) as progress:
         return survey(loaded.config, home=home, on_progress=progress)
 
 

@@ -11,16 +11,16 @@ from torchdeck.config.chosen_nodes import LOCALHOST
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
 from torchdeck.launch.code_tree import read_code_tree
+from torchdeck.launch.model_and_data import OnProgress, look_at
 from torchdeck.nodes.described import inventory_from
 from torchdeck.nodes.interpreter import probe_interpreter
 from torchdeck.nodes.inventory import InterpreterFacts, Inventory
 from torchdeck.nodes.local import probe_local
+from torchdeck.plan.known import Known
 from torchdeck.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.plan.planner import make_plan
-from torchdeck.plan.known import Known
 from torchdeck.plan.problems import PlanError
 
-OnProgress = Callable[[str], None]
 Locate = Callable[[str], tuple[str, int | None]]
 """Key → file and line."""
 
@@ -64,6 +64,7 @@ def survey(
     inventory = Inventory((*local, *inventory_from(config.cluster)))
     interpreter = probe_interpreter(config.run.interpreter)
     code, warnings = read_code_tree(config, Path(config.run.working_dir or Path.cwd()))
+    known, problems = look_at(config, home, interpreter, on_progress)
     return Survey(
         inventory=inventory,
         # nodes that are only described are taken to have the Python that was found here
@@ -71,6 +72,8 @@ def survey(
         environ=dict(os.environ) if environ is None else environ,
         code=code,
         warnings=warnings,
+        known=known,
+        problems=problems,
     )
 
 
@@ -83,10 +86,12 @@ def plan_from(config: RunConfig, found: Survey, locate: Locate | None = None) ->
         locate: file and line of a key, `LoadedConfig.locate`, for the problems.
 
     Raises:
-        PlanError: they do not fit each other.
+        PlanError: they do not fit each other, or the batch plan is no good.
     """
+    problems = list(found.problems)
+    plan = None
     try:
-        return make_plan(
+        plan = make_plan(
             config,
             found.inventory,
             found.code,
@@ -96,9 +101,10 @@ def plan_from(config: RunConfig, found: Survey, locate: Locate | None = None) ->
             warnings=found.warnings,
         )
     except PlanError as error:
-        if locate is None:
-            raise
-        raise PlanError([_located(problem, locate) for problem in error.problems]) from None
+        problems += error.problems
+    if plan is None or problems:
+        raise PlanError([problem if locate is None else _located(problem, locate) for problem in problems])
+    return plan
 
 
 def _located(problem: Problem, locate: Locate) -> Problem:

@@ -40,8 +40,13 @@ def plan_batch(training: Training, world_size: int) -> Batch:
     )
 
 
-def explain_batch(batch: Batch) -> list[str]:
-    """The arithmetic in words, for people: one sentence a line."""
+def explain_batch(batch: Batch, *, steps: int | None = None) -> list[str]:
+    """The arithmetic in words, for people: one sentence a line.
+
+    Args:
+        batch: the arithmetic.
+        steps: optimizer steps in all, where `batch` does not say; `LaunchPlan.steps`.
+    """
     factors = f"{batch.microbatch} × {batch.accumulation} × {batch.world_size}"
     lines = [f"global batch {factors} = {batch.global_batch} samples (microbatch × accumulation × ranks)"]
     if batch.scaling == "none":
@@ -53,8 +58,7 @@ def explain_batch(batch: Batch) -> list[str]:
             f"lr {batch.lr:g} × {root}{ratio:g} = {batch.scaled_lr:g} ({batch.scaling} in the global batch; "
             f"{batch.lr:g} is for {batch.reference_batch})"
         )
-    if batch.steps is not None:
-        lines.append(
-            f"{batch.steps:,} steps × {batch.global_batch} = {batch.steps * batch.global_batch:,} samples"
-        )
+    steps = batch.steps if batch.steps is not None else steps
+    if steps is not None:
+        lines.append(f"{steps:,} steps × {batch.global_batch} = {steps * batch.global_batch:,} samples")
     return lines

@@ -165,6 +165,13 @@ class LaunchPlan:
     version: int = PLAN_VERSION
 
     @property
+    def steps(self) -> int | None:
+        """Optimizer steps in all: as the config says, or what its epochs come to; None if unknown."""
+        if self.batch is not None and self.batch.steps is not None:
+            return self.batch.steps
+        return None if self.prediction is None or self.prediction.data is None else self.prediction.data.steps
+
+    @property
     def fingerprint(self) -> str:
         """SHA-256 over what is executed and the code tree; not over name, warnings and prediction."""
         value = dataclasses.replace(self, prediction=None).to_json()

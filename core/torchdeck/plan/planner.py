@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from torchdeck.config.schema import RunConfig
 from torchdeck.nodes.inventory import InterpreterFacts, Inventory
 from torchdeck.plan.batch import plan_batch
+from torchdeck.plan.groups import ShardGroups, shard_groups
+from torchdeck.plan.known import Known
 from torchdeck.plan.launch_plan import (
     CheckpointPolicy,
     CodeTree,
@@ -16,6 +18,7 @@ from torchdeck.plan.launch_plan import (
     StdoutPolicy,
 )
 from torchdeck.plan.placement import NodeShare, place, rank_placements
+from torchdeck.plan.prediction import Prediction
 from torchdeck.plan.problems import PlanError, problem
 from torchdeck.plan.rank_environment import UNSET, rank_environment
 from torchdeck.plan.recipe_settings import recipe_settings
@@ -30,6 +33,7 @@ def make_plan(
     *,
     interpreters: Mapping[str, InterpreterFacts],
     environ: Mapping[str, str] | None = None,
+    known: Known | None = None,
     warnings: Sequence[str] = (),
 ) -> LaunchPlan:
     """Decide a run. `torchdeck.launch.prepare` gathers the facts and calls this.
@@ -40,6 +44,7 @@ def make_plan(
         code: the user's own code that will be executed.
         interpreters: the Python of each node, by the node's name.
         environ: variables of the launching shell; PYTHONPATH, OMP_NUM_THREADS and CUDA_VISIBLE_DEVICES count.
+        known: what was found out of model and data, for the prediction; nothing by default.
         warnings: what was noticed while facts and code were gathered.
 
     Raises:
@@ -51,8 +56,13 @@ def make_plan(
     backend = _backend(config.distributed.backend, shares)
     world_size = sum(share.nproc for share in shares)
     batch = plan_batch(config.training, world_size) if kind == "recipe" else None
+    prediction = _prediction(config, world_size, known) if batch is not None else None
     checkpoint = _checkpoint(config)
-    settings = None if batch is None else recipe_settings(config, batch, backend, checkpoint.directory)
+    groups = _groups(config, shares)
+    shard = 1 if groups is None else groups.shard
+    settings = (
+        None if batch is None else recipe_settings(config, batch, backend, checkpoint.directory, shard=shard)
+    )
     nodes = tuple(
         _node_plan(
             config,
@@ -79,15 +89,19 @@ def make_plan(
         policy=_policy(config),
         slots={name: filler for name, filler in SLOTS.items() if name in used},
         code=code,
-        warnings=(*warnings, *_warnings(shares)),
+        warnings=(*warnings, *_warnings(shares), *(() if groups is None else groups.warnings)),
+        prediction=prediction,
     )
 
 
 def describe_placement(plan: LaunchPlan) -> str:
     """One line for people: `2 ranks on localhost (cpu), ddp over gloo`."""
     parts = []
+    placed: dict[int, list[str]] = {}
+    for rank in plan.ranks:
+        placed.setdefault(rank.node_rank, []).append(rank.device)
     for node in plan.nodes:
-        devices = [rank.device for rank in plan.ranks if rank.node_rank == node.node_rank]
+        devices = placed[node.node_rank]
         where = "cpu" if set(devices) == {"cpu"} else ", ".join(devices)
         parts.append(f"{node.nproc} rank{'s' if node.nproc > 1 else ''} on {node.name} ({where})")
     return f"{'; '.join(parts)}, {plan.strategy} over {plan.backend}"
@@ -118,6 +132,21 @@ def _fitting_shares(config: RunConfig, inventory: Inventory, environ: Mapping[st
     if problems:
         raise PlanError(problems)
     return shares
+
+
+def _prediction(config: RunConfig, world_size: int, known: Known | None) -> Prediction | None:
+    if known is None or not known.anything:
+        return None
+    from torchdeck.plan.predict import predict  # numpy comes with it, and a script needs none
+
+    return predict(config, world_size, known)
+
+
+def _groups(config: RunConfig, shares: Sequence[NodeShare]) -> ShardGroups | None:
+    """How hsdp lies on the nodes; None under another strategy, or where the strategy is the user's own."""
+    if config.distributed.strategy != "hsdp" or config.run.recipe is None:
+        return None
+    return shard_groups(shares, config.distributed.hsdp.shard)
 
 
 def _backend(asked: str, shares: Sequence[NodeShare]) -> str:
@@ -209,7 +238,8 @@ def _slots_in(nodes: Sequence[NodePlan], checkpoint: CheckpointPolicy) -> set[st
         for node in nodes:
             yield from (node.working_dir, *node.argv, *node.env.values())
 
-    return {name for text in texts() for _, name in split(text) if name}
+    # thousands of nodes say the same but for a few words
+    return {name for text in set(texts()) for _, name in split(text) if name}
 
 
 def _warnings(shares: Sequence[NodeShare]) -> list[str]:

@@ -1,0 +1,63 @@
+"""What `torchdeck plan` writes to files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchdeck.cli import exit_codes
+
+if TYPE_CHECKING:
+    from torchdeck.plan.launch_plan import LaunchPlan
+
+
+def plan_failure(sentence: str) -> int:
+    """Say why not; the exit code for it."""
+    print(f"torchdeck plan: {sentence}", file=sys.stderr)
+    return exit_codes.USAGE
+
+
+def export_scripts(plan: LaunchPlan, form: str, out: Path | None) -> int:
+    """A script for each node, `form` being sh or bat, in the folder `out` or, a single one, printed."""
+    from torchdeck.plan.export_bat import ExportError, export_bat
+    from torchdeck.plan.export_sh import export_sh
+
+    export = export_sh if form == "sh" else export_bat
+    try:
+        scripts = {f"{node.name}.{form}": export(plan, node) for node in plan.nodes}
+    except ExportError as error:
+        return plan_failure(str(error))
+    if out is None:
+        if len(scripts) > 1:
+            return plan_failure("there is a script for each of the nodes: say --out DIR")
+        sys.stdout.write("".join(scripts.values()))
+        return exit_codes.SUCCEEDED
+    return _write_scripts(scripts, out)
+
+
+def write_file(path: Path, text: str) -> int:
+    """Write `text` whole or not at all, and say where."""
+    from torchdeck.rundir.atomic import write_bytes
+
+    try:
+        write_bytes(path, text.encode("utf-8"))
+    except OSError as error:
+        return plan_failure(f"{path} cannot be written: {error.strerror}: name another file")
+    print(path)
+    return exit_codes.SUCCEEDED
+
+
+def _write_scripts(scripts: dict[str, str], out: Path) -> int:
+    from torchdeck.rundir.atomic import write_bytes
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, text in scripts.items():
+            path = out / name
+            write_bytes(path, text.encode("utf-8"))
+            path.chmod(0o755)
+            print(path)
+    except OSError as error:
+        return plan_failure(f"{out} cannot be written: {error.strerror}: name another --out")
+    return exit_codes.SUCCEEDED

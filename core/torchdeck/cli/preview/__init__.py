@@ -1,0 +1,1 @@
+"""A preview on a terminal."""

@@ -1,0 +1,91 @@
+"""Bars of what each rank reads, and how even it is."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from rich.text import Text
+
+from torchdeck.cli.palette import SERIES
+from torchdeck.cli.preview.bars import bar
+from torchdeck.plan.preview.data import DataPreview
+from torchdeck.quantities import rate
+
+SHOWN_RANKS = 8
+"""With more ranks than these, five stand for all."""
+_LABEL = 20
+_EVEN = 0.05
+"""Percent from the mean that one decimal does not show."""
+
+
+class Row(NamedTuple):
+    """One bar."""
+
+    label: str
+    rank: int
+
+
+def data_lines(data: DataPreview, width: int) -> list[Text]:
+    """Where samples come from, the bars, the imbalance."""
+    lines = [Text(f"  {source_line(data)}")]
+    lines += [_bar_line(data, row, width) for row in rows(data)]
+    lines.append(Text(f"  {evenness(data)}"))
+    lines += [Text(f"  {line}", style="dim") for line in policy_lines(data)]
+    return lines
+
+
+def source_line(data: DataPreview) -> str:
+    """`seeded order over 59,117 samples: 400 steps, 0.22 epochs of 1,848 steps`."""
+    steps = f"{data.steps:,} step{'' if data.steps == 1 else 's'}"
+    return (
+        f"{data.source} over {data.size:,} samples: {steps}, "
+        f"{data.epochs:.3g} epochs of {data.steps_per_epoch:,} steps"
+    )
+
+
+def evenness(data: DataPreview) -> str:
+    """`fullest rank ÷ mean 1.004 in tokens · padding 12 %`."""
+    text = f"fullest rank ÷ mean: {data.imbalance:.3f} in {data.unit}"
+    return text if data.padding is None else f"{text} · padding {data.padding * 100:.1f} %"
+
+
+def policy_lines(data: DataPreview) -> list[str]:
+    """How even the ranks would be under each balance."""
+    return [
+        f"balance {policy.name:<9} fullest ÷ mean {policy.imbalance:.3f} in all, {policy.slowest:.3f} a step"
+        + ("   (chosen)" if policy.chosen else "")
+        for policy in data.policies
+    ]
+
+
+def rows(data: DataPreview) -> list[Row]:
+    """The bars to draw: each rank, and of too many the extremes and quarters."""
+    load = data.load
+    if len(load) <= SHOWN_RANKS:
+        return [Row(f"rank {rank}", rank) for rank in range(len(load))]
+    if load.min() == load.max():
+        return [Row(f"each of {len(load):,} ranks", 0)]
+    order = np.argsort(load, kind="stable")
+    last = len(load) - 1
+    places = {
+        "least": 0,
+        "quarter": last // 4,
+        "median": last // 2,
+        "3 quarters": last * 3 // 4,
+        "most": last,
+    }
+    return [Row(f"{name}: rank {order[place]}", int(order[place])) for name, place in places.items()]
+
+
+def _bar_line(data: DataPreview, row: Row, width: int) -> Text:
+    load, mean = float(data.load[row.rank]), float(data.load.mean())
+    numbers = f"{rate(load)} {data.unit}"
+    if data.tokens is not None:
+        numbers += f", {int(data.samples[row.rank]):,} samples"
+    apart = (load / mean - 1) * 100 if mean else 0.0
+    numbers += "  even" if abs(apart) < _EVEN else f"  {apart:+.1f} %"
+    label = max(_LABEL, len(row.label))
+    room = max(8, width - label - len(numbers) - 6)
+    most = float(data.load.max()) or 1.0
+    return Text.assemble(f"  {row.label:<{label}}  ", bar(load / most, room, SERIES), f"  {numbers}")

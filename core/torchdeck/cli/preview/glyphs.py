@@ -1,0 +1,55 @@
+"""Signs for terminals: what a line is drawn with, and its plain form where there is no UTF-8."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console, RenderableType
+
+WIDEST = 120
+"""Columns used, however wide the terminal is."""
+NARROWEST = 60
+
+PLAIN = str.maketrans(
+    {
+        **dict.fromkeys("█▉▊▋▌▐", "#"),
+        **dict.fromkeys("▍▎▏", ""),
+        "▓": "%",
+        "▒": "+",
+        "░": "-",
+        "▞": "=",
+        "·": ".",
+        "×": "x",
+        "√": "sqrt ",
+        "÷": "/",
+        "–": "-",
+        "…": "...",
+        "⋮": ":",
+        "│": "|",
+        "→": "->",
+        "⚠": "!",
+        "✓": "+",
+        "✕": "x",
+        "◐": "~",
+        "−": "-",
+    }
+)
+"""Sign → what stands for it in ASCII."""
+
+
+def make_console(width: int | None = None) -> Console:
+    """A console on standard output, no wider than reads well."""
+    console = Console(highlight=False, file=sys.stdout, width=width)
+    if width is None:
+        console.width = max(NARROWEST, min(console.width, WIDEST))
+    return console
+
+
+def show(console: Console, *parts: RenderableType) -> None:
+    """Print `parts` one below the other; in plain signs where the terminal has no UTF-8."""
+    if console.encoding.lower().replace("-", "").startswith("utf8"):
+        console.print(*parts, sep="\n")
+        return
+    with console.capture() as captured:
+        console.print(*parts, sep="\n")
+    console.file.write(captured.get().translate(PLAIN))

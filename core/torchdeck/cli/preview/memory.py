@@ -1,0 +1,86 @@
+"""Stacked bars of what memory is needed for, with the capacity as a line."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from torchdeck.cli.palette import VERDICT_SIGNS, VERDICTS, by_family
+from torchdeck.cli.preview.bars import flowed, legend, stacked_bar
+from torchdeck.plan.prediction import PredictedMemory
+from torchdeck.plan.preview.headline import percent
+from torchdeck.plan.preview.memory import MemoryPreview, fullness
+from torchdeck.quantities import size
+
+SHOWN_GROUPS = 6
+_MAGNIFIED_BELOW = 0.1
+"""A device filled less than this is not drawn to its whole width: there would be nothing to see."""
+_LABEL = 20
+
+
+def memory_lines(memory: MemoryPreview, width: int) -> list[Text]:
+    """Verdict, a bar for each group of ranks, the legend, and what would help."""
+    lines = [_verdict(memory)]
+    shown = sorted(memory.groups, key=lambda group: -group.peak_bytes)[:SHOWN_GROUPS]
+    scale = _scale(shown)
+    lines += [_bar_line(group, scale, width) for group in shown]
+    if len(memory.groups) > len(shown):
+        lines.append(Text(f"  and {len(memory.groups) - len(shown)} groups that need less", style="dim"))
+    parts = by_family(memory.decisive.terms)
+    entries = legend(parts, {name: size(count) for name, count in parts.items()})
+    lines += [Text("  ").append_text(line) for line in flowed(entries, width - 2)]
+    lines += [Text(f"  {line}") for line in facts(memory)]
+    lines += [Text(f"  → {change.sentence}") for change in memory.suggestions]
+    return lines
+
+
+def facts(memory: MemoryPreview) -> list[str]:
+    """When the peak is, and between what it is expected."""
+    group = memory.decisive
+    between = f"from {size(group.low_bytes)} to {size(group.high_bytes)}"
+    kept = size(sum(group.state.values()))
+    lines = [f"peak in {group.phase}, expected {between}; {kept} of it stays between steps"]
+    if group.free_bytes is not None and group.free_bytes < group.high_bytes:
+        lines.append(f"only {size(group.free_bytes)} are free now: something else uses the device")
+    if memory.source == "closed form":
+        lines.append("an estimate from a few numbers of the model, not a trace of it")
+    return lines
+
+
+def ranks_text(group: PredictedMemory) -> str:
+    """`rank 0`, `ranks 0–7`, `ranks 0–6, 8–14 …`."""
+    ranges = [str(first) if first == last else f"{first}–{last}" for first, last in group.ranks[:2]]
+    more = " …" if len(group.ranks) > 2 else ""
+    one = len(group.ranks) == 1 and group.ranks[0][0] == group.ranks[0][1]
+    return f"rank{'' if one else 's'} {', '.join(ranges)}{more}"
+
+
+def _verdict(memory: MemoryPreview) -> Text:
+    verdict = memory.verdict
+    group = memory.decisive
+    filled = fullness(group)
+    of = "" if filled is None else f" of {size(group.capacity_bytes or 0)}, {percent(filled)}"
+    return Text.assemble(
+        "  ",
+        (f"{VERDICT_SIGNS[verdict]} {verdict}", f"bold {VERDICTS[verdict]}"),
+        f": {ranks_text(group)} need {size(group.peak_bytes)}{of}",
+    )
+
+
+def _scale(groups: list[PredictedMemory]) -> float:
+    """Bytes that a whole bar stands for."""
+    most = max(group.peak_bytes for group in groups)
+    capacity = max((group.capacity_bytes or 0) for group in groups)
+    return most if most < capacity * _MAGNIFIED_BELOW or not capacity else max(most, capacity) * 1.02
+
+
+def _bar_line(group: PredictedMemory, scale: float, width: int) -> Text:
+    label = ranks_text(group)
+    capacity = group.capacity_bytes
+    beyond = capacity is not None and capacity > scale
+    numbers = size(group.peak_bytes)
+    if capacity is not None:
+        numbers += f" → {size(capacity)}" if beyond else f" │ {size(capacity)}"
+    room = max(10, width - max(_LABEL, len(label)) - len(numbers) - 6)
+    mark = None if beyond or capacity is None else float(capacity)
+    stacked = stacked_bar(by_family(group.terms), scale, room, mark)
+    return Text.assemble(f"  {label:<{_LABEL}}  ", stacked, f"  {numbers}")

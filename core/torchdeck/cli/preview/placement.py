@@ -1,0 +1,98 @@
+"""The placement grid: a line a node, a number a rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.text import Text
+
+from torchdeck.plan.preview.board import Board, BoardNode
+
+SHOWN_ALIKE = 3
+"""Of many nodes that are alike, so many and the last are drawn."""
+SHOWN_NODES = 12
+_NAME = 24
+_GROUP_STYLES = ("#0072b2", "#009e73")
+
+
+def placement_lines(board: Board, width: int) -> list[Text]:
+    """The grid, and what its lines between ranks mean."""
+    label = min(_NAME, max(len(node.name) for node in board.nodes))
+    cell = max(2, len(str(board.world_size - 1)))
+    lines = []
+    for node in _drawn(board):
+        if isinstance(node, int):
+            lines.append(Text(f"  {'⋮':<{label}}  and {node:,} more like it", style="dim"))
+        else:
+            lines += _node_lines(board, node, label, cell, width)
+    if board.shard > 1:
+        lines.append(Text(_groups(board), style="dim"))
+    return lines
+
+
+def _drawn(board: Board) -> Iterator[BoardNode | int]:
+    """The nodes to draw, and numbers of those left out."""
+    if len(board.nodes) <= SHOWN_NODES:
+        yield from board.nodes
+        return
+    for first, last in board.alike():
+        stretch = board.nodes[first.node_rank : last.node_rank + 1]
+        if len(stretch) <= SHOWN_ALIKE + 1:
+            yield from stretch
+            continue
+        yield from stretch[:SHOWN_ALIKE]
+        if len(stretch) > SHOWN_ALIKE + 1:
+            yield len(stretch) - SHOWN_ALIKE - 1
+        yield stretch[-1]
+
+
+def _node_lines(board: Board, node: BoardNode, label: int, cell: int, width: int) -> list[Text]:
+    kind = _kind(node)
+    room = width - label - 6 - len(kind)
+    each = max(4, room // (cell + 1))
+    lines = []
+    for first in range(0, node.nproc, each):
+        ranks = range(node.first_rank + first, node.first_rank + min(first + each, node.nproc))
+        name = shortened(node.name, label) if first == 0 else ""
+        line = Text(f"  {name:<{label}}  ")
+        line.append_text(_cells(board, ranks, cell))
+        if first == 0:
+            line.append(f"  {kind}", style="dim")
+        lines.append(line)
+    return lines
+
+
+def _cells(board: Board, ranks: Sequence[int], cell: int) -> Text:
+    text = Text()
+    grouped = 1 < board.shard < board.world_size
+    for rank in ranks:
+        group = board.shard_group(rank)
+        if rank != ranks[0]:
+            text.append("│" if grouped and rank % board.shard == 0 else " ", style="dim")
+        text.append(f"{rank:>{cell}}", style=_GROUP_STYLES[group % 2] if grouped else "bold")
+    return text
+
+
+def _kind(node: BoardNode) -> str:
+    if set(node.devices) == {"cpu"}:
+        return "CPU"
+    indices = [int(device.partition(":")[2]) for device in node.devices]
+    usual = indices == list(range(len(indices)))
+    which = "" if usual else f" ({', '.join(map(str, indices))})"
+    return f"{len(indices)} × {node.kind or 'GPU'}{which}"
+
+
+def _groups(board: Board) -> str:
+    if board.replicas == 1:
+        return f"  weights are sharded over all {board.shard:,} ranks"
+    return (
+        f"  weights are sharded over {board.shard:,} ranks each, in {board.replicas:,} groups that replicate"
+    )
+
+
+def shortened(text: str, length: int) -> str:
+    """`text` in at most `length` characters, its middle left out where it is longer."""
+    if len(text) <= length:
+        return text
+    head = (length - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (length - 1 - head) :]}"

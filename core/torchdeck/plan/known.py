@@ -1,0 +1,28 @@
+"""What was found out of a run's model and data before its plan is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    # numpy comes with these, and a script has neither
+    from torchdeck.data.batch_plan import BatchPlan
+    from torchdeck.plan.model_profile import ModelProfile
+
+
+@dataclass(frozen=True)
+class Known:
+    """Facts that plan and preview are made of, besides config and machines."""
+
+    profile: ModelProfile | None = None
+    """None where there is no model to know, or it could not be traced."""
+    batch_plan: BatchPlan | None = None
+    """The one that training.batch_plan names."""
+    notes: tuple[str, ...] = ()
+    """Why something is missing: one sentence each."""
+
+    @property
+    def anything(self) -> bool:
+        """Whether there is something to say."""
+        return self.profile is not None or self.batch_plan is not None or bool(self.notes)

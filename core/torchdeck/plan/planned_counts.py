@@ -1,0 +1,104 @@
+"""What ranks read when a batch plan says so: summed over its columns, by the steps that the ranks take."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from torchdeck.data.batch_plan import Balance, BatchPlan, EpochColumns, plan_steps
+
+Ints = npt.NDArray[np.int64]
+
+_COMPARED = 50_000
+"""Microbatches over which balances are compared, in whole steps; all would take seconds for millions."""
+
+
+@dataclass(frozen=True, eq=False)
+class Totals:
+    """Of each rank, shape (world size,) each."""
+
+    samples: Ints
+    tokens: Ints
+    """Without padding."""
+    padded: Ints
+    """Tokens that are computed, padding included."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedCounts:
+    """Steps over a batch plan."""
+
+    plan: BatchPlan
+    world_size: int
+    accumulation: int
+    balance: Balance = "none"
+
+    @property
+    def per_step(self) -> int:
+        """Microbatches of a full step."""
+        return self.world_size * self.accumulation
+
+    @property
+    def per_epoch(self) -> int:
+        """Steps of the first epoch."""
+        return -(-self.plan.microbatches(0) // self.per_step)
+
+    def totals(self, steps: int) -> Totals:
+        """What each rank reads in the first `steps` steps."""
+        parts = self._dealt(steps) if self.balance == "none" else self._balanced(steps, self.balance)
+        sums = np.zeros((3, self.world_size), dtype=np.int64)
+        for part in parts:
+            sums += part
+        return Totals(*sums)
+
+    def evenness(self, balance: Balance) -> tuple[float, float]:
+        """Under another balance: most tokens of a rank ÷ mean in all, and its mean over steps.
+
+        Over the first microbatches; ranks without any work count.
+        """
+        steps = max(1, min(_COMPARED, self.plan.microbatches(0)) // self.per_step)
+        tokens = np.array([part[1] for part in self._balanced(steps, balance)], dtype=np.float64)
+        whole = tokens.sum(axis=0)
+        each = tokens.max(axis=1) / np.maximum(tokens.mean(axis=1), 1e-300)
+        return float(whole.max() / whole.mean()) if whole.any() else 1.0, float(each.mean())
+
+    def _dealt(self, steps: int) -> Iterator[Ints]:
+        """Rank i takes i, i + W, …, of each epoch: a step is a multiple of W long."""
+        for epoch in range(self.plan.epochs):
+            columns = self.plan.epoch_columns(epoch)
+            used = min(len(columns), steps * self.per_step)
+            yield np.stack([_by_rank(values[:used], self.world_size) for values in _measures(columns)])
+            steps -= -(-used // self.per_step)
+            if steps <= 0:
+                return
+
+    def _balanced(self, steps: int, balance: Balance) -> Iterator[Ints]:
+        measures: dict[int, list[Ints]] = {}
+        planned = plan_steps(
+            self.plan, world_size=self.world_size, accumulation=self.accumulation, balance=balance
+        )
+        for step in itertools.islice(planned, steps):
+            if step.epoch not in measures:
+                # −1, no microbatch, is the zero at the end
+                measures = {step.epoch: [np.append(values, 0) for values in _measures(step.columns)]}
+            yield np.stack([values[step.table].sum(axis=1) for values in measures[step.epoch]])
+
+
+def _measures(columns: EpochColumns) -> tuple[Ints, ...]:
+    """Samples, tokens and padded tokens of each microbatch."""
+    return (
+        columns.batch_size.astype(np.int64, copy=False),
+        columns.tokens.astype(np.int64, copy=False),
+        columns.padded_tokens,
+    )
+
+
+def _by_rank(values: Ints, world_size: int) -> Ints:
+    whole = len(values) - len(values) % world_size
+    sums: Ints = values[:whole].reshape(-1, world_size).sum(axis=0, dtype=np.int64)
+    sums[: len(values) - whole] += values[whole:]
+    return sums

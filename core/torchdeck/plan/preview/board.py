@@ -1,0 +1,99 @@
+"""Which rank sits where: nodes, devices, and the groups of ranks that hold a whole model between them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torchdeck.nodes.inventory import Device, Inventory
+from torchdeck.plan.launch_plan import LaunchPlan, RankPlacement
+
+
+@dataclass(frozen=True)
+class BoardNode:
+    """One node and its ranks, which follow each other."""
+
+    name: str
+    address: str
+    node_rank: int
+    first_rank: int
+    devices: tuple[str, ...]
+    """Of its ranks, in order: `cuda:0`, or `cpu`."""
+    kind: str
+    """What the devices are, as their driver names them; `CPU` where ranks compute on it."""
+
+    @property
+    def nproc(self) -> int:
+        """Ranks on the node."""
+        return len(self.devices)
+
+    @property
+    def last_rank(self) -> int:
+        """The last of them."""
+        return self.first_rank + self.nproc - 1
+
+    def like(self, other: BoardNode) -> bool:
+        """Whether the two differ in name, address and ranks alone."""
+        return (self.devices, self.kind) == (other.devices, other.kind)
+
+
+@dataclass(frozen=True)
+class Board:
+    """All nodes, in order of their ranks."""
+
+    nodes: tuple[BoardNode, ...]
+    shard: int
+    """Ranks that divide one model's state among them: 1 where each holds all of it."""
+
+    @property
+    def world_size(self) -> int:
+        """Ranks in all."""
+        return sum(node.nproc for node in self.nodes)
+
+    @property
+    def replicas(self) -> int:
+        """Groups of `shard` ranks."""
+        return self.world_size // self.shard
+
+    def shard_group(self, rank: int) -> int:
+        """The group that `rank` is in; ranks of a group follow each other."""
+        return rank // self.shard
+
+    def alike(self) -> tuple[tuple[BoardNode, BoardNode], ...]:
+        """First and last of each stretch of nodes that are alike."""
+        stretches: list[list[BoardNode]] = []
+        for node in self.nodes:
+            if stretches and stretches[-1][-1].like(node):
+                stretches[-1].append(node)
+            else:
+                stretches.append([node])
+        return tuple((stretch[0], stretch[-1]) for stretch in stretches)
+
+
+def make_board(plan: LaunchPlan, inventory: Inventory, shard: int) -> Board:
+    """The board of `plan`; `inventory` says what its devices are."""
+    kinds = {node.name: _kind(node.devices) for node in inventory}
+    nodes = []
+    for node_rank, group in itertools.groupby(plan.ranks, key=lambda rank: rank.node_rank):
+        ranks = list(group)
+        part = plan.nodes[node_rank]
+        nodes.append(
+            BoardNode(
+                name=part.name,
+                address=part.address,
+                node_rank=node_rank,
+                first_rank=ranks[0].rank,
+                devices=tuple(rank.device for rank in ranks),
+                kind="CPU" if _on_cpu(ranks) else kinds.get(part.name, ""),
+            )
+        )
+    return Board(tuple(nodes), shard)
+
+
+def _on_cpu(ranks: Sequence[RankPlacement]) -> bool:
+    return all(rank.device == "cpu" for rank in ranks)
+
+
+def _kind(devices: Sequence[Device]) -> str:
+    return " and ".join(dict.fromkeys(device.name for device in devices if device.name))

@@ -1,0 +1,107 @@
+"""How much each rank reads, and how even that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from torchdeck.config.training import Training
+from torchdeck.data.batch_plan import BALANCES, BatchPlan
+from torchdeck.plan.planned_counts import PlannedCounts
+from torchdeck.plan.prediction import PredictedData
+
+Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How even the ranks would be under one setting of training.balance."""
+
+    name: str
+    imbalance: float
+    """Most tokens that a rank has ÷ mean, over the epochs of the plan."""
+    slowest: float
+    """Mean over steps of most tokens ÷ mean in the step: what waiting for the fullest rank costs."""
+    chosen: bool
+
+
+@dataclass(frozen=True, eq=False)
+class DataPreview:
+    """Samples and tokens of every rank over the whole run."""
+
+    source: str
+    """`seeded order` or `batch plan`."""
+    size: int
+    """Samples of the data set."""
+    steps_per_epoch: int
+    steps: int
+    samples: Counts
+    """Shape (world size,)."""
+    tokens: npt.NDArray[np.float64] | None
+    """Shape (world size,); None where samples are of no known length."""
+    padding: float | None = None
+    """Share of what the model computes that is padding; None where nothing is padded or known."""
+    policies: tuple[Policy, ...] = ()
+    """Of a batch plan."""
+
+    @property
+    def load(self) -> npt.NDArray[np.float64]:
+        """Tokens of each rank where they are known, else samples."""
+        return self.samples.astype(np.float64) if self.tokens is None else self.tokens
+
+    @property
+    def unit(self) -> str:
+        """What `load` counts."""
+        return "samples" if self.tokens is None else "tokens"
+
+    @property
+    def imbalance(self) -> float:
+        """Load of the fullest rank ÷ mean; 1 is perfectly even."""
+        mean = float(self.load.mean())
+        return float(self.load.max()) / mean if mean else 1.0
+
+    @property
+    def epochs(self) -> float:
+        """Passes over the data."""
+        return self.steps / self.steps_per_epoch
+
+
+def make_data(predicted: PredictedData, training: Training, plan: BatchPlan | None) -> DataPreview:
+    """`predicted` with a number for each rank.
+
+    Args:
+        predicted: of every rank.
+        training: says how the batch plan, if there is one, is shared out.
+        plan: the batch plan.
+    """
+    counts = np.array([entry.last - entry.first + 1 for entry in predicted.ranks], dtype=np.int64)
+    samples = np.array([entry.samples for entry in predicted.ranks], dtype=np.int64)
+    tokens = [entry.tokens for entry in predicted.ranks]
+    known = all(count is not None for count in tokens)
+    return DataPreview(
+        source=predicted.source,
+        size=predicted.size,
+        steps_per_epoch=predicted.steps_per_epoch,
+        steps=predicted.steps,
+        samples=np.repeat(samples, counts),
+        tokens=np.repeat(np.array(tokens, dtype=np.float64), counts) if known else None,
+        padding=None if plan is None else padding_share(plan),
+        policies=() if plan is None else _policies(plan, training, int(counts.sum())),
+    )
+
+
+def padding_share(plan: BatchPlan) -> float:
+    """Padding ÷ all that is computed, over all epochs of `plan`."""
+    epochs = [plan.epoch_columns(epoch) for epoch in range(plan.epochs)]
+    padded = sum(int(columns.padded_tokens.sum()) for columns in epochs)
+    tokens = sum(int(columns.tokens.sum(dtype=np.int64)) for columns in epochs)
+    return 1 - tokens / padded if padded else 0.0
+
+
+def _policies(plan: BatchPlan, training: Training, world_size: int) -> tuple[Policy, ...]:
+    counts = PlannedCounts(plan, world_size, training.accumulation, training.balance)
+    return tuple(
+        Policy(balance, *counts.evenness(balance), chosen=balance == training.balance) for balance in BALANCES
+    )

@@ -1,0 +1,102 @@
+"""A preview as JSON, for programs.
+
+The document has `version` (1), raised when a key goes or changes its meaning; keys may be added.
+Sizes are bytes, ranks count from 0, `[first, last]` is a range with both ends in it, null is "not known".
+
+- `headline`: one sentence.
+- `placement`: `world_size`; `shard` (ranks that divide one model's state) and `replicas` (such groups);
+  `nodes`, each `name`, `address`, `node_rank`, `ranks` [first, last], `devices`, `kind`.
+- `arithmetic`: sentences.
+- `data`, or null: `source`, `size`, `steps_per_epoch`, `steps`, `epochs`, `unit` (what loads count),
+  `imbalance` (largest load ÷ mean), `padding` (share of what is computed), `ranks` (each `ranks`
+  [first, last], `samples`, `tokens`), `policies` (each `name`, `imbalance`, `slowest`, `chosen`).
+- `memory`, or null: `source`, `verdict`, `groups` (each as in the plan's `prediction.memory`), `suggestions`
+  (each `keys`, `sentence`, `peak_bytes`, `verdict`).
+- `notes`: sentences.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from torchdeck.plan.prediction import PredictedData
+from torchdeck.plan.preview.board import Board
+from torchdeck.plan.preview.data import DataPreview
+from torchdeck.plan.preview.headline import headline
+from torchdeck.plan.preview.memory import MemoryPreview
+
+if TYPE_CHECKING:
+    from torchdeck.plan.preview.preview import Preview
+
+PREVIEW_VERSION = 1
+
+
+def document(preview: Preview) -> dict[str, Any]:
+    """The document of `preview`: dicts, lists, strings and numbers."""
+    predicted = None if preview.plan.prediction is None else preview.plan.prediction.data
+    return {
+        "version": PREVIEW_VERSION,
+        "headline": headline(preview),
+        "placement": _placement(preview.board),
+        "arithmetic": list(preview.arithmetic),
+        "data": None if preview.data is None or predicted is None else _data(preview.data, predicted),
+        "memory": None if preview.memory is None else _memory(preview.memory),
+        "notes": list(preview.notes),
+    }
+
+
+def _placement(board: Board) -> dict[str, Any]:
+    return {
+        "world_size": board.world_size,
+        "shard": board.shard,
+        "replicas": board.replicas,
+        "nodes": [
+            {
+                "name": node.name,
+                "address": node.address,
+                "node_rank": node.node_rank,
+                "ranks": [node.first_rank, node.last_rank],
+                "devices": list(node.devices),
+                "kind": node.kind,
+            }
+            for node in board.nodes
+        ],
+    }
+
+
+def _data(data: DataPreview, predicted: PredictedData) -> dict[str, Any]:
+    return {
+        "source": data.source,
+        "size": data.size,
+        "steps_per_epoch": data.steps_per_epoch,
+        "steps": data.steps,
+        "epochs": data.epochs,
+        "unit": data.unit,
+        "imbalance": data.imbalance,
+        "padding": data.padding,
+        "ranks": [
+            {"ranks": [counts.first, counts.last], "samples": counts.samples, "tokens": counts.tokens}
+            for counts in predicted.ranks
+        ],
+        "policies": [dataclasses.asdict(policy) for policy in data.policies],
+    }
+
+
+def _memory(memory: MemoryPreview) -> dict[str, Any]:
+    return {
+        "source": memory.source,
+        "verdict": memory.verdict,
+        "groups": [
+            {
+                **dataclasses.asdict(group),
+                "ranks": [list(ranks) for ranks in group.ranks],
+                "terms": dict(group.terms),
+                "state": dict(group.state),
+            }
+            for group in memory.groups
+        ],
+        "suggestions": [
+            {**dataclasses.asdict(change), "keys": dict(change.keys)} for change in memory.suggestions
+        ],
+    }

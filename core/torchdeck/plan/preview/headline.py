@@ -1,0 +1,42 @@
+"""The one line that a person reads first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchdeck.plan.preview.memory import MemoryPreview, fullness
+from torchdeck.quantities import size
+
+if TYPE_CHECKING:
+    from torchdeck.plan.preview.preview import Preview
+
+
+def headline(preview: Preview) -> str:
+    """Ranks, strategy, verdict: `2 ranks on localhost, ddp over gloo: fits: 3.1 GiB of 80.0 GiB, 4 %`."""
+    where = placement_line(preview)
+    return where if preview.memory is None else f"{where}: {verdict_line(preview.memory)}"
+
+
+def placement_line(preview: Preview) -> str:
+    """`2 ranks on localhost, ddp over gloo`."""
+    plan, nodes = preview.plan, preview.board.nodes
+    ranks = f"{plan.world_size:,} rank{'' if plan.world_size == 1 else 's'}"
+    where = nodes[0].name if len(nodes) == 1 else f"{len(nodes):,} nodes"
+    how = f", {plan.strategy} over {plan.backend}" if plan.batch is not None else f" over {plan.backend}"
+    return f"{ranks} on {where}{how}"
+
+
+def verdict_line(memory: MemoryPreview) -> str:
+    """`fits: 3.1 GiB of 80.0 GiB, 4 %`; of the ranks that decide it."""
+    group = memory.decisive
+    filled = fullness(group)
+    if filled is None:
+        return f"memory {memory.verdict}: {size(group.peak_bytes)} a rank"
+    return (
+        f"{memory.verdict}: {size(group.peak_bytes)} of {size(group.capacity_bytes or 0)}, {percent(filled)}"
+    )
+
+
+def percent(share: float) -> str:
+    """`74 %`; `under 1 %` for what would round to nothing."""
+    return "under 1 %" if 0 < share < 0.005 else f"{share * 100:.0f} %"

@@ -1,0 +1,62 @@
+"""How full each device gets, and what would make it less."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torchdeck.plan.prediction import PredictedMemory, Prediction
+
+SERIOUSNESS = ("fits", "unknown", "tight", "does not fit")
+"""Verdicts, the least serious first."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of the config that needs less."""
+
+    keys: Mapping[str, Any]
+    """Key → new value."""
+    sentence: str
+    peak_bytes: int
+    verdict: str
+
+
+@dataclass(frozen=True)
+class MemoryPreview:
+    """Groups of ranks that need the same; at least one."""
+
+    source: str
+    """`traced`, or `closed form` for an estimate from a few numbers."""
+    groups: tuple[PredictedMemory, ...]
+    suggestions: tuple[Change, ...] = ()
+    """The cheapest first; none where all fits."""
+
+    @property
+    def fullest(self) -> PredictedMemory:
+        """The group that is nearest to its capacity, or the largest where no capacity is known."""
+        return max(self.groups, key=lambda group: (fullness(group) or 0.0, group.peak_bytes))
+
+    @property
+    def verdict(self) -> str:
+        """The most serious one of all groups."""
+        return max((group.verdict for group in self.groups), key=SERIOUSNESS.index)
+
+    @property
+    def decisive(self) -> PredictedMemory:
+        """The fullest of the groups with that verdict."""
+        worst = [group for group in self.groups if group.verdict == self.verdict]
+        return max(worst, key=lambda group: (fullness(group) or 0.0, group.peak_bytes))
+
+
+def fullness(memory: PredictedMemory) -> float | None:
+    """Expected peak ÷ capacity."""
+    return memory.peak_bytes / memory.capacity_bytes if memory.capacity_bytes else None
+
+
+def make_memory(prediction: Prediction, suggestions: tuple[Change, ...] = ()) -> MemoryPreview | None:
+    """What `prediction` says of memory; None where it says nothing."""
+    if not prediction.memory:
+        return None
+    return MemoryPreview(prediction.source, prediction.memory, suggestions)

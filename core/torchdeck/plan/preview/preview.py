@@ -1,0 +1,102 @@
+"""What a run will do, as a person wants to see it: what terminal, picture and window show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from torchdeck.config.schema import RunConfig
+from torchdeck.nodes.inventory import Inventory
+from torchdeck.plan.batch import explain_batch
+from torchdeck.plan.known import Known
+from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.plan.preview.board import Board, make_board
+from torchdeck.plan.preview.memory import MemoryPreview, make_memory
+
+if TYPE_CHECKING:
+    # numpy comes with these, and a script has none of it
+    from torchdeck.plan.memory.spec import StrategySpec
+    from torchdeck.plan.preview.data import DataPreview
+    from torchdeck.plan.preview.rank import RankPreview
+
+FIRST_MICROBATCHES = 3
+"""Microbatches of a rank whose sample ids are shown."""
+
+
+@dataclass(frozen=True)
+class Preview:
+    """A plan laid out. Ranks that need the same stand together; `rank` has one alone."""
+
+    plan: LaunchPlan
+    board: Board
+    arithmetic: tuple[str, ...]
+    """One sentence a line; empty for scripts."""
+    data: DataPreview | None
+    memory: MemoryPreview | None
+    notes: tuple[str, ...]
+    """Why something is missing, what is not validated: one sentence each."""
+    config: RunConfig = field(repr=False)
+    known: Known = field(repr=False)
+    spec: StrategySpec | None = field(repr=False)
+    """None where the training is not ours."""
+
+    def rank(self, rank: int, *, microbatches: int = FIRST_MICROBATCHES) -> RankPreview:
+        """Everything about one rank.
+
+        Raises:
+            ValueError: there is no such rank.
+        """
+        if not 0 <= rank < self.plan.world_size:
+            raise ValueError(f"there is no rank {rank}: ranks go from 0 to {self.plan.world_size - 1}")
+        from torchdeck.plan.preview.rank import make_rank
+
+        return make_rank(self, rank, microbatches)
+
+    def document(self) -> dict[str, Any]:
+        """All of it as plain values; `torchdeck.plan.preview.document` says what stands where."""
+        from torchdeck.plan.preview.document import document
+
+        return document(self)
+
+
+def make_preview(
+    config: RunConfig, plan: LaunchPlan, inventory: Inventory, known: Known | None = None
+) -> Preview:
+    """Lay out `plan`. Pure, and quick for thousands of ranks.
+
+    Args:
+        config: what the plan was made of.
+        plan: with its prediction.
+        inventory: the machines it was made for.
+        known: what was found out of model and data; nothing by default.
+    """
+    known = Known() if known is None else known
+    spec = _spec(config, plan)
+    return Preview(
+        plan=plan,
+        board=make_board(plan, inventory, 1 if spec is None else spec.shard),
+        arithmetic=() if plan.batch is None else tuple(explain_batch(plan.batch, steps=plan.steps)),
+        data=_data(config, plan, known),
+        memory=None if plan.prediction is None else make_memory(plan.prediction),
+        notes=() if plan.prediction is None else plan.prediction.notes,
+        config=config,
+        known=known,
+        spec=spec,
+    )
+
+
+def _spec(config: RunConfig, plan: LaunchPlan) -> StrategySpec | None:
+    if plan.batch is None:
+        return None
+    from torchdeck.plan.memory.spec import spec_from
+
+    device: Literal["cpu", "cuda"] = "cpu" if plan.ranks[0].device == "cpu" else "cuda"
+    return spec_from(config, plan.world_size, device=device, backend=plan.backend)
+
+
+def _data(config: RunConfig, plan: LaunchPlan, known: Known) -> DataPreview | None:
+    if plan.prediction is None or plan.prediction.data is None:
+        return None
+    from torchdeck.plan.preview.data import make_data
+
+    return make_data(plan.prediction.data, config.training, known.batch_plan)

@@ -1,0 +1,82 @@
+"""Everything about one rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchdeck.data.step_order import StepOrder
+from torchdeck.plan.data_order import step_order
+from torchdeck.plan.launch_plan import RankPlacement
+from torchdeck.plan.prediction import PredictedMemory
+from torchdeck.plan.preview.tensors import TensorRows, tensors_of
+
+if TYPE_CHECKING:
+    from torchdeck.plan.preview.preview import Preview
+
+
+@dataclass(frozen=True)
+class MicrobatchPreview:
+    """One of the first microbatches of a rank."""
+
+    step: int
+    """From 0."""
+    index: int
+    """In the step, from 0."""
+    sample_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class RankPreview:
+    """Where a rank runs, what it reads and what it holds."""
+
+    placement: RankPlacement
+    shard_group: int
+    shard_index: int
+    """Its place in the group; 0 where every rank holds the whole model."""
+    shard: int
+    """Ranks of a group."""
+    samples: int | None
+    """In the whole run; None where the data is not known."""
+    tokens: float | None
+    microbatches: tuple[MicrobatchPreview, ...]
+    """The first ones, of the first epoch."""
+    tensors: tuple[TensorRows, ...]
+    """Empty where nothing is known of the model."""
+    memory: PredictedMemory | None
+
+    @property
+    def rank(self) -> int:
+        return self.placement.rank
+
+
+def make_rank(preview: Preview, rank: int, microbatches: int) -> RankPreview:
+    """All about `rank`, which is one of the plan's; with its first `microbatches` microbatches."""
+    known, data, prediction = preview.known, preview.data, preview.plan.prediction
+    order = None
+    if preview.spec is not None:
+        order = step_order(preview.config.training, preview.plan.world_size, known)
+    return RankPreview(
+        placement=preview.plan.ranks[rank],
+        shard_group=preview.board.shard_group(rank),
+        shard_index=rank % preview.board.shard,
+        shard=preview.board.shard,
+        samples=None if data is None else int(data.samples[rank]),
+        tokens=None if data is None or data.tokens is None else float(data.tokens[rank]),
+        microbatches=() if order is None else first_microbatches(order, rank, microbatches),
+        tensors=()
+        if known.profile is None or preview.spec is None
+        else tensors_of(known.profile, preview.spec, rank),
+        memory=None if prediction is None else prediction.memory_of(rank),
+    )
+
+
+def first_microbatches(order: StepOrder, rank: int, count: int) -> tuple[MicrobatchPreview, ...]:
+    """The first `count` microbatches of `rank`, by the steps that it takes itself."""
+    found: list[MicrobatchPreview] = []
+    for number, step in enumerate(order.steps(order.start)):
+        parts = step.parts(rank)
+        found += [MicrobatchPreview(number, index, tuple(ids.tolist())) for index, ids in enumerate(parts)]
+        if len(found) >= count:
+            break
+    return tuple(found[:count])
