@@ -41,7 +41,7 @@ def padded_elements(tensor: TensorInfo, ranks: int) -> int:
 
 
 def local_rows(length: int, ranks: int, indices: Bytes) -> Bytes:
-    """Rows of a tensor of `length` rows that really lie on each of the ranks at `indices`, without padding."""
+    """Rows of a tensor of `length` rows that really lie on each of the ranks at `indices`, unpadded."""
     chunk = -(-length // ranks)
     return np.clip(length - chunk * indices, 0, chunk)
 

@@ -1,0 +1,162 @@
+"""One microbatch under FSDP2: the trace with gathers, prefetches and reductions at the units' marks.
+
+The order follows torch 2.13, `torch/distributed/fsdp/_fully_shard`: `_fsdp_param_group.py` (unshard,
+wait_for_unshard, post_backward), `_fsdp_collectives.py` (foreach_all_gather, foreach_reduce), `_fsdp_state.py`.
+"""
+
+from __future__ import annotations
+
+from torchdeck.plan.memory.gloo import all_gather_copy, reduce_scatter_copy
+from torchdeck.plan.memory.replay import Replay, Segment, tell
+from torchdeck.plan.memory.spec import StrategySpec
+from torchdeck.plan.memory.timeline import Term, Timeline
+from torchdeck.plan.memory.unit_sizes import UnitSizes
+from torchdeck.plan.model_profile import ROOT, Event
+
+
+class FsdpStep:
+    """Tells the microbatches of one optimizer step.
+
+    Args:
+        timeline: where to.
+        spec: fsdp or hsdp.
+        sizes: of the units.
+    """
+
+    def __init__(self, timeline: Timeline, spec: StrategySpec, sizes: list[UnitSizes]) -> None:
+        self._timeline = timeline
+        self._spec = spec
+        self._sizes = sizes
+        self._gathered: set[int] = set()
+        """Units whose weights are together."""
+        self._prefetched: set[int] = set()
+        """Units that lie in a gather's output and are not copied out yet."""
+        self._output = 0
+        """Of the last gather in forward: freed when the next one is copied out, or when forward ends."""
+        self._order: list[int] = []
+        """Units by the end of their forward; what backward prefetches by."""
+        self._fresh: dict[int, int] = {}
+        """Bytes of whole gradients of this microbatch, by unit."""
+        self._kept: dict[int, int] = {}
+        """Bytes of whole gradients of the microbatches before, by unit."""
+        self._scattered = 0
+        """Input of the last reduce-scatter, kept until the next."""
+        self._last = True
+
+    def microbatch(self, replay: Replay, *, first: bool, last: bool) -> None:
+        """Forward and backward; gradients are reduced in the last one."""
+        self._last = last
+        self._order = []
+        adds = not first and not self._upcasts
+        for segment in replay.segments(after_gradient=1 if adds else 0):
+            tell(self._timeline, segment)
+            for unit, size in segment.gradients.items():
+                self._fresh[unit] = self._fresh.get(unit, 0) + size
+            self._at(segment)
+        self._timeline.add(Term.BUCKETS, -self._scattered)
+        self._scattered = 0
+
+    def end(self) -> None:
+        """The optimizer has stepped: gradients go."""
+        reduced = sum(unit.gradient for unit in self._sizes)
+        self._timeline.add(Term.GRADIENTS, -reduced)
+
+    @property
+    def _upcasts(self) -> bool:
+        """Gradients that are not reduced yet are kept in another precision than they come in."""
+        return self._spec.reduce_size != self._spec.param_size
+
+    def _at(self, segment: Segment) -> None:
+        unit = segment.unit
+        if segment.mark == Event.FORWARD_BEGIN:
+            self._gather_forward(unit)
+        elif segment.mark == Event.FORWARD_END:
+            self._end_forward(unit)
+        elif segment.mark == Event.BACKWARD_BEGIN:
+            self._begin_backward(unit)
+        elif segment.mark == Event.BACKWARD_END:
+            self._end_backward(unit)
+
+    def _gather_forward(self, unit: int) -> None:
+        if unit in self._gathered:
+            return
+        size = self._sizes[unit].gathered
+        if self._spec.shard > 1:
+            self._all_gather(unit)
+            # the output of the gather before is kept until this one is copied out
+            self._timeline.add(Term.GATHERED, -self._output)
+            self._output = size
+        self._timeline.add(Term.GATHERED, size)
+        self._gathered.add(unit)
+
+    def _all_gather(self, unit: int) -> None:
+        sizes = self._sizes[unit]
+        self._timeline.add(Term.GATHERED, sizes.cast)
+        self._timeline.add(Term.GATHERED, sizes.gathered)
+        self._timeline.spike(Term.BUCKETS, all_gather_copy(self._spec, sizes.gathered))
+        self._timeline.add(Term.GATHERED, -sizes.cast)
+
+    def _end_forward(self, unit: int) -> None:
+        self._order.append(unit)
+        if unit == ROOT:  # never resharded here: backward begins with it
+            self._timeline.add(Term.GATHERED, -self._output)
+            self._output = 0
+        elif self._spec.reshard_after_forward:
+            self._free(unit)
+
+    def _begin_backward(self, unit: int) -> None:
+        size = self._sizes[unit].gathered
+        if unit not in self._gathered:
+            if unit not in self._prefetched and self._spec.shard > 1:
+                self._all_gather(unit)
+            self._timeline.add(Term.GATHERED, size)
+            if self._spec.shard > 1:
+                self._timeline.add(Term.GATHERED, -size)
+            self._prefetched.discard(unit)
+            self._gathered.add(unit)
+        self._prefetch(unit)
+
+    def _prefetch(self, unit: int) -> None:
+        """Gather the unit whose forward ended before that of `unit`."""
+        where = self._order.index(unit) if unit in self._order else 0
+        if not where or self._spec.shard == 1:
+            return
+        target = self._order[where - 1]
+        if target not in self._gathered and target not in self._prefetched:
+            self._all_gather(target)
+            self._prefetched.add(target)
+
+    def _end_backward(self, unit: int) -> None:
+        fresh = self._fresh.pop(unit, 0)
+        if self._upcasts and unit in self._kept:  # added to what is kept
+            self._timeline.add(Term.GRADIENTS, -fresh)
+            fresh = 0
+        self._free(unit)
+        if self._last:
+            self._reduce(unit, fresh + self._kept.pop(unit, 0))
+            return
+        if self._upcasts and fresh:
+            whole = fresh * self._spec.reduce_size // self._spec.param_size
+            self._timeline.add(Term.GRADIENTS, whole)
+            self._timeline.add(Term.GRADIENTS, -fresh)
+            fresh = whole
+        self._kept[unit] = self._kept.get(unit, 0) + fresh
+
+    def _free(self, unit: int) -> None:
+        if unit in self._gathered:
+            self._gathered.remove(unit)
+            self._timeline.add(Term.GATHERED, -self._sizes[unit].gathered)
+
+    def _reduce(self, unit: int, whole: int) -> None:
+        timeline, sizes = self._timeline, self._sizes[unit]
+        timeline.add(Term.BUCKETS, -self._scattered)
+        timeline.add(Term.BUCKETS, sizes.scattered)
+        self._scattered = sizes.scattered
+        timeline.spike(Term.BUCKETS, sizes.padded)
+        timeline.add(Term.GRADIENTS, -whole)
+        timeline.add(Term.GRADIENTS, sizes.reduced)
+        if self._spec.shard > 1:
+            timeline.spike(Term.BUCKETS, reduce_scatter_copy(self._spec, sizes.scattered))
+        if sizes.gradient != sizes.reduced:
+            timeline.add(Term.GRADIENTS, sizes.gradient)
+            timeline.add(Term.GRADIENTS, -sizes.reduced)

@@ -1,0 +1,103 @@
+"""A trace cut at its marks, ready to be told again with what a strategy adds in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from torchdeck.plan.memory.timeline import Sizes, Term, Timeline
+from torchdeck.plan.model_profile import ROOT, Event, Trace
+
+_TERMS = {
+    Event.INPUT: Term.INPUTS,
+    Event.ACTIVATION: Term.ACTIVATIONS,
+    Event.LOGITS: Term.LOGITS,
+    Event.GRADIENT: Term.GRADIENTS,
+    Event.CAST: Term.CASTS,
+}
+
+
+@dataclass(frozen=True)
+class Segment:
+    """What happens up to a mark; of the last one there is none."""
+
+    terms: npt.NDArray[np.int8]
+    values: Sizes
+    gradients: dict[int, int]
+    """Bytes of gradients by unit, allocated in this segment."""
+    mark: Event | None
+    unit: int
+
+
+class Replay:
+    """One microbatch as it was traced.
+
+    The batch is left out: the loader keeps it longer than forward and backward do.
+
+    Attributes:
+        inputs: bytes of the batch.
+        gradients: bytes of all gradients.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        kept = (trace.kinds != Event.INPUT) & ((trace.values != 0) | (trace.kinds < Event.INPUT))
+        self._kinds, self._units, self._values = trace.kinds[kept], trace.units[kept], trace.values[kept]
+        self.inputs = int(trace.values[(trace.kinds == Event.INPUT) & (trace.values > 0)].sum())
+        self.gradients = int(trace.values[trace.kinds == Event.GRADIENT].sum())
+
+    def segments(self, *, after_gradient: int = 0) -> Iterator[Segment]:
+        """The microbatch, piece by piece.
+
+        Args:
+            after_gradient: of each gradient, how often its bytes are freed as soon as it is there: 1 where it is
+                added to another one or copied away, 2 where what it was added to goes as well.
+        """
+        kinds, units, values = self._expanded(after_gradient)
+        lookup = np.zeros(max(Event) + 1, dtype=np.int8)
+        for kind, term in _TERMS.items():
+            lookup[kind] = term
+        bounds = [*np.flatnonzero(kinds < Event.INPUT).tolist(), len(kinds)]
+        start = 0
+        for bound in bounds:
+            part = slice(start, bound)
+            marked = bound < len(kinds)
+            yield Segment(
+                terms=lookup[kinds[part]],
+                values=values[part],
+                gradients=_by_unit(kinds[part], units[part], values[part]),
+                mark=Event(int(kinds[bound])) if marked else None,
+                unit=int(units[bound]) if marked else ROOT,
+            )
+            start = bound + 1
+
+    def _expanded(
+        self, after_gradient: int
+    ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+        where = np.flatnonzero(self._kinds == Event.GRADIENT)
+        if not after_gradient or not len(where):
+            return self._kinds, self._units, self._values
+        return (
+            np.insert(self._kinds, where + 1, self._kinds[where]),
+            np.insert(self._units, where + 1, self._units[where]),
+            np.insert(self._values, where + 1, -after_gradient * self._values[where]),
+        )
+
+
+def tell(timeline: Timeline, segment: Segment) -> None:
+    """Add `segment` to `timeline`; a mark of the root's backward begins that phase."""
+    timeline.extend(segment.terms, segment.values)
+    if segment.mark == Event.BACKWARD_BEGIN and segment.unit == ROOT:
+        timeline.enter("backward")
+
+
+def _by_unit(
+    kinds: npt.NDArray[np.int8], units: npt.NDArray[np.int32], values: npt.NDArray[np.int64]
+) -> dict[int, int]:
+    where = np.flatnonzero(kinds == Event.GRADIENT)
+    found: dict[int, int] = {}
+    for index in where:
+        found[int(units[index])] = found.get(int(units[index]), 0) + int(values[index])
+    return found

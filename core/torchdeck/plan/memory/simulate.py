@@ -1,0 +1,86 @@
+"""Setup and one optimizer step of a rank as a timeline of allocations."""
+
+from __future__ import annotations
+
+from torchdeck.plan.memory.fsdp_step import FsdpStep
+from torchdeck.plan.memory.replay import Replay
+from torchdeck.plan.memory.replicated_step import ReplicatedStep
+from torchdeck.plan.memory.sharding import padded_elements
+from torchdeck.plan.memory.spec import FULLY_SHARDED, StrategySpec
+from torchdeck.plan.memory.timeline import Term, Timeline
+from torchdeck.plan.memory.traces import trace_for
+from torchdeck.plan.memory.unit_sizes import unit_sizes
+from torchdeck.plan.model_profile import ITEM_SIZES, ROOT, ModelProfile, TensorInfo
+
+_BROADCAST_LIMIT = 250 * 2**20
+"""Bytes that DDP puts together for one broadcast of its weights (`broadcast_bucket_size`), of which two may be on
+their way at once (`broadcast_coalesced`, csrc/distributed/c10d/comm.cpp)."""
+
+
+def simulate(profile: ModelProfile, spec: StrategySpec, optimizer: int) -> Timeline:
+    """What a rank allocates and frees from its start to the end of a step that follows others.
+
+    Args:
+        profile: of the model.
+        spec: single, ddp, fsdp or hsdp.
+        optimizer: bytes of the rank's optimizer state.
+
+    Raises:
+        UntracedError: the profile has no trace for `spec`.
+    """
+    replay = Replay(trace_for(profile, spec))
+    timeline = Timeline("setup")
+    timeline.add(Term.BUFFERS, sum(tensor.size for tensor in profile.buffers))
+    _set_up(timeline, profile, spec)
+    timeline.enter("forward")
+    timeline.add(Term.OPTIMIZER, optimizer)
+    _step(timeline, profile, spec, replay)
+    return timeline
+
+
+def _set_up(timeline: Timeline, profile: ModelProfile, spec: StrategySpec) -> None:
+    timeline.add(Term.PARAMETERS, sum(tensor.size for tensor in profile.parameters))
+    if spec.kind in FULLY_SHARDED:
+        _shard(timeline, profile, spec)
+    elif spec.kind == "ddp":
+        tensors = [*profile.parameters, *profile.buffers]
+        whole = sum(tensor.size for tensor in tensors)
+        timeline.spike(Term.BUCKETS, min(whole, 2 * _BROADCAST_LIMIT))
+        buckets = sum(tensor.size for tensor in profile.parameters if tensor.trainable)
+        timeline.add(Term.GRADIENTS if spec.gradient_as_bucket_view else Term.BUCKETS, buckets)
+
+
+def _shard(timeline: Timeline, profile: ModelProfile, spec: StrategySpec) -> None:
+    """Units are cut one after the other; a unit's whole weights go when all of its shards are there."""
+    order = [*range(1, len(profile.units)), ROOT]
+    for unit in order:
+        members = [tensor for tensor in profile.parameters if tensor.unit == unit]
+        timeline.add(Term.PARAMETERS, sum(_stored(tensor, spec) for tensor in members))
+        timeline.add(Term.PARAMETERS, -sum(tensor.size for tensor in members))
+
+
+def _stored(tensor: TensorInfo, spec: StrategySpec) -> int:
+    return padded_elements(tensor, spec.shard) * ITEM_SIZES[tensor.dtype]
+
+
+def _step(timeline: Timeline, profile: ModelProfile, spec: StrategySpec, replay: Replay) -> None:
+    step = (
+        FsdpStep(timeline, spec, unit_sizes(profile, spec))
+        if spec.kind in FULLY_SHARDED
+        else ReplicatedStep(timeline, spec)
+    )
+    # all microbatches between the first and the last are alike
+    count = min(spec.accumulation, 3)
+    for index in range(count):
+        timeline.enter("forward")
+        # the loader keeps a step's first batch to the end of the step; later ones make room for each other
+        timeline.add(Term.INPUTS, replay.inputs if index < 2 else 0)
+        step.microbatch(replay, first=index == 0, last=index == count - 1)
+    timeline.enter("optimizer")
+    timeline.spike(Term.OPTIMIZER, _optimizer_copies(profile, spec))
+    step.end()
+
+
+def _optimizer_copies(profile: ModelProfile, spec: StrategySpec) -> int:
+    """What an optimizer's update allocates and frees again: fused Adam nothing."""
+    return 0

@@ -1,0 +1,58 @@
+"""Bytes of each FSDP unit on its way through a step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torchdeck.plan.memory.sharding import padded_elements, rows
+from torchdeck.plan.memory.spec import StrategySpec
+from torchdeck.plan.model_profile import ITEM_SIZES, ModelProfile, TensorInfo
+
+_FLOATING = frozenset({"float64", "float32", "bfloat16", "float16"})
+
+
+@dataclass(frozen=True)
+class UnitSizes:
+    """One unit, in bytes."""
+
+    gathered: int
+    """All ranks' stored parts in the precision of the forward."""
+    cast: int
+    """This rank's part in that precision, where it is another than the weights'."""
+    scattered: int
+    """What goes into the reduce-scatter: gradients, padded, in the reduction's precision."""
+    reduced: int
+    """What comes out of it."""
+    gradient: int
+    """The rank's gradients for the optimizer, in the weights' precision."""
+    padded: int
+    """Copies of gradients whose rows do not divide evenly, made while they are put together."""
+
+
+def unit_sizes(profile: ModelProfile, spec: StrategySpec) -> list[UnitSizes]:
+    """Sizes of every unit of `profile` under fsdp or hsdp, in their order."""
+    members: list[list[TensorInfo]] = [[] for _ in profile.units]
+    for tensor in profile.parameters:
+        members[tensor.unit].append(tensor)
+    return [_sizes(tensors, spec) for tensors in members]
+
+
+def _sizes(tensors: Sequence[TensorInfo], spec: StrategySpec) -> UnitSizes:
+    ranks = spec.shard
+    trainable = [tensor for tensor in tensors if tensor.trainable]
+    stored = sum(padded_elements(tensor, ranks) * _param_size(tensor, spec) for tensor in tensors)
+    elements = sum(padded_elements(tensor, ranks) for tensor in trainable)
+    uneven = [tensor for tensor in trainable if rows(tensor) % ranks]
+    return UnitSizes(
+        gathered=ranks * stored,
+        cast=stored if any(_param_size(t, spec) != ITEM_SIZES[t.dtype] for t in tensors) else 0,
+        scattered=ranks * elements * spec.reduce_size,
+        reduced=elements * spec.reduce_size,
+        gradient=sum(padded_elements(tensor, ranks) * ITEM_SIZES[tensor.dtype] for tensor in trainable),
+        padded=sum(ranks * padded_elements(tensor, ranks) * _param_size(tensor, spec) for tensor in uneven),
+    )
+
+
+def _param_size(tensor: TensorInfo, spec: StrategySpec) -> int:
+    return spec.param_size if tensor.dtype in _FLOATING else ITEM_SIZES[tensor.dtype]

@@ -1,0 +1,70 @@
+"""The peak of a real rank's memory, as its own allocator counts it; nothing of the predictor is used.
+
+torch's CPU allocator (c10, CPUAllocator.cpp) keeps a count of the bytes it has given out and not got back, and
+says it to the profiler with each allocation and each free (`profile_memory=True`). The profiler is started before
+the first tensor exists and stopped after the last step; the peak is the largest count it was told. Real ranks
+train with the product's trainer: loader, strategy, optimizer, loop.
+
+Two things would make the count wrong, and are seen to. Frees in threads without a profiler (gloo's workers drop
+the last reference to a buffer now and then) count only where the allocator is told to report all
+(`caffe2_report_cpu_memory_usage`). And tensors that exist before (torch's own constants) are not counted.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from support.measured_ranks import Job
+from support.measured_training import settings_of, strategy_of, trainer_of
+
+_FLAG = "FLAGS_caffe2_report_cpu_memory_usage"
+
+
+def measure_peak(job: Job) -> dict[str, Any]:
+    """Train this rank for the job's steps and look at what was allocated.
+
+    Returns:
+        "peak" in bytes, "setup": the peak before the first step, "steps": the peak of each step, "left": what
+        was alive in the end, and, where the job has "events", all as [nanoseconds, bytes, bytes alive].
+    """
+    library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libc10.so"))
+    ctypes.c_bool.in_dll(library, _FLAG).value = True
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as profiler,
+    ):
+        settings = settings_of(job, Path(folder))
+        strategy = strategy_of(settings)
+        strategy.setup()
+        trainer = trainer_of(job, settings, strategy)
+        marks = [time.time_ns()]
+        trainer.parts.optimizer.register_step_post_hook(lambda *_: marks.append(time.time_ns()))
+        assert trainer.run()
+    events = _events(profiler)
+    bounds = [0, *marks[:-1], 1 << 63]
+    peaks = [
+        max((alive for when, _, alive in events if low <= when < high), default=0)
+        for low, high in zip(bounds, bounds[1:], strict=False)
+    ]
+    whole = {"peak": max(peaks), "setup": peaks[0], "steps": peaks[1:], "left": events[-1][2]}
+    return whole | ({"events": events, "marks": marks} if job.get("events") else {})
+
+
+def _events(profiler: Any) -> list[tuple[int, int, int]]:
+    """(time in ns, bytes or their negative, bytes alive) of each allocation and free that was told of."""
+    told = []
+    pending = list(profiler.profiler.kineto_results.experimental_event_tree())
+    while pending:
+        event = pending.pop()
+        pending += event.children
+        if event.tag == torch._C._profiler._EventType.Allocation:
+            fields = event.extra_fields
+            told.append((event.start_time_ns, fields.alloc_size, fields.total_allocated))
+    return sorted(told)
