@@ -13,13 +13,13 @@ from torchdeck.config.schema import RunConfig
 from torchdeck.config.sizes import parse_rate, parse_size
 
 SECTIONS = [
-    "run", "model", "data", "training", "distributed", "cluster", "checkpoint", "telemetry", "limits",
-    "launch",
+    "run", "model", "data", "training", "distributed", "cluster", "estimate", "checkpoint", "telemetry",
+    "limits", "launch",
 ]  # fmt: skip
 
 
 def test_sections_are_those_of_the_design() -> None:
-    """A run file has a name and ten tables."""
+    """A run file has a name and eleven tables."""
     assert list(RunConfig.model_fields) == ["name", *SECTIONS]
 
 

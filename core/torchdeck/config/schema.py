@@ -11,6 +11,7 @@ from typing import Any, Literal
 from torchdeck.config.byte_gpt import ByteGptData, ByteGptModel
 from torchdeck.config.cluster import Cluster, ClusterNodes
 from torchdeck.config.distributed import DdpOptions, Distributed, FsdpOptions, Rendezvous
+from torchdeck.config.estimate import Estimate
 from torchdeck.config.fields import Section, option, table
 from torchdeck.config.sizes import ByteSize
 from torchdeck.config.training import Training
@@ -24,6 +25,7 @@ __all__ = [
     "ClusterNodes",
     "DdpOptions",
     "Distributed",
+    "Estimate",
     "FsdpOptions",
     "Launch",
     "Limits",
@@ -187,6 +189,9 @@ class RunConfig(Section):
     training: Training = table(Training, "How a recipe trains.")
     distributed: Distributed = table(Distributed, "How many ranks, where, and the strategy that joins them.")
     cluster: Cluster = table(Cluster, "Machines described here, which need not be reached to plan for them.")
+    estimate: Estimate = table(
+        Estimate, "A model by its size, to estimate memory where the model itself cannot be traced."
+    )
     checkpoint: Checkpoint = table(
         Checkpoint, "When the state of training is saved, and what a start goes on from."
     )

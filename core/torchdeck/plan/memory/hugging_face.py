@@ -36,8 +36,7 @@ def shape_from_config(values: Mapping[str, Any]) -> ModelShape:
         raise UnknownModelError(
             "a model with experts is not estimated: its ranks do not all compute the same"
         )
-    shape = _gpt2(values) if kind == "gpt2" else _llama_like(values, kind)
-    return shape
+    return _gpt2(values) if kind == "gpt2" else _llama_like(values, kind)
 
 
 def _llama_like(values: Mapping[str, Any], kind: str) -> ModelShape:

@@ -1,0 +1,77 @@
+"""The [estimate] table: a model that cannot be traced, in a few numbers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from torchdeck.config.fields import Section, option
+
+Count = Annotated[int, Field(ge=1, le=2**31)]
+_SCRIPT = "training of a script"
+
+
+class Estimate(Section):
+    """A decoder-only transformer by its size, to estimate memory where the model itself is not at hand."""
+
+    parameters: float | None = option(
+        "Parameters of the model, such as 7e9; blocks are scaled so that they add up to it.",
+        default=None,
+        unit="parameters",
+        ge=1,
+        le=1e14,
+    )
+    config: str | None = option(
+        "A Hugging Face config.json to read the numbers from; those written here hold before it.",
+        default=None,
+        path=True,
+        min_length=1,
+        right="the path of a config.json of a llama, mistral, qwen2, qwen3 or gpt2 model",
+    )
+    architecture: Literal["llama", "gpt2"] = option(
+        "Kind of block: gated and without biases (llama), or GELU with biases and learned positions (gpt2).",
+        default="llama",
+    )
+    layers: Count | None = option("Transformer blocks; absent: from parameters and width.", default=None)
+    width: Count | None = option(
+        "Size of the hidden state; absent: from parameters and layers.", default=None
+    )
+    heads: Count | None = option(
+        "Attention heads of a block; absent: one for each 128 of width.", default=None
+    )
+    kv_heads: Count | None = option("Heads of keys and values; absent: as many as heads.", default=None)
+    mlp_width: Count | None = option(
+        "Inner size of a block's MLP; absent: 8/3 × width up to a multiple of 256 (llama), 4 × width (gpt2).",
+        default=None,
+    )
+    vocabulary: Count | None = option("Tokens there are; absent: 32000 (llama), 50257 (gpt2).", default=None)
+    context: Count | None = option(
+        "Tokens in a sample; absent: 4096 (llama), 1024 (gpt2).", default=None, unit="tokens"
+    )
+    tie_weights: bool | None = option(
+        "The output layer shares the embedding's weights; absent: false (llama), true (gpt2).", default=None
+    )
+    attention: Literal["sdpa", "eager"] = option(
+        "Attention without its matrix kept (sdpa, flash), or with it (eager).", default="sdpa"
+    )
+    dropout: bool = option("Blocks drop activations, whose masks are kept for backward.", default=False)
+    microbatch: Count | None = option(
+        "Samples in one forward and backward of one rank; a recipe says training.microbatch.",
+        default=None,
+        unit="samples",
+        group=_SCRIPT,
+    )
+    precision: Literal["fp32", "bf16", "fp16"] | None = option(
+        "Number format of forward and backward; a recipe says training.precision.",
+        default=None,
+        group=_SCRIPT,
+    )
+    checkpointing: bool | None = option(
+        "Blocks are computed again in backward; a recipe says training.activation_checkpointing.",
+        default=None,
+        group=_SCRIPT,
+    )
+    optimizer: Literal["adamw", "adam", "sgd"] | None = option(
+        "The optimizer; a recipe says training.optimizer.", default=None, group=_SCRIPT
+    )
