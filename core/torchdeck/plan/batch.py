@@ -47,8 +47,8 @@ def explain_batch(batch: Batch, *, steps: int | None = None) -> list[str]:
         batch: the arithmetic.
         steps: optimizer steps in all, where `batch` does not say; `LaunchPlan.steps`.
     """
-    factors = f"{batch.microbatch} × {batch.accumulation} × {batch.world_size}"
-    lines = [f"global batch {factors} = {batch.global_batch} samples (microbatch × accumulation × ranks)"]
+    factors = f"{batch.microbatch} × {batch.accumulation} × {batch.world_size:,}"
+    lines = [f"global batch {factors} = {batch.global_batch:,} samples (microbatch × accumulation × ranks)"]
     if batch.scaling == "none":
         lines.append(f"lr {batch.lr:g}, whatever the global batch")
     else:
@@ -60,5 +60,5 @@ def explain_batch(batch: Batch, *, steps: int | None = None) -> list[str]:
         )
     steps = batch.steps if batch.steps is not None else steps
     if steps is not None:
-        lines.append(f"{steps:,} steps × {batch.global_batch} = {steps * batch.global_batch:,} samples")
+        lines.append(f"{steps:,} steps × {batch.global_batch:,} = {steps * batch.global_batch:,} samples")
     return lines

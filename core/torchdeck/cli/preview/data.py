@@ -78,14 +78,23 @@ def rows(data: DataPreview) -> list[Row]:
     return [Row(f"{name}: rank {order[place]}", int(order[place])) for name, place in places.items()]
 
 
-def _bar_line(data: DataPreview, row: Row, width: int) -> Text:
-    load, mean = float(data.load[row.rank]), float(data.load.mean())
-    numbers = f"{rate(load)} {data.unit}"
-    if data.tokens is not None:
-        numbers += f", {int(data.samples[row.rank]):,} samples"
+def amount(data: DataPreview, rank: int) -> str:
+    """`819.2k tokens, 6,400 samples`."""
+    text = f"{rate(float(data.load[rank]))} {data.unit}"
+    return text if data.tokens is None else f"{text}, {int(data.samples[rank]):,} samples"
+
+
+def deviation(data: DataPreview, rank: int) -> str:
+    """How far from the mean: `+1.2 %`, or `even`."""
+    load, mean = float(data.load[rank]), float(data.load.mean())
     apart = (load / mean - 1) * 100 if mean else 0.0
-    numbers += "  even" if abs(apart) < _EVEN else f"  {apart:+.1f} %"
+    return "even" if abs(apart) < _EVEN else f"{apart:+.1f} %"
+
+
+def _bar_line(data: DataPreview, row: Row, width: int) -> Text:
+    beside = f"{amount(data, row.rank)}  {deviation(data, row.rank)}"
     label = max(_LABEL, len(row.label))
-    room = max(8, width - label - len(numbers) - 6)
+    room = max(8, width - label - len(beside) - 6)
     most = float(data.load.max()) or 1.0
-    return Text.assemble(f"  {row.label:<{label}}  ", bar(load / most, room, SERIES), f"  {numbers}")
+    share = float(data.load[row.rank]) / most
+    return Text.assemble(f"  {row.label:<{label}}  ", bar(share, room, SERIES), f"  {beside}")

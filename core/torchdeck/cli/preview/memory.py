@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.text import Text
 
 from torchdeck.cli.palette import VERDICT_SIGNS, VERDICTS, by_family
@@ -20,8 +22,8 @@ _LABEL = 20
 def memory_lines(memory: MemoryPreview, width: int) -> list[Text]:
     """Verdict, a bar for each group of ranks, the legend, and what would help."""
     lines = [_verdict(memory)]
-    shown = sorted(memory.groups, key=lambda group: -group.peak_bytes)[:SHOWN_GROUPS]
-    scale = _scale(shown)
+    shown = most_needed(memory)
+    scale = scale_of(shown)
     lines += [_bar_line(group, scale, width) for group in shown]
     if len(memory.groups) > len(shown):
         lines.append(Text(f"  and {len(memory.groups) - len(shown)} groups that need less", style="dim"))
@@ -46,6 +48,16 @@ def facts(memory: MemoryPreview) -> list[str]:
     return lines
 
 
+def most_needed(memory: MemoryPreview) -> list[PredictedMemory]:
+    """The groups that a bar is drawn for, those that need most first."""
+    return sorted(memory.groups, key=lambda group: -group.peak_bytes)[:SHOWN_GROUPS]
+
+
+def capacity_in_sight(group: PredictedMemory, scale: float) -> bool:
+    """Whether a bar of `scale` bytes reaches to the group's capacity."""
+    return group.capacity_bytes is not None and group.capacity_bytes <= scale
+
+
 def ranks_text(group: PredictedMemory) -> str:
     """`rank 0`, `ranks 0–7`, `ranks 0–6, 8–14 …`."""
     ranges = [str(first) if first == last else f"{first}–{last}" for first, last in group.ranks[:2]]
@@ -66,7 +78,7 @@ def _verdict(memory: MemoryPreview) -> Text:
     )
 
 
-def _scale(groups: list[PredictedMemory]) -> float:
+def scale_of(groups: Sequence[PredictedMemory]) -> float:
     """Bytes that a whole bar stands for."""
     most = max(group.peak_bytes for group in groups)
     capacity = max((group.capacity_bytes or 0) for group in groups)
@@ -76,7 +88,7 @@ def _scale(groups: list[PredictedMemory]) -> float:
 def _bar_line(group: PredictedMemory, scale: float, width: int) -> Text:
     label = ranks_text(group)
     capacity = group.capacity_bytes
-    beyond = capacity is not None and capacity > scale
+    beyond = not capacity_in_sight(group, scale)
     numbers = size(group.peak_bytes)
     if capacity is not None:
         numbers += f" → {size(capacity)}" if beyond else f" │ {size(capacity)}"

@@ -26,7 +26,7 @@ def placement_lines(board: Board, width: int) -> list[Text]:
         else:
             lines += _node_lines(board, node, label, cell, width)
     if board.shard > 1:
-        lines.append(Text(_groups(board), style="dim"))
+        lines.append(Text(f"  {groups_line(board)}", style="dim"))
     return lines
 
 
@@ -47,7 +47,7 @@ def _drawn(board: Board) -> Iterator[BoardNode | int]:
 
 
 def _node_lines(board: Board, node: BoardNode, label: int, cell: int, width: int) -> list[Text]:
-    kind = _kind(node)
+    kind = kind_line(node)
     room = width - label - 6 - len(kind)
     each = max(4, room // (cell + 1))
     lines = []
@@ -73,7 +73,8 @@ def _cells(board: Board, ranks: Sequence[int], cell: int) -> Text:
     return text
 
 
-def _kind(node: BoardNode) -> str:
+def kind_line(node: BoardNode) -> str:
+    """`8 × NVIDIA H100`, or `CPU`."""
     if set(node.devices) == {"cpu"}:
         return "CPU"
     indices = [int(device.partition(":")[2]) for device in node.devices]
@@ -82,12 +83,11 @@ def _kind(node: BoardNode) -> str:
     return f"{len(indices)} × {node.kind or 'GPU'}{which}"
 
 
-def _groups(board: Board) -> str:
+def groups_line(board: Board) -> str:
+    """How the ranks divide the weights."""
     if board.replicas == 1:
-        return f"  weights are sharded over all {board.shard:,} ranks"
-    return (
-        f"  weights are sharded over {board.shard:,} ranks each, in {board.replicas:,} groups that replicate"
-    )
+        return f"weights are sharded over all {board.shard:,} ranks"
+    return f"weights are sharded over {board.shard:,} ranks each, in {board.replicas:,} groups that replicate"
 
 
 def shortened(text: str, length: int) -> str:
