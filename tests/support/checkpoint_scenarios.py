@@ -56,8 +56,9 @@ def make(strategy: str, rank: ranks.Rank, seed: int = 0) -> TrainState:
     model: nn.Module = net
     if strategy == "ddp":
         model = nn.parallel.DistributedDataParallel(net, find_unused_parameters=True)
-    elif strategy == "fsdp":
-        mesh = init_device_mesh("cpu", (rank.world_size,))
+    elif strategy in ("fsdp", "hsdp"):
+        grid = (rank.world_size,) if strategy == "fsdp" else (rank.world_size // 2, 2)
+        mesh = init_device_mesh("cpu", grid, mesh_dim_names=("replicate", "shard")[-len(grid) :])
         for block in net.blocks:
             fully_shard(block, mesh=mesh)
         fully_shard(net, mesh=mesh)
@@ -183,6 +184,41 @@ def other_world(folder: Path) -> dict[str, Any]:
     }
     loaded = {
         name: ranks.results(ranks.run_round(folder, world, body)) for name, (world, body) in cases.items()
+    }
+    return {"saved": saved, "loaded": loaded}
+
+
+def between_strategies(folder: Path) -> dict[str, Any]:
+    """What hsdp on 4 ranks saved, loaded by every strategy; what each of those saved, loaded by hsdp."""
+    made = {"hsdp4": ("hsdp", 4), "fsdp2": ("fsdp", 2), "ddp2": ("ddp", 2), "single1": ("single", 1)}
+
+    def save(name: str) -> Callable[[ranks.Rank], Any]:
+        def body(rank: ranks.Rank) -> str:
+            state = make(made[name][0], rank)
+            train(state, 2)
+            open_store(folder / name, rank, made[name][0]).save(state, 2)
+            return digest(model_tensors(state.model))
+
+        return body
+
+    def load(source: str, strategy: str) -> Callable[[ranks.Rank], Any]:
+        def body(rank: ranks.Rank) -> str:
+            state = make(strategy, rank, seed=5)
+            open_store(folder / "elsewhere", rank, strategy).load(folder / source / "step_00000002", state)
+            weights = digest(model_tensors(state.model))
+            train(state, 1)  # with the optimizer's state, too
+            return weights
+
+        return body
+
+    saved = {name: ranks.results(ranks.run_round(folder, made[name][1], save(name)))[0] for name in made}
+    loaded = {
+        f"{source}→{target}": ranks.results(
+            ranks.run_round(folder, made[target][1], load(source, made[target][0]))
+        )
+        for source in made
+        for target in made
+        if "hsdp4" in (source, target) and (source, target) != ("hsdp4", "hsdp4")
     }
     return {"saved": saved, "loaded": loaded}
 

@@ -62,7 +62,7 @@ def recipe_settings(
 ) -> dict[str, Any]:
     """Settings as the planner writes them; other keywords go into its training table."""
     every = training.pop("every", None)
-    fsdp, ddp = training.pop("fsdp", {}), training.pop("ddp", {})
+    options = {name: training.pop(name, {}) for name in ("ddp", "fsdp", "hsdp")}
     final = training.pop("final", True)
     table = {"steps": 4, "epochs": None, "microbatch": 4, "accumulation": 1, "optimizer": "adamw", "lr": 1e-2}
     table |= training
@@ -72,7 +72,7 @@ def recipe_settings(
         "model": dict(model or {}),
         "data": dict(data or {}),
         "training": {**table, "scaled_lr": table["lr"]},
-        "distributed": {"strategy": strategy, "backend": "gloo", "timeout": 60.0, "ddp": ddp, "fsdp": fsdp},
+        "distributed": {"strategy": strategy, "backend": "gloo", "timeout": 60.0, **options},
         "checkpoint": {
             "directory": str(run_dir / "checkpoints"),
             "every": every,
@@ -84,7 +84,7 @@ def recipe_settings(
 
 
 def start_ranks(
-    settings: Mapping[str, Any],
+    settings: Mapping[str, Any] | Sequence[Mapping[str, Any]],
     run_dir: Path,
     world_size: int,
     *,
@@ -92,12 +92,12 @@ def start_ranks(
     resume: str = "",
     argv: Sequence[str] = ("-m", "torchdeck.distributed.entry"),
 ) -> list[subprocess.Popen[str]]:
-    """Start the ranks of one attempt: Python with `argv`."""
+    """Start the ranks of one attempt: Python with `argv`; one settings for all, or one for each."""
+    each = [settings] * world_size if isinstance(settings, Mapping) else settings
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     common = {
-        "TORCHDECK_RECIPE": json.dumps(settings),
         "TORCHDECK_RUN_ID": run_dir.name,
         "TORCHDECK_RUN_DIR": str(run_dir),
         "TORCHDECK_ATTEMPT": str(attempt),
@@ -111,7 +111,13 @@ def start_ranks(
     return [
         subprocess.Popen(
             [sys.executable, *argv],
-            env={**os.environ, **common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            env={
+                **os.environ,
+                **common,
+                "TORCHDECK_RECIPE": json.dumps(each[rank]),
+                "RANK": str(rank),
+                "LOCAL_RANK": str(rank),
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

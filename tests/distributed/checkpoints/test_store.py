@@ -43,7 +43,7 @@ def scenario(folder: Path, name: str, *arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize(("strategy", "world_size"), [("single", 1), ("ddp", 2), ("fsdp", 2)])
+@pytest.mark.parametrize(("strategy", "world_size"), [("single", 1), ("ddp", 2), ("fsdp", 2), ("hsdp", 4)])
 def test_resume_is_bit_exact(tmp_path: Path, strategy: str, world_size: int) -> None:
     """2n steps, and n, stop, resume, n: the same losses, weights and optimizer state on every rank."""
     outcome = scenario(tmp_path, "exact_resume", strategy, str(world_size))
@@ -77,6 +77,16 @@ def test_another_world_size_loads_the_same_weights(tmp_path: Path) -> None:
         == [rank[3] for rank in loaded["single→ddp2 again"]]
     )
     assert drawn[0] != drawn[1]
+
+
+def test_hsdp_loads_what_others_saved_and_they_load_its(tmp_path: Path) -> None:
+    """Between a grid of 2 × 2 ranks, FSDP, DDP and one process weights are bit-identical."""
+    outcome = scenario(tmp_path, "between_strategies")
+    assert len(outcome["loaded"]) == 6
+    for name, weights in outcome["loaded"].items():
+        source = name.partition("→")[0]
+        # running statistics are a rank's own, and rank 0's are what another number of ranks gets
+        assert set(weights) == {outcome["saved"][source]}, name
 
 
 @pytest.mark.parametrize("rank", [0, 1])
