@@ -101,8 +101,9 @@ class Augmentation:
         self.config = config
         self.mode = mode
         self.rank = checked_rank(rank, world_size)
-        self._by_rank = RankAwareSeedGenerator(base_seed, world_size, epoch=epoch)
-        self._by_sample = SampleSeedGenerator(base_seed, epoch)
+        by_rank = RankAwareSeedGenerator(base_seed, world_size, epoch=epoch)
+        by_sample = SampleSeedGenerator(base_seed, epoch)
+        self._seeds = by_rank.stream(rank) if mode == "rank" else by_sample.stream
 
     def one(self, sample_id: int) -> AugmentationParams:
         """The parameters of one sample, in O(1).
@@ -118,8 +119,8 @@ class Augmentation:
         Raises:
             ValueError: an id is negative or above 2⁶³ - 1, or count is negative.
         """
-        words = self._words(first_id, count)
-        return _chunk(np.arange(first_id, first_id + count, dtype=np.int64), words, self.config)
+        words = self._seeds.words(first_id, count)
+        return _chunk(first_id + np.arange(count, dtype=np.int64), words, self.config)
 
     def many(self, sample_ids: Sequence[int] | Ids) -> AugmentationChunk:
         """The parameters of samples in any order; those of a range come faster from `range`.
@@ -127,15 +128,8 @@ class Augmentation:
         Raises:
             ValueError: an id is negative or above 2⁶³ - 1.
         """
-        words = np.empty((len(sample_ids), 4), dtype=np.uint64)
-        for row, sample in enumerate(sample_ids):
-            words[row] = self._words(int(sample), 1)[0]
+        words = self._seeds.words_of(sample_ids)
         return _chunk(np.asarray(sample_ids, dtype=np.int64), words, self.config)
-
-    def _words(self, first_id: int, count: int) -> Words:
-        if self.mode == "sample":
-            return self._by_sample.words(first_id, count)
-        return self._by_rank.words(first_id, count, self.rank)
 
 
 def gen_distributed_augmentation_params(

@@ -8,6 +8,9 @@ so no numpy version changes them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -23,6 +26,64 @@ MAX_SEED = (1 << 64) - 1
 MAX_ID = (1 << 63) - 1
 
 
+class SeedStream:
+    """The bits of every sample in one lane.
+
+    Args:
+        base_seed: 0 to 2⁶⁴ - 1.
+        epoch: 0 to 2⁶⁴ - 1.
+        lane: 0, or rank + 1.
+
+    Raises:
+        ValueError: one of them is out of range.
+    """
+
+    def __init__(self, base_seed: int, epoch: int, lane: int) -> None:
+        key = (
+            whole_number("base_seed", base_seed, 0, MAX_SEED, rule="2**64 - 1"),
+            whole_number("epoch", epoch, 0, MAX_SEED, rule="2**64 - 1"),
+        )
+        self._key = np.array(key, dtype=np.uint64)
+        self._lane = lane
+
+    def words(self, first_id: int, count: int) -> Words:
+        """The bits of samples first_id, first_id + 1, …, shape (count, 4).
+
+        Raises:
+            ValueError: an id is negative or above 2⁶³ - 1, or count is negative.
+        """
+        first_id = _checked_id(first_id)
+        count = whole_number("count", count, 0, MAX_ID + 1 - first_id, rule="as many ids as there are")
+        generator = self._generator(first_id)
+        words = np.empty((count, 4), dtype=np.uint64)
+        for start in range(0, count, PIECE):
+            piece = words[start : start + PIECE]
+            piece[:] = generator.random_raw(piece.size).reshape(piece.shape)
+        return words
+
+    def words_of(self, sample_ids: Iterable[int]) -> Words:
+        """The bits of samples in any order, shape (n, 4); a range comes faster from `words`.
+
+        Raises:
+            ValueError: an id is negative or above 2⁶³ - 1.
+        """
+        ids = [_checked_id(sample) for sample in sample_ids]
+        words = np.empty((len(ids), 4), dtype=np.uint64)
+        generator = self._generator(0)
+        # a third of the time that it takes to make a generator for each
+        state: Any = generator.state
+        for row, sample in enumerate(ids):
+            state["state"]["counter"][0] = sample
+            generator.state = state
+            words[row] = generator.random_raw(4)
+        return words
+
+    def _generator(self, sample_id: int) -> np.random.Philox:
+        # numpy counts up before it makes a block: this one's first block is that of counter sample_id + 1
+        counter = np.array([sample_id, self._lane, 0, 0], dtype=np.uint64)
+        return np.random.Philox(key=self._key, counter=counter)
+
+
 class SampleSeedGenerator:
     """Bits that depend on base seed, epoch and sample alone: no change of world size changes them.
 
@@ -35,24 +96,16 @@ class SampleSeedGenerator:
     """
 
     def __init__(self, base_seed: int, epoch: int = 0) -> None:
-        self.base_seed = whole_number("base_seed", base_seed, 0, MAX_SEED, rule="2**64 - 1")
-        self.epoch = whole_number("epoch", epoch, 0, MAX_SEED, rule="2**64 - 1")
+        self.base_seed, self.epoch = base_seed, epoch
+        self.stream = SeedStream(base_seed, epoch, 0)
 
     def generate_seed(self, sample_id: int) -> str:
-        """The bits of one sample as 64 hexadecimal digits.
+        """The bits of one sample as 64 hexadecimal digits, in O(1).
 
         Raises:
             ValueError: the id is negative or above 2⁶³ - 1.
         """
-        return hexadecimal(self.words(sample_id, 1))[0]
-
-    def words(self, first_id: int, count: int) -> Words:
-        """The bits of samples first_id, first_id + 1, …, shape (count, 4).
-
-        Raises:
-            ValueError: an id is negative or above 2⁶³ - 1, or count is negative.
-        """
-        return _blocks(self.base_seed, self.epoch, 0, first_id, count)
+        return hexadecimal(self.stream.words(sample_id, 1))[0]
 
 
 class RankAwareSeedGenerator:
@@ -70,26 +123,33 @@ class RankAwareSeedGenerator:
     """
 
     def __init__(self, base_seed: int, world_size: int, *, epoch: int = 0) -> None:
-        self.base_seed = whole_number("base_seed", base_seed, 0, MAX_SEED, rule="2**64 - 1")
+        SeedStream(base_seed, epoch, 0)
         self.world_size = whole_number("world_size", world_size, 1)
-        self.epoch = whole_number("epoch", epoch, 0, MAX_SEED, rule="2**64 - 1")
+        self.base_seed, self.epoch = base_seed, epoch
 
     def generate_seed(self, sample_id: int, rank: int) -> str:
-        """The bits of one sample on one rank as 64 hexadecimal digits.
+        """The bits of one sample on one rank as 64 hexadecimal digits, in O(1).
 
         Raises:
             ValueError: there is no such rank, or the id is negative or above 2⁶³ - 1.
         """
-        return hexadecimal(self.words(sample_id, 1, rank))[0]
+        return hexadecimal(self.stream(rank).words(sample_id, 1))[0]
 
-    def words(self, first_id: int, count: int, rank: int) -> Words:
-        """The bits of samples first_id, first_id + 1, … on one rank, shape (count, 4).
+    def generate_seeds(self, first_id: int, count: int, rank: int) -> list[str]:
+        """As `generate_seed`, of samples first_id, first_id + 1, …, `count` of them.
 
         Raises:
             ValueError: there is no such rank, an id is negative or above 2⁶³ - 1, or count is negative.
         """
-        rank = checked_rank(rank, self.world_size)
-        return _blocks(self.base_seed, self.epoch, rank + 1, first_id, count)
+        return hexadecimal(self.stream(rank).words(first_id, count))
+
+    def stream(self, rank: int) -> SeedStream:
+        """The bits of every sample on one rank.
+
+        Raises:
+            ValueError: there is no such rank.
+        """
+        return SeedStream(self.base_seed, self.epoch, checked_rank(rank, self.world_size) + 1)
 
 
 def hexadecimal(words: Words) -> list[str]:
@@ -98,16 +158,5 @@ def hexadecimal(words: Words) -> list[str]:
     return [digits[start : start + 64] for start in range(0, len(digits), 64)]
 
 
-def _blocks(base_seed: int, epoch: int, lane: int, first_id: int, count: int) -> Words:
-    first_id = whole_number("sample_id", first_id, 0, MAX_ID, rule="2**63 - 1")
-    count = whole_number("count", count, 0, MAX_ID + 1 - first_id, rule="as many ids as there are")
-    # numpy counts up before it makes a block: its first block is that of counter first_id + 1
-    generator = np.random.Philox(
-        key=np.array([base_seed, epoch], dtype=np.uint64),
-        counter=np.array([first_id, lane, 0, 0], dtype=np.uint64),
-    )
-    words = np.empty((count, 4), dtype=np.uint64)
-    for start in range(0, count, PIECE):
-        piece = words[start : start + PIECE]
-        piece[:] = generator.random_raw(piece.size).reshape(piece.shape)
-    return words
+def _checked_id(sample_id: int) -> int:
+    return whole_number("sample_id", sample_id, 0, MAX_ID, rule="2**63 - 1")

@@ -82,11 +82,9 @@ def _difference(group: Group, fields: Mapping[str, str]) -> str:
     called = _by_rank(group, _digest(names, 1))
     if len(set(called)) > 1:
         one, other = _pair(called)
-        ours, theirs = (
-            set(json.loads(text)) for text in _texts(group, (one, other), json.dumps(list(fields)))
-        )
-        only = [f"{name} (rank {one} alone)" for name in sorted(ours - theirs)]
-        only += [f"{name} (rank {other} alone)" for name in sorted(theirs - ours)]
+        first, second = (set(json.loads(text)) for text in _texts(group, (one, other), names))
+        only = [f"{name} (rank {one} alone)" for name in sorted(first - second)]
+        only += [f"{name} (rank {other} alone)" for name in sorted(second - first)]
         return f"ranks {one} and {other} have different settings: {_listed(only)}{_ADVICE}"
     digests = _by_rank(group, [part for text in fields.values() for part in _digest(text, 1)])
     found: list[str] = []

@@ -32,16 +32,16 @@ def augment_image(image: torch.Tensor, params: AugmentationParams, seed: str) ->
     Args:
         image: floating point, shape (channels, height, width), any value range; what comes in from outside
             its edges is zero.
-        params: rotation in degrees, counter-clockwise; scale above 1 enlarges; noise in the units of the values.
-        seed: hexadecimal; decides the noise.
+        params: rotation in degrees, counter-clockwise; scale above 1 enlarges; noise in units of the values.
+        seed: 64 hexadecimal digits; the last 16 decide the noise, no parameter depends on these.
 
     Raises:
         ValueError: it is no such tensor.
     """
     if image.ndim != 3 or not image.is_floating_point():
         raise ValueError(
-            f"a picture of shape {tuple(image.shape)} and {image.dtype} cannot be augmented: right is floating "
-            "point of shape (channels, height, width)"
+            f"a picture of shape {tuple(image.shape)} and {image.dtype} cannot be augmented: right is "
+            "floating point of shape (channels, height, width)"
         )
     if params.rotation != 0.0 or params.scale != 1.0:
         image = _turned(image, params.rotation, params.scale)
@@ -51,7 +51,7 @@ def augment_image(image: torch.Tensor, params: AugmentationParams, seed: str) ->
     if params.brightness != 1.0:
         image = image * params.brightness
     if params.noise > 0.0:
-        generator = torch.Generator().manual_seed(int(seed[:16], 16))
+        generator = torch.Generator().manual_seed(int(seed[48:], 16))
         noise = torch.randn(image.shape, generator=generator, dtype=torch.float32)
         image = image + noise.to(image) * params.noise
     return image
@@ -116,7 +116,8 @@ class AugmentedDataset(Dataset[Any]):
         chunk = self._source.range(index, 1)
         params, seed = chunk[0], chunk.seeds[0]
         if isinstance(sample, (tuple, list)):
-            return type(sample)([self._augment(sample[0], params, seed), *sample[1:]])
+            items = [self._augment(sample[0], params, seed), *sample[1:]]
+            return type(sample)(*items) if hasattr(sample, "_fields") else type(sample)(items)
         return self._augment(sample, params, seed)
 
 

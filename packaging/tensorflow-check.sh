@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Runs the tests of torchdeck.integrations with real TensorFlow, in an environment of its own (.venv-tensorflow).
+# Where TensorFlow cannot be installed (no wheel for this Python, no network) it says so and exits 0.
+#   tensorflow-check.sh [pytest arguments]
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=packaging/environment.sh
+source packaging/environment.sh
+
+venv=.venv-tensorflow
+stamp=$venv/.installed
+install_seconds=900
+test_seconds=300
+pip() {
+  timeout "$install_seconds" "$venv/bin/python" -m pip --disable-pip-version-check install --quiet --retries 2 \
+    -c packaging/constraints.txt "$@"
+}
+
+wanted=$(cat pyproject.toml packaging/constraints.txt | cksum)
+if [[ ! -f $stamp || $(cat "$stamp") != "$wanted" ]]; then
+  python=$(find_python)
+  [[ -x $venv/bin/python ]] || "$python" -m venv "$venv"
+  if ! pip --only-binary=:all: tensorflow-cpu 2>"$venv/pip.log"; then
+    echo "skipped: TensorFlow cannot be installed for $("$venv/bin/python" --version) here:" \
+      "$(grep -m 1 ERROR "$venv/pip.log" || echo "not done after $install_seconds s")"
+    exit 0
+  fi
+  pip --editable '.[tensorflow]' pytest pytest-timeout hypothesis
+  echo "$wanted" >"$stamp"
+fi
+TF_CPP_MIN_LOG_LEVEL=3 timeout "$test_seconds" "$venv/bin/python" -m pytest tests/integrations "$@"
