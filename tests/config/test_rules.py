@@ -50,6 +50,8 @@ SCRIPT = "[run]\nscript = 'train.py'\n"
             "distributed.fsdp.param_dtype",
             "does not go with",
         ),
+        (["training.balance=tokens"], "training.balance", "there is none"),
+        (["training.batch_plan=plan", "training.microbatch=8"], "training.microbatch", "says which samples"),
         (["training.momentum=0.9"], "training.momentum", 'no effect with training.optimizer = "adamw"'),
         (["training.optimizer=sgd", "training.betas=[0.1, 0.2]"], "training.betas", "no effect"),
         (["training.min_lr_ratio=0.5"], "training.min_lr_ratio", "no effect"),

@@ -1,6 +1,5 @@
 """`python -m torchdeck.distributed.entry`: a user's own recipe, stops, and clear errors."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -8,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from support.rank_here import RankHere
 from support.recipe_ranks import recipe_settings, run_ranks, start_ranks, wait_for_ranks
 from support.waiting import wait_until
-from torchdeck.distributed import entry
 from torchdeck.distributed.checkpoints.manifest import newest_complete, read_manifest
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.telemetry.progress import read_progress
@@ -51,24 +50,9 @@ def own_settings(run_dir: Path, recipe: str, **training: Any) -> dict[str, Any]:
     return recipe_settings(run_dir, recipe, model={"features": 3}, data=data, **training)
 
 
-def run_here(
-    settings: dict[str, Any] | str,
-    run_dir: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> tuple[int, str, str]:
-    """Exit code, standard error and error.json's message of one rank in this process."""
-    text = settings if isinstance(settings, str) else json.dumps(settings)
-    monkeypatch.setenv("TORCHDECK_RECIPE", text)
-    monkeypatch.setenv("TORCHDECK_RUN_DIR", str(run_dir))
-    monkeypatch.setenv("TORCHDECK_ATTEMPT", "1")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_ERROR_FILE"):
-        monkeypatch.delenv(name, raising=False)
-    code = entry.main()
-    error = RunLayout(run_dir).attempt(1).rank(0).error
-    message = json.loads(error.read_bytes())["message"]["message"] if error.exists() else ""
-    return code, capsys.readouterr().err, message
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RankHere:
+    return RankHere(monkeypatch, capsys)
 
 
 def test_a_users_own_recipe_trains(tmp_path: Path) -> None:
@@ -156,15 +140,13 @@ def test_stop_and_resume_is_bit_exact(strategy: str, tmp_path: Path) -> None:
     assert weights[0] == weights[1]
 
 
-def test_a_stop_before_the_first_step_is_granted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_stop_before_the_first_step_is_granted(tmp_path: Path, here: RankHere) -> None:
     """A stop file that was there before training leads to a checkpoint at step 0 and exit code 0."""
     stop = RunLayout(tmp_path).attempt(1).stop
     stop.parent.mkdir(parents=True)
     stop.touch()
     settings = own_settings(tmp_path, write_recipe(tmp_path), strategy="single")
-    code, error, _ = run_here(settings, tmp_path, monkeypatch, capsys)
+    code, error, _ = here.run(settings, tmp_path)
     assert (code, error) == (0, "")
     newest = newest_complete(tmp_path / "checkpoints")
     assert newest is not None
@@ -225,26 +207,22 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_known_mistake_gets_one_sentence(
-    mistake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_known_mistake_gets_one_sentence(mistake: str, tmp_path: Path, here: RankHere) -> None:
     """Exit code 1 and one line that names the recipe's mistake, the same in error.json, no traceback."""
     old, new, sentence = MISTAKES[mistake]
     recipe = write_recipe(tmp_path, (old, new))
     settings = own_settings(tmp_path, recipe, strategy="single")
-    code, error, message = run_here(settings, tmp_path, monkeypatch, capsys)
+    code, error, message = here.run(settings, tmp_path)
     assert code == 1
     assert sentence.format(recipe=recipe) in error
     assert error.count("\n") == 1
     assert error.strip() == message
 
 
-def test_a_recipe_that_raises_on_import_shows_its_own_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_recipe_that_raises_on_import_shows_its_own_line(tmp_path: Path, here: RankHere) -> None:
     """What it raised, from its own line on: no frame of ours, and nothing chained."""
     recipe = write_recipe(tmp_path, ("def loss", "half = 1 / 0\n\ndef loss"))
-    code, error, message = run_here(own_settings(tmp_path, recipe), tmp_path, monkeypatch, capsys)
+    code, error, message = here.run(own_settings(tmp_path, recipe), tmp_path)
     assert (code, message) == (1, "ZeroDivisionError: division by zero")
     rows = error.splitlines()
     assert rows[0] == "Traceback (most recent call last):"
@@ -254,15 +232,13 @@ def test_a_recipe_that_raises_on_import_shows_its_own_line(
     assert error.count("File ") == 1
 
 
-def test_text_shorter_than_a_sequence_says_what_fits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_text_shorter_than_a_sequence_says_what_fits(tmp_path: Path, here: RankHere) -> None:
     """The byte GPT on 20 bytes names the largest context that would do."""
     text = tmp_path / "short.txt"
     text.write_text("nineteen characters")
     data = {"source": str(text), "heldout": 0.0}
     settings = recipe_settings(tmp_path, model={"context": 64}, data=data, strategy="single")
-    code, error, _ = run_here(settings, tmp_path, monkeypatch, capsys)
+    code, error, _ = here.run(settings, tmp_path)
     assert code == 1
     assert "has 20 bytes, too few for one sample of 64 bytes" in error
     assert "lower model.context to at most 19" in error
@@ -280,19 +256,16 @@ def test_settings_that_are_none(
     text: str,
     sentence: str,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    here: RankHere,
 ) -> None:
     """Settings that cannot be read are refused with one sentence."""
-    code, error, message = run_here(text, tmp_path, monkeypatch, capsys)
+    code, error, message = here.run(text, tmp_path)
     assert code == 1
     assert sentence in error
     assert sentence in message
 
 
-def test_single_refuses_two_ranks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_single_refuses_two_ranks(tmp_path: Path, here: RankHere) -> None:
     """Strategy single at world size 2 says which strategies there are for that."""
     settings = own_settings(tmp_path, write_recipe(tmp_path), strategy="single")
     ranks = run_ranks(settings, tmp_path, 2)

@@ -127,6 +127,20 @@ def length(given: Given) -> Iterator[Finding]:
         yield Finding(warmup, wrong, f"at most {training.steps}", (steps,))
 
 
+def batch_plan(given: Given) -> Iterator[Finding]:
+    """A batch plan says what a microbatch is, and is what can be balanced."""
+    training = given.config.training
+    plan, balance, microbatch = (("training", name) for name in ("batch_plan", "balance", "microbatch"))
+    if given.config.run.recipe is None:
+        return
+    if training.batch_plan is None and training.balance != "none":
+        wrong = f"{shown(training.balance)} balances the microbatches of a batch plan, and there is none"
+        yield Finding(balance, wrong, 'training.batch_plan = "FOLDER", or no balance', (plan, *RUN_KINDS))
+    if training.batch_plan is not None and given.written(microbatch):
+        wrong = "the batch plan says which samples a microbatch has"
+        yield Finding(microbatch, wrong, "no microbatch, or no batch_plan", (plan, *RUN_KINDS))
+
+
 def ddp_options(given: Given) -> Iterator[Finding]:
     """What DistributedDataParallel refuses or warns of; found by trying torch 2.13."""
     distributed, training = given.config.distributed, given.config.training
@@ -231,7 +245,7 @@ def _value(config: RunConfig, path: tuple[str, ...]) -> object:
 
 RULES: tuple[Rule, ...] = (
     one_kind, recipe_name, recipe_only, recipe_keys, restarts, module_name, environment, length,
-    *PLACEMENT_RULES, ddp_options, fsdp_dtypes, byte_gpt, resume, patterns, without_effect,
+    batch_plan, *PLACEMENT_RULES, ddp_options, fsdp_dtypes, byte_gpt, resume, patterns, without_effect,
 )  # fmt: skip
 
 

@@ -1,0 +1,215 @@
+"""Training by a batch plan on real ranks, and what is refused at its start."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fakes import masked_recipe
+from support.rank_here import RankHere
+from support.recipe_ranks import recipe_settings, run_ranks
+from support.training import final_state
+from torchdeck.data.batch_plan import BatchPlan, build_batch_plan, load_batch_plan, save_batch_plan
+from torchdeck.data.sample_log import SampleLog
+from torchdeck.distributed.seeding import seed_all
+from torchdeck.rundir.layout import RunLayout
+
+RECIPE = str(Path(masked_recipe.__file__))
+SAMPLES, SEED = 30, 5
+DATA = masked_recipe.Masked(SAMPLES, 1)
+LENGTHS = (DATA.targets >= 0).sum(1).numpy()
+"""Tokens that count in each sample."""
+
+
+def make_plan(folder: Path, lengths: Any = LENGTHS, **settings: Any) -> BatchPlan:
+    plan = build_batch_plan(lengths, **{"token_budget": 12, "seed": 3, "epochs": 2, "buckets": 3} | settings)
+    save_batch_plan(plan, folder)
+    return plan
+
+
+def by_plan(run_dir: Path, plan: Path, **training: Any) -> dict[str, Any]:
+    given: dict[str, Any] = {
+        "optimizer": "sgd",
+        "lr": 1.0,
+        "weight_decay": 0.0,
+        "seed": SEED,
+        "steps": 1,
+    } | training
+    data = {"samples": given.pop("samples", SAMPLES), **given.pop("data", {})}
+    recipe = given.pop("recipe", RECIPE)
+    return recipe_settings(run_dir, recipe, data=data, batch_plan=str(plan), **given)
+
+
+def gradients(parts: list[list[int]]) -> dict[str, torch.Tensor]:
+    """Of the mean over the samples of each part, those means averaged; one part is the true gradient."""
+    seed_all(SEED)
+    model = masked_recipe.build_model({})
+    for ids in parts:
+        logits = model(DATA.tokens[ids]).flatten(0, 1)
+        loss = nn.functional.cross_entropy(logits, DATA.targets[ids].flatten()) / len(parts)
+        loss.backward()  # type: ignore[no-untyped-call]
+    return {
+        name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None
+    }
+
+
+def initial() -> dict[str, torch.Tensor]:
+    seed_all(SEED)
+    return dict(masked_recipe.build_model({}).state_dict())
+
+
+@pytest.mark.parametrize(
+    ("world_size", "accumulation", "strategy", "balance"),
+    [
+        (1, 4, "single", "none"),
+        (2, 2, "ddp", "none"),
+        (2, 2, "ddp", "tokens"),
+        (2, 2, "fsdp", "attention"),
+    ],
+)
+def test_balancing_leaves_the_gradient_alone(
+    world_size: int, accumulation: int, strategy: str, balance: str, tmp_path: Path
+) -> None:
+    """Whoever takes which microbatch, one SGD step is the gradient of the mean over the step's tokens."""
+    plan = make_plan(tmp_path / "plan")
+    settings = by_plan(
+        tmp_path,
+        tmp_path / "plan",
+        accumulation=accumulation,
+        strategy=strategy,
+        balance=balance,
+    )
+    ranks = run_ranks(settings, tmp_path, world_size).succeeded()
+    parts = [plan.microbatch(0, index).sample_ids.tolist() for index in range(4)]
+    true = gradients([[id_ for part in parts for id_ in part]])
+    biased = gradients(parts)
+    state = final_state(ranks.layout, tmp_path)
+    before = initial()
+    for name, gradient in true.items():
+        made = before[name] - state[f"/model.{name}"]
+        torch.testing.assert_close(made, gradient, rtol=1e-4, atol=1e-6)
+    off = max(float((true[name] - biased[name]).abs().max()) for name in true)
+    assert off > 1e-3, "a mean of means is as good here, so nothing was shown"
+    used = [sample_ids(ranks.layout, rank) for rank in range(world_size)]
+    assert sorted(id_ for ids in used for id_ in ids) == sorted(id_ for part in parts for id_ in part)
+
+
+def sample_ids(run: RunLayout, rank: int, attempt: int = 1) -> list[int]:
+    records = SampleLog(run.attempt(attempt).rank(rank).samples).records()
+    return [int(id_) for record in records for id_ in record.ids]
+
+
+def test_epochs_workers_and_evaluation_by_a_plan(tmp_path: Path) -> None:
+    """Two epochs with loader processes: every sample twice, evaluated as ever, tokens as recorded."""
+    plan = make_plan(tmp_path / "plan")
+    settings = by_plan(
+        tmp_path,
+        tmp_path / "plan",
+        strategy="ddp",
+        steps=None,
+        epochs=2.0,
+        balance="tokens",
+        eval_every=2,
+        lr=0.05,
+        data={"workers": 1},
+    )
+    ranks = run_ranks(settings, tmp_path, 2).succeeded()
+    steps = sum(math.ceil(plan.microbatches(epoch) / 2) for epoch in range(2))
+    assert list(ranks.losses()) == list(range(1, steps + 1))
+    assert set(ranks.heldout()) == {*range(0, steps + 1, 2), steps}
+    used = [sample_ids(ranks.layout, rank) for rank in range(2)]
+    assert sorted(id_ for ids in used for id_ in ids) == sorted([*range(SAMPLES), *range(SAMPLES)])
+    tokens = [
+        sum(record.tokens for record in SampleLog(ranks.rank(rank).samples).records()) for rank in range(2)
+    ]
+    assert tokens == [int(LENGTHS[ids].sum()) for ids in used]
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RankHere:
+    return RankHere(monkeypatch, capsys)
+
+
+def refused(here: RankHere, settings: dict[str, Any], run_dir: Path, **more: Any) -> str:
+    """The one sentence with which a start is refused."""
+    code, error, message = here.run(settings, run_dir, **more)
+    assert code == 1
+    assert error.count("\n") == 1, error
+    assert error.strip() == message
+    return message
+
+
+def single(run_dir: Path, plan: Path, **training: Any) -> dict[str, Any]:
+    return by_plan(run_dir, plan, strategy="single", **training)
+
+
+def test_a_plan_for_other_data_is_refused(tmp_path: Path, here: RankHere) -> None:
+    """The data set has another size, or another content of which both know a fingerprint."""
+    make_plan(tmp_path / "plan", dataset_fingerprint="a" * 64)
+    message = refused(here, single(tmp_path, tmp_path / "plan", samples=31), tmp_path)
+    assert "was built for 30 samples, and the training data has 31: build it again" in message
+    recipe = tmp_path / "own.py"
+    says = "\n\ndef fingerprint(options):\n    return options['says']\n"
+    recipe.write_text(Path(RECIPE).read_text() + says)
+    other = single(tmp_path, tmp_path / "plan", recipe=str(recipe), data={"says": "b" * 64})
+    assert "is stale: it was built for data with fingerprint aaa" in refused(here, other, tmp_path)
+    same = single(tmp_path / "run", tmp_path / "plan", recipe=str(recipe), data={"says": "a" * 64})
+    assert here.run(same, tmp_path / "run")[0] == 0
+    number = single(tmp_path, tmp_path / "plan", recipe=str(recipe), data={"says": 5})
+    assert "returned int: return a text that differs where the data does" in refused(here, number, tmp_path)
+
+
+def test_a_plan_that_was_edited_or_is_too_short_is_refused(tmp_path: Path, here: RankHere) -> None:
+    """One changed byte in its columns is found by its hash; more epochs than it has are not made up."""
+    make_plan(tmp_path / "plan")
+    longer = single(tmp_path, tmp_path / "plan", steps=None, epochs=3.0)
+    assert "training.epochs is 3, and the batch plan has 2" in refused(here, longer, tmp_path)
+    largest = max((path for path in (tmp_path / "plan").iterdir()), key=lambda path: path.stat().st_size)
+    content = bytearray(largest.read_bytes())
+    content[-3] ^= 1
+    largest.write_bytes(content)
+    assert str(tmp_path / "plan") in refused(here, single(tmp_path, tmp_path / "plan"), tmp_path)
+    assert "there is no batch plan in" in refused(here, single(tmp_path, tmp_path / "none"), tmp_path)
+
+
+def test_another_plan_or_other_data_is_not_gone_on_with(tmp_path: Path, here: RankHere) -> None:
+    """A checkpoint by one plan is refused by another, by none, and with other data of the same size."""
+    make_plan(tmp_path / "plan")
+    make_plan(tmp_path / "other", seed=4)
+    assert load_batch_plan(tmp_path / "other").fingerprint != load_batch_plan(tmp_path / "plan").fingerprint
+    recipe = tmp_path / "own.py"
+    recipe.write_text(Path(RECIPE).read_text() + "\n\nMasked.fingerprint = 'mine'\n")
+    common: dict[str, Any] = {"recipe": str(recipe), "steps": 2}
+    assert here.run(single(tmp_path, tmp_path / "plan", **common), tmp_path)[0] == 0
+    final = str(tmp_path / "checkpoints" / "final")
+    common["steps"] = 4
+
+    def resumed(settings: dict[str, Any]) -> str:
+        return refused(here, settings, tmp_path, attempt=2, resume=final)
+
+    assert "give the plan it was made with" in resumed(single(tmp_path, tmp_path / "other", **common))
+    without = single(tmp_path, tmp_path / "plan", **common)
+    without["training"]["batch_plan"] = None
+    assert "and this run has none: give training.batch_plan" in resumed(without)
+    recipe.write_text(Path(RECIPE).read_text() + "\n\nMasked.fingerprint = 'yours'\n")
+    message = resumed(single(tmp_path, tmp_path / "plan", **common))
+    assert "was trained on data with fingerprint mine, and the training data has yours" in message
+    without["data"]["samples"] = 31
+    assert "was trained on 30 samples, and the training data has 31" in resumed(without)
+
+
+def test_a_plan_goes_on_at_another_world_size(tmp_path: Path) -> None:
+    """One step of two ranks, the rest of the epoch by one rank: each sample once."""
+    make_plan(tmp_path / "plan")
+    first = by_plan(tmp_path, tmp_path / "plan", strategy="ddp", lr=0.05)
+    run_ranks(first, tmp_path, 2).succeeded()
+    rest = by_plan(tmp_path, tmp_path / "plan", strategy="single", lr=0.05, steps=None, epochs=1.0)
+    resume = str(tmp_path / "checkpoints" / "final")
+    ranks = run_ranks(rest, tmp_path, 1, attempt=2, resume=resume).succeeded()
+    used = [*sample_ids(ranks.layout, 0), *sample_ids(ranks.layout, 1), *sample_ids(ranks.layout, 0, 2)]
+    assert sorted(used) == list(range(SAMPLES))
+    assert np.array(used).max() == SAMPLES - 1
