@@ -32,8 +32,8 @@ def _add_build(commands: argparse._SubParsersAction[Any]) -> None:
     parser = commands.add_parser(
         "build",
         help="plan microbatches from the lengths of samples",
-        description="Plan every microbatch of every epoch: samples of similar length together, at most so many "
-        "tokens each. The same arguments give the same plan, byte for byte.",
+        description="Plan every microbatch of every epoch: samples of similar length together, at most so "
+        "many tokens each. The same arguments give the same plan, byte for byte.",
     )
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--lengths", metavar="FILE", help=_LENGTHS_HELP)

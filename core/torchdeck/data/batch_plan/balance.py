@@ -7,7 +7,8 @@ layer of hidden size h computes 24·L·h² + 4·L²·h operations forward (Naray
 appendix), which is in proportion to 6h·L + L²: c = 6h.
 
 Largest first, each to the rank with the least so far (Graham, "Bounds on multiprocessing timing anomalies",
-1969), among those that still lack one: every rank gets the same number. All is whole numbers with ties to
+1969), among those that still lack one: every rank gets the same number; then the rank with most swaps with
+the one with least. All is whole numbers with ties to
 the lower rank, so that every machine decides alike. Since ranks then hold different numbers of tokens, a
 mean over tokens must weigh each microbatch by its share of the step's tokens.
 """
@@ -30,6 +31,10 @@ DEFAULT_WINDOW = 16
 """Microbatches of each rank that are balanced together: enough for the largest to find a counterweight."""
 NONE = -1
 """In a table of ranks: no microbatch."""
+_EVEN = 500
+"""Ranks are even when none is over the mean by more than a part in so many."""
+_SWAPS = 4
+"""Tries for each rank, at most."""
 
 
 def check_world_size(world_size: int) -> None:
@@ -148,4 +153,42 @@ def balanced(costs: Ints, loads: list[int]) -> Ints:
             heapq.heappop(heap)
         else:
             heapq.heapreplace(heap, (loads[rank], rank))
+    if floor:
+        shared = table[:, :floor]
+        loads[:] = _even_out(costs, shared, np.array(loads, dtype=np.int64)).tolist()
+        falling = np.argsort(-costs[shared], axis=1, kind="stable")
+        table[:, :floor] = np.take_along_axis(shared, falling, axis=1)
     return table
+
+
+def _even_out(costs: Ints, table: Ints, loads: Ints) -> Ints:
+    """Swap items of the rank with most, in place, while that helps; what each rank has then.
+
+    The cap on the count leaves ranks that began with the largest items no choice of what comes last.
+    """
+    world_size = len(table)
+    enough = int(loads.sum()) * (_EVEN + 1) // (_EVEN * world_size)
+    for _ in range(_SWAPS * world_size):
+        most = int(loads.argmax())
+        if loads[most] <= enough:
+            break
+        least = int(loads.argmin())
+        if not _swap(costs, table, loads, most, np.array([least])) and not _swap(
+            costs, table, loads, most, np.arange(world_size)
+        ):
+            break
+    return loads
+
+
+def _swap(costs: Ints, table: Ints, loads: Ints, most: int, others: Ints) -> bool:
+    """Make the swap of an item of `most` for one of `others` that helps most; whether there is one."""
+    less = costs[table[most]][None, :, None] - costs[table[others]][:, None, :]
+    left = np.maximum(loads[most] - less, loads[others][:, None, None] + less)
+    other, mine, theirs = np.unravel_index(int(left.argmin()), left.shape)
+    if left[other, mine, theirs] >= loads[most]:
+        return False
+    rank, moved = others[other], less[other, mine, theirs]
+    table[most, mine], table[rank, theirs] = table[rank, theirs], table[most, mine]
+    loads[most] -= moved
+    loads[rank] += moved
+    return True

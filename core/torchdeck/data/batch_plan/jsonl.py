@@ -77,7 +77,8 @@ def read_jsonl(folder: Path) -> BatchPlan:
     number = None if names is None else {name: index for index, name in enumerate(names)}
     numbered = [_numbers(lines.samples, number) for lines in epochs]
     size = len(names) if names is not None else 1 + max((max(ids) for ids in numbered if ids), default=-1)
-    made = [_columns(lines, ids, size) for lines, ids in zip(epochs, numbered, strict=True)]
+    packed = any(rows is not None for lines in epochs for rows in lines.row_sizes)
+    made = [_columns(lines, ids, size, packed=packed) for lines, ids in zip(epochs, numbered, strict=True)]
     return BatchPlan(_meta(folder / META_FILE, value, made, size), made, names=names)
 
 
@@ -93,7 +94,9 @@ def _with_extras(folder: Path, epochs: Sequence[EpochLines], extras: dict[str, A
         made = []
         for lines, tokens in zip(epochs, extras["tokens"], strict=True):
             lines.tokens[:] = tokens
-            made.append(_columns(lines, _numbers(lines.samples, number), meta.size))
+            made.append(
+                _columns(lines, _numbers(lines.samples, number), meta.size, packed=meta.settings.pack)
+            )
     except (BatchPlanError, KeyError, TypeError, ValueError) as error:
         raise BatchPlanError(f"{path} is damaged: {error}") from error
     plan = BatchPlan(meta, made, names=names)
@@ -116,7 +119,7 @@ def _meta(path: Path, value: dict[str, Any], made: Sequence[EpochColumns], size:
             seed=int(value.get("base_seed") or value.get("seed") or 0) % 2**64,
             epochs=len(made),
             buckets=tuple(bounds[:MOST_BUCKETS]),
-            pack=any(columns.row_sizes is not None for columns in made),
+            pack=made[0].row_sizes is not None,
             pad_to="bucket" if value.get("pad_policy") == _PAD_POLICIES["bucket"] else "longest",
         )
     except (BatchPlanError, TypeError, ValueError) as error:
@@ -129,8 +132,7 @@ def _meta(path: Path, value: dict[str, Any], made: Sequence[EpochColumns], size:
     return PlanMeta(settings, size, tuple(bounds), dataset, tokenizer, PlanCounts(used=used))
 
 
-def _columns(lines: EpochLines, ids: list[int], size: int) -> EpochColumns:
-    packed = any(rows is not None for rows in lines.row_sizes)
+def _columns(lines: EpochLines, ids: list[int], size: int, *, packed: bool) -> EpochColumns:
     rows = [
         ([1] * count if sizes is None else sizes)
         for sizes, count in zip(lines.row_sizes if packed else [], lines.sizes, strict=False)

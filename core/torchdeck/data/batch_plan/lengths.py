@@ -49,8 +49,8 @@ def as_lengths(lengths: npt.ArrayLike) -> Column:
         raise BatchPlanError(f"lengths must be whole numbers, not {array.dtype.name}{example}")
     if array.dtype.kind not in "iu":
         raise BatchPlanError(f"lengths must be whole numbers, not {array.dtype.name}")
-    if array.dtype.kind == "u":
-        array = np.minimum(array, np.iinfo(np.int64).max).astype(np.int64)
+    if array.dtype == np.uint64:
+        array = np.minimum(array, np.uint64(np.iinfo(np.int64).max)).astype(np.int64)
     return array
 
 
