@@ -97,6 +97,8 @@ class DistributedSampler:
         for index in indices:
             self._consumed = min(self._consumed + self.world_size, self.padded_size)
             yield index
+        # a rank that has one sample less learns here that the others took their last
+        self._consumed = self.padded_size
 
     def get_indices(self) -> Ids:
         """What the next iteration of this rank yields, shape (local_size,)."""
@@ -125,8 +127,9 @@ class DistributedSampler:
         """Where the iteration under way is, as JSON; the same on every rank that has yielded as much.
 
         Args:
-            yielded: samples of the iteration under way that this rank has really used, where a loader has
-                asked ahead for more; default: all that were asked for.
+            yielded: samples of the iteration under way that each rank has really used, where loaders have
+                asked ahead for more (a rank that had none left counts as if it had); default: all that this
+                rank was asked for.
 
         Raises:
             ValueError: `yielded` is more than there are.
