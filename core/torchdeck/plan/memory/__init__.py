@@ -1,6 +1,21 @@
 """Memory of every rank, predicted from a model's profile. Pure."""
 
+from torchdeck.plan.memory.peak import PredictedPeak, predict_peak
+from torchdeck.plan.memory.predict import memory_notes, predict_memory
 from torchdeck.plan.memory.spec import StrategySpec, spec_from
 from torchdeck.plan.memory.state import StateBytes, sharded_state
+from torchdeck.plan.memory.traces import UntracedError
+from torchdeck.plan.memory.verdict import verdict
 
-__all__ = ["StateBytes", "StrategySpec", "sharded_state", "spec_from"]
+__all__ = [
+    "PredictedPeak",
+    "StateBytes",
+    "StrategySpec",
+    "UntracedError",
+    "memory_notes",
+    "predict_memory",
+    "predict_peak",
+    "sharded_state",
+    "spec_from",
+    "verdict",
+]

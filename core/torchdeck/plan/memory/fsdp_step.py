@@ -1,7 +1,8 @@
 """One microbatch under FSDP2: the trace with gathers, prefetches and reductions at the units' marks.
 
 The order follows torch 2.13, `torch/distributed/fsdp/_fully_shard`: `_fsdp_param_group.py` (unshard,
-wait_for_unshard, post_backward), `_fsdp_collectives.py` (foreach_all_gather, foreach_reduce), `_fsdp_state.py`.
+wait_for_unshard, post_backward), `_fsdp_collectives.py` (foreach_all_gather, foreach_reduce) and
+`_fsdp_state.py`.
 """
 
 from __future__ import annotations

@@ -52,8 +52,8 @@ class Replay:
         """The microbatch, piece by piece.
 
         Args:
-            after_gradient: of each gradient, how often its bytes are freed as soon as it is there: 1 where it is
-                added to another one or copied away, 2 where what it was added to goes as well.
+            after_gradient: how often a gradient's bytes are freed as soon as it is there: 1 where it is added
+                to another one or copied away, 2 where what it was added to goes as well.
         """
         kinds, units, values = self._expanded(after_gradient)
         lookup = np.zeros(max(Event) + 1, dtype=np.int8)

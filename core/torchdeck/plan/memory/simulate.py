@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from torchdeck.plan.memory.fsdp_step import FsdpStep
 from torchdeck.plan.memory.replay import Replay
 from torchdeck.plan.memory.replicated_step import ReplicatedStep
-from torchdeck.plan.memory.sharding import padded_elements
+from torchdeck.plan.memory.sharding import local_bytes, padded_elements
 from torchdeck.plan.memory.spec import FULLY_SHARDED, StrategySpec
 from torchdeck.plan.memory.timeline import Term, Timeline
 from torchdeck.plan.memory.traces import trace_for
@@ -13,8 +15,8 @@ from torchdeck.plan.memory.unit_sizes import unit_sizes
 from torchdeck.plan.model_profile import ITEM_SIZES, ROOT, ModelProfile, TensorInfo
 
 _BROADCAST_LIMIT = 250 * 2**20
-"""Bytes that DDP puts together for one broadcast of its weights (`broadcast_bucket_size`), of which two may be on
-their way at once (`broadcast_coalesced`, csrc/distributed/c10d/comm.cpp)."""
+"""Bytes that DDP puts together for one broadcast of its weights (`broadcast_bucket_size`), of which two may be
+on their way at once (`broadcast_coalesced`, csrc/distributed/c10d/comm.cpp)."""
 
 
 def simulate(profile: ModelProfile, spec: StrategySpec, optimizer: int) -> Timeline:
@@ -82,5 +84,14 @@ def _step(timeline: Timeline, profile: ModelProfile, spec: StrategySpec, replay:
 
 
 def _optimizer_copies(profile: ModelProfile, spec: StrategySpec) -> int:
-    """What an optimizer's update allocates and frees again: fused Adam nothing."""
-    return 0
+    """What an update allocates and frees again.
+
+    Fused Adam works in place. SGD adds weight decay to a copy of the gradient: on the CPU of one parameter at a
+    time, on GPUs of all (torch/optim/sgd.py: `_single_tensor_sgd`, `_multi_tensor_sgd`); vectors have none.
+    """
+    if spec.optimizer != "sgd" or not spec.weight_decay:
+        return 0
+    first = np.zeros(1, dtype=np.int64)
+    decayed = [tensor for tensor in profile.parameters if tensor.trainable and len(tensor.shape) >= 2]
+    sizes = [int(local_bytes([tensor], spec.shard, first)[0]) for tensor in decayed]
+    return sum(sizes) if spec.device == "cuda" else max(sizes, default=0)

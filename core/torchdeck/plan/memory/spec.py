@@ -12,6 +12,7 @@ Kind = Literal["single", "ddp", "fsdp", "hsdp", "zero1", "zero2", "zero3"]
 
 KINDS: tuple[Kind, ...] = ("single", "ddp", "fsdp", "hsdp", "zero1", "zero2", "zero3")
 FULLY_SHARDED: tuple[Kind, ...] = ("fsdp", "hsdp")
+ZERO: tuple[Kind, ...] = ("zero1", "zero2", "zero3")
 
 PRECISION_SIZES: Mapping[str, int] = {"fp32": 4, "bf16": 2, "fp16": 2}
 """Bytes of one element by the name that run.toml uses."""
@@ -50,6 +51,7 @@ class StrategySpec:
     optimizer: str = "adamw"
     """`adamw`, `adam` or `sgd`."""
     momentum: float = 0.0
+    weight_decay: float = 0.01
     device: Literal["cpu", "cuda"] = "cpu"
     backend: str = "gloo"
 
@@ -83,13 +85,10 @@ class StrategySpec:
 
     @property
     def cast(self) -> bool:
-        """Weights come into the forward in its precision: gathered so, not copied by autocast."""
-        return self.kind in FULLY_SHARDED and self.param_precision != "fp32"
-
-    @property
-    def autocast_copies(self) -> bool:
-        """Weights are fp32 and autocast copies them for the forward."""
-        return self.precision != "fp32" and not self.cast
+        """Weights come into the forward in its precision: gathered or kept so, not copied by autocast."""
+        if self.kind in FULLY_SHARDED:
+            return self.param_precision != "fp32"
+        return self.kind in ZERO and self.precision != "fp32"
 
     def with_kind(self, kind: Kind, *, shard: int | None = None) -> StrategySpec:
         """The same run under another strategy; `shard` is asked for by hsdp."""
@@ -136,6 +135,7 @@ def spec_from(
         gradient_as_bucket_view=distributed.ddp.gradient_as_bucket_view,
         optimizer=training.optimizer,
         momentum=training.momentum,
+        weight_decay=training.weight_decay,
         device=device,
         backend=backend or ("nccl" if device == "cuda" else "gloo"),
     )

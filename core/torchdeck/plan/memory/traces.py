@@ -15,8 +15,8 @@ class UntracedError(ValueError):
 def trace_for(profile: ModelProfile, spec: StrategySpec) -> Trace:
     """The trace of `spec`, from two others where its microbatch was not traced.
 
-    Every allocation of a forward and backward is affine in the number of samples (a part for each sample, a part
-    that does not depend on them), so two traces whose events follow each other alike give any other.
+    Every allocation of a forward and backward is affine in the number of samples (a part for each sample, and
+    one that does not depend on them), so two traces whose events follow each other alike give any other.
 
     Raises:
         UntracedError: nothing was traced that it could come from.
@@ -32,8 +32,8 @@ def trace_for(profile: ModelProfile, spec: StrategySpec) -> Trace:
         raise UntracedError(f"the model was not traced with {_settings(spec)}")
     if len(alike) < 2:
         raise UntracedError(
-            f"the model was traced with {_settings(spec)} at microbatch {alike[0].microbatch} alone, which says "
-            f"nothing of {spec.microbatch}"
+            f"the model was traced with {_settings(spec)} at microbatch {alike[0].microbatch} alone, which "
+            f"says nothing of {spec.microbatch}"
         )
     return _affine(alike[0], alike[1], spec.microbatch)
 

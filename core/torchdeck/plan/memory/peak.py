@@ -1,0 +1,67 @@
+"""The peak of each phase of a rank, and of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torchdeck.plan.memory.context import context_bytes, uncertainty
+from torchdeck.plan.memory.simulate import simulate
+from torchdeck.plan.memory.spec import FULLY_SHARDED, ZERO, StrategySpec
+from torchdeck.plan.memory.state import sharded_state
+from torchdeck.plan.memory.timeline import Peak, Term
+from torchdeck.plan.memory.unit_sizes import unit_sizes
+from torchdeck.plan.memory.zero_peak import zero_peaks
+from torchdeck.plan.model_profile import ModelProfile
+
+
+@dataclass(frozen=True)
+class PredictedPeak:
+    """What the ranks that keep the most need, in bytes."""
+
+    peaks: tuple[Peak, ...]
+    """Of each phase, in order."""
+    uncertainty: int
+    """The peak may be that much higher."""
+
+    @property
+    def highest(self) -> Peak:
+        """The phase that decides."""
+        return max(self.peaks, key=lambda peak: peak.total)
+
+    def less_optimizer(self, spared: int) -> Peak:
+        """The highest peak of a rank that keeps `spared` bytes less of optimizer state, which only setup is
+        without."""
+        return max((_spare(peak, spared) for peak in self.peaks), key=lambda peak: peak.total)
+
+
+def predict_peak(profile: ModelProfile, spec: StrategySpec) -> PredictedPeak:
+    """Peaks of the first rank of a shard group, which no other exceeds.
+
+    Raises:
+        UntracedError: the profile has no trace for `spec`.
+        ValueError: ZeRO cannot train this model.
+    """
+    if spec.kind in ZERO:
+        peaks = zero_peaks(profile, spec)
+    else:
+        optimizer = int(sharded_state(profile, spec, [0]).optimizer[0])
+        peaks = simulate(profile, spec, optimizer).peaks()
+    context = context_bytes(spec)
+    peaks = [_with(peak, Term.CONTEXT, context) for peak in peaks]
+    sizes = unit_sizes(profile, spec) if spec.kind in FULLY_SHARDED else []
+    highest = max(peak.total for peak in peaks)
+    return PredictedPeak(tuple(peaks), uncertainty(spec, sizes, highest - context))
+
+
+def _with(peak: Peak, term: Term, size: int) -> Peak:
+    terms = {**peak.terms, term: size} if size else peak.terms
+    return Peak(peak.phase, peak.total + size, terms)
+
+
+def _spare(peak: Peak, spared: int) -> Peak:
+    kept = peak.terms.get(Term.OPTIMIZER, 0)
+    if not spared or not kept:
+        return peak
+    terms: Mapping[Term, int] = {**peak.terms, Term.OPTIMIZER: kept - spared}
+    return Peak(peak.phase, peak.total - spared, terms)

@@ -1,0 +1,116 @@
+"""Memory of all ranks, those that need the same together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from torchdeck.plan.memory.context import CUDA_NOTE
+from torchdeck.plan.memory.peak import predict_peak
+from torchdeck.plan.memory.sharding import Bytes
+from torchdeck.plan.memory.spec import ZERO, StrategySpec
+from torchdeck.plan.memory.state import sharded_state
+from torchdeck.plan.memory.timeline import Peak
+from torchdeck.plan.memory.verdict import verdict
+from torchdeck.plan.memory.zero import zero_state
+from torchdeck.plan.memory.zero_peak import ZERO_NOTE
+from torchdeck.plan.model_profile import ModelProfile
+from torchdeck.plan.prediction import PredictedMemory, RankRanges
+
+_UNKNOWN = -1
+"""Stands for a size that is not known, among sizes."""
+
+
+def predict_memory(
+    profile: ModelProfile,
+    spec: StrategySpec,
+    capacities: Sequence[int | None] | None = None,
+    free: Sequence[int | None] | None = None,
+) -> tuple[PredictedMemory, ...]:
+    """What every rank needs, and whether it has it.
+
+    Args:
+        profile: of the model.
+        spec: how it is trained.
+        capacities: bytes of each rank's device, by rank; None where unknown.
+        free: of them, free now.
+
+    Raises:
+        UntracedError: the profile has no trace for `spec`.
+        ValueError: ZeRO cannot train this model, or a list is not of the world's length.
+    """
+    peak = predict_peak(profile, spec)
+    state = _state(profile, spec)
+    devices = [_column(sizes, spec.world_size) for sizes in (capacities, free)]
+    keys = np.stack([state["optimizer"], state["gradients"], state["parameters"], *devices])
+    found = []
+    for first, ranks in _groups(keys):
+        own = {name: int(sizes[first]) for name, sizes in state.items()}
+        highest = peak.less_optimizer(int(state["optimizer"][0]) - own["optimizer"])
+        found.append(_memory(ranks, highest, peak.uncertainty, own, keys[-2:, first]))
+    return tuple(found)
+
+
+def memory_notes(spec: StrategySpec) -> tuple[str, ...]:
+    """What of a prediction for `spec` nobody has compared with a measurement, one sentence each."""
+    cuda = (CUDA_NOTE,) if spec.device == "cuda" else ()
+    return (*cuda, ZERO_NOTE) if spec.kind in ZERO else cuda
+
+
+def _state(profile: ModelProfile, spec: StrategySpec) -> dict[str, Bytes]:
+    """State of every rank by term, shape (world size,)."""
+    if spec.kind in ZERO:
+        share = zero_state(profile.parameters, spec).device
+        return {
+            "parameters": share.parameters,
+            "gradients": share.gradients,
+            "optimizer": share.optimizer,
+        }
+    shards = sharded_state(profile, spec)
+    return {
+        "parameters": np.tile(shards.parameters, spec.replicas),
+        "gradients": np.tile(shards.gradients, spec.replicas),
+        "optimizer": np.tile(shards.optimizer, spec.replicas),
+    }
+
+
+def _column(sizes: Sequence[int | None] | None, world_size: int) -> Bytes:
+    if sizes is None:
+        return np.full(world_size, _UNKNOWN, dtype=np.int64)
+    if len(sizes) != world_size:
+        raise ValueError(f"{len(sizes)} devices are described for {world_size} ranks; give one for each")
+    return np.array([_UNKNOWN if size is None else size for size in sizes], dtype=np.int64)
+
+
+def _groups(keys: npt.NDArray[np.int64]) -> list[tuple[int, RankRanges]]:
+    """Ranks whose columns of `keys`, shape (k, ranks), are the same: the first of them, and all as ranges."""
+    _, inverse = np.unique(keys, axis=1, return_inverse=True)
+    inverse = inverse.reshape(-1)
+    starts = np.flatnonzero(np.diff(inverse, prepend=-1))
+    ends = np.append(starts[1:], len(inverse)) - 1
+    ranges: dict[int, list[tuple[int, int]]] = {}
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        ranges.setdefault(int(inverse[start]), []).append((start, end))
+    return [(group[0][0], tuple(group)) for group in ranges.values()]
+
+
+def _memory(
+    ranks: RankRanges, peak: Peak, uncertainty: int, state: dict[str, int], device: Bytes
+) -> PredictedMemory:
+    capacity, free = (None if size == _UNKNOWN else int(size) for size in device)
+    high = peak.total + uncertainty
+    largest_first = sorted(peak.terms.items(), key=lambda item: (-item[1], item[0]))
+    return PredictedMemory(
+        ranks=ranks,
+        peak_bytes=peak.total,
+        low_bytes=peak.total,
+        high_bytes=high,
+        phase=peak.phase,
+        terms={term.label: size for term, size in largest_first},
+        state=state,
+        capacity_bytes=capacity,
+        free_bytes=free,
+        verdict=verdict(peak.total, high, capacity, free),
+    )
