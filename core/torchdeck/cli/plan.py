@@ -48,7 +48,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     add_run_source(parser)
     form = parser.add_argument_group("what is shown, if not the preview").add_mutually_exclusive_group()
-    form.add_argument("--rank", type=int, metavar="N", help="all about one rank")
     form.add_argument(
         "--compare", metavar="A,B,…", help="strategies side by side: ddp, fsdp, hsdp, zero1, zero2, zero3"
     )
@@ -60,6 +59,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     form.add_argument(
         "--export", choices=("sh", "bat"), help="write a script for each node that runs without Torchdeck"
     )
+    parser.add_argument("--rank", type=int, metavar="N", help="all about one rank, as text or with --json")
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="folder for exported scripts; absent: print them"
     )
@@ -116,6 +116,8 @@ def _survey(args: argparse.Namespace, loaded: LoadedConfig) -> Survey:
 
 
 def _show(args: argparse.Namespace, preview: Preview) -> int:
+    if args.rank is not None:
+        return _show_rank(preview, args.rank, as_json=args.json)
     if args.json:
         value = {**preview.plan.document(), "preview": preview.document()}
         print(json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True))
@@ -132,14 +134,22 @@ def _show(args: argparse.Namespace, preview: Preview) -> int:
         for line in command_lines(preview.plan):
             print(line)
         return exit_codes.SUCCEEDED
-    from torchdeck.cli.preview.view import print_preview, print_rank
+    from torchdeck.cli.preview.view import print_preview
 
-    if args.rank is not None:
-        try:
-            rank = preview.rank(args.rank)
-        except ValueError as error:
-            return plan_failure(f"{error}")
-        print_rank(rank, make_console())
-        return exit_codes.SUCCEEDED
     print_preview(preview, make_console())
+    return exit_codes.SUCCEEDED
+
+
+def _show_rank(preview: Preview, number: int, *, as_json: bool) -> int:
+    try:
+        rank = preview.rank(number)
+    except ValueError as error:
+        return plan_failure(str(error))
+    if as_json:
+        print(json.dumps(rank.document(), ensure_ascii=False, indent=1))
+        return exit_codes.SUCCEEDED
+    from torchdeck.cli.preview.glyphs import make_console
+    from torchdeck.cli.preview.view import print_rank
+
+    print_rank(rank, make_console())
     return exit_codes.SUCCEEDED

@@ -20,17 +20,26 @@ Malladi et al. 2022 (arXiv:2205.10287) for Adam.
 """
 
 
-def plan_batch(training: Training, world_size: int) -> Batch:
-    """Global batch and learning rate for `world_size` ranks."""
-    per_rank = training.microbatch * training.accumulation
-    reference = per_rank if training.reference_batch is None else training.reference_batch
+def plan_batch(training: Training, world_size: int, *, mean_microbatch: float | None = None) -> Batch:
+    """Global batch and learning rate for `world_size` ranks.
+
+    Args:
+        training: what is asked for.
+        world_size: ranks in all.
+        mean_microbatch: samples of a microbatch of the batch plan, which then holds in place of
+            training.microbatch; None: there is no batch plan.
+    """
+    microbatch = training.microbatch if mean_microbatch is None else mean_microbatch
+    per_rank = microbatch * training.accumulation
+    reference = max(1, round(per_rank)) if training.reference_batch is None else training.reference_batch
     global_batch = per_rank * world_size
-    factor = SCALING[training.scaling](global_batch / reference)
+    ratio = world_size if training.reference_batch is None else global_batch / reference
+    factor = SCALING[training.scaling](ratio)
     return Batch(
-        microbatch=training.microbatch,
+        microbatch=microbatch,
         accumulation=training.accumulation,
         world_size=world_size,
-        global_batch=global_batch,
+        global_batch=max(1, round(global_batch)),
         lr=training.lr,
         lr_factor=factor,
         scaled_lr=training.lr * factor,
@@ -40,25 +49,38 @@ def plan_batch(training: Training, world_size: int) -> Batch:
     )
 
 
-def explain_batch(batch: Batch, *, steps: int | None = None) -> list[str]:
+def explain_batch(batch: Batch, *, steps: int | None = None, samples: int | None = None) -> list[str]:
     """The arithmetic in words, for people: one sentence a line.
 
     Args:
         batch: the arithmetic.
         steps: optimizer steps in all, where `batch` does not say; `LaunchPlan.steps`.
+        samples: of all ranks in all steps, where that was counted.
     """
-    factors = f"{batch.microbatch} × {batch.accumulation} × {batch.world_size:,}"
-    lines = [f"global batch {factors} = {batch.global_batch:,} samples (microbatch × accumulation × ranks)"]
+    mean = isinstance(batch.microbatch, float)
+    microbatch = f"{batch.microbatch:.6g}" if mean else f"{batch.microbatch}"
+    factors = f"{microbatch} × {batch.accumulation} × {batch.world_size:,}"
+    made_of = "mean microbatch of the batch plan" if mean else "microbatch"
+    about = "≈" if mean else "="
+    lines = [
+        f"global batch {factors} {about} {batch.global_batch:,} samples ({made_of} × accumulation × ranks)"
+    ]
     if batch.scaling == "none":
         lines.append(f"lr {batch.lr:g}, whatever the global batch")
     else:
         root = "√" if batch.scaling == "sqrt" else ""
-        ratio = batch.global_batch / batch.reference_batch
+        ratio = batch.lr_factor**2 if batch.scaling == "sqrt" else batch.lr_factor
         lines.append(
             f"lr {batch.lr:g} × {root}{ratio:g} = {batch.scaled_lr:g} ({batch.scaling} in the global batch; "
             f"{batch.lr:g} is for {batch.reference_batch})"
         )
     steps = batch.steps if batch.steps is not None else steps
     if steps is not None:
-        lines.append(f"{steps:,} steps × {batch.global_batch:,} = {steps * batch.global_batch:,} samples")
+        lines.append(_length(steps, batch.global_batch, samples))
     return lines
+
+
+def _length(steps: int, global_batch: int, samples: int | None) -> str:
+    if samples is None or samples == steps * global_batch:
+        return f"{steps:,} steps × {global_batch:,} = {steps * global_batch:,} samples"
+    return f"{steps:,} steps take {samples:,} samples: the last of an epoch takes what is left"

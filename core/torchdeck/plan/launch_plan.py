@@ -67,11 +67,12 @@ class NodePlan:
 class Batch:
     """The arithmetic of one optimizer step; only where the training is ours (a recipe)."""
 
-    microbatch: int
+    microbatch: float
+    """Samples; where a batch plan gives the microbatches, their mean, which need not be whole."""
     accumulation: int
     world_size: int
     global_batch: int
-    """microbatch × accumulation × world_size, in samples."""
+    """microbatch × accumulation × world_size, in samples; rounded where microbatch is a mean."""
     lr: float
     """As written in the config."""
     lr_factor: float

@@ -10,6 +10,7 @@ from torchdeck.plan.batch import plan_batch
 from torchdeck.plan.groups import ShardGroups, shard_groups
 from torchdeck.plan.known import Known
 from torchdeck.plan.launch_plan import (
+    Batch,
     CheckpointPolicy,
     CodeTree,
     LaunchPlan,
@@ -55,7 +56,7 @@ def make_plan(
     kind, target = _what(config)
     backend = _backend(config.distributed.backend, shares)
     world_size = sum(share.nproc for share in shares)
-    batch = plan_batch(config.training, world_size) if kind == "recipe" else None
+    batch = _batch(config, world_size, known) if kind == "recipe" else None
     prediction = _prediction(config, world_size, known) if batch is not None else None
     checkpoint = _checkpoint(config)
     groups = _groups(config, shares)
@@ -132,6 +133,15 @@ def _fitting_shares(config: RunConfig, inventory: Inventory, environ: Mapping[st
     if problems:
         raise PlanError(problems)
     return shares
+
+
+def _batch(config: RunConfig, world_size: int, known: Known | None) -> Batch:
+    plan = None if known is None else known.batch_plan
+    if plan is None:
+        return plan_batch(config.training, world_size)
+    samples = sum(len(plan.epoch_columns(epoch).sample_ids) for epoch in range(plan.epochs))
+    mean = samples / plan.total_microbatches if plan.total_microbatches else 0.0
+    return plan_batch(config.training, world_size, mean_microbatch=mean)
 
 
 def _prediction(config: RunConfig, world_size: int, known: Known | None) -> Prediction | None:

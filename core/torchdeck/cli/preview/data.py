@@ -36,11 +36,10 @@ def data_lines(data: DataPreview, width: int) -> list[Text]:
 
 
 def source_line(data: DataPreview) -> str:
-    """`seeded order over 59,117 samples: 400 steps, 0.22 epochs of 1,848 steps`."""
-    steps = f"{data.steps:,} step{'' if data.steps == 1 else 's'}"
+    """`seeded order over 59,117 samples: 400 steps, 0.216 epochs of 1,848 steps`."""
     return (
-        f"{data.source} over {data.size:,} samples: {steps}, "
-        f"{data.epochs:.3g} epochs of {data.steps_per_epoch:,} steps"
+        f"{data.source} over {data.size:,} samples: {_counted(data.steps, 'step')}, "
+        f"{data.epochs:.3g} epochs of {_counted(data.steps_per_epoch, 'step')}"
     )
 
 
@@ -53,7 +52,7 @@ def evenness(data: DataPreview) -> str:
 def policy_lines(data: DataPreview) -> list[str]:
     """How even the ranks would be under each balance."""
     return [
-        f"balance {policy.name:<9} fullest ÷ mean {policy.imbalance:.3f} in all, {policy.slowest:.3f} a step"
+        f"balance {policy.name:<9} fullest ÷ mean {policy.slowest:.3f} a step, {policy.imbalance:.3f} in all"
         + ("   (chosen)" if policy.chosen else "")
         for policy in data.policies
     ]
@@ -89,6 +88,10 @@ def deviation(data: DataPreview, rank: int) -> str:
     load, mean = float(data.load[rank]), float(data.load.mean())
     apart = (load / mean - 1) * 100 if mean else 0.0
     return "even" if abs(apart) < _EVEN else f"{apart:+.1f} %"
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def _bar_line(data: DataPreview, row: Row, width: int) -> Text:

@@ -80,7 +80,7 @@ def _verdict(memory: MemoryPreview) -> Text:
 
 def scale_of(groups: Sequence[PredictedMemory]) -> float:
     """Bytes that a whole bar stands for."""
-    most = max(group.peak_bytes for group in groups)
+    most = max(group.high_bytes for group in groups)
     capacity = max((group.capacity_bytes or 0) for group in groups)
     return most if most < capacity * _MAGNIFIED_BELOW or not capacity else max(most, capacity) * 1.02
 

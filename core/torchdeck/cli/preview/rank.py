@@ -58,7 +58,9 @@ def tensor_table(rank: RankPreview) -> Table | None:
         rows = "all" if whole else "none" if not tensor.rows else _range(tensor.first_row, tensor.rows)
         table.add_row(shortened(tensor.name, _NAME), shape, rows, size(tensor.size))
     if len(rank.tensors) > SHOWN_TENSORS:
-        table.add_row(f"and {len(rank.tensors) - SHOWN_TENSORS} more; --json lists all", "", "", "")
+        table.add_row(
+            f"and {len(rank.tensors) - SHOWN_TENSORS} more; --rank with --json lists all", "", "", ""
+        )
     return table
 
 

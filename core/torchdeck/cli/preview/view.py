@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.console import Console, RenderableType
 from rich.padding import Padding
@@ -22,16 +22,16 @@ from torchdeck.plan.preview.rank import RankPreview
 
 def print_preview(preview: Preview, console: Console) -> None:
     """Print all sections, each with its heading."""
-    parts: list[RenderableType] = [*_head(preview)]
+    parts: list[RenderableType] = [*_wrapped(_head(preview), console)]
     for heading, lines in _sections(preview, console.width):
-        parts += [Text(), Text(heading, style="bold"), *_wrapped(lines, console.width)]
-    parts += [Text(), *_feet(preview)]
+        parts += [Text(), Text(heading, style="bold"), *_wrapped(lines, console)]
+    parts += [Text(), *_wrapped(_feet(preview), console)]
     show(console, *parts)
 
 
 def print_rank(rank: RankPreview, console: Console) -> None:
     """Print one rank."""
-    parts: list[RenderableType] = list(_wrapped(rank_lines(rank), console.width))
+    parts: list[RenderableType] = list(_wrapped(rank_lines(rank), console))
     table = tensor_table(rank)
     if table is not None:
         parts.append(Padding(table, (0, 0, 0, 2)))
@@ -82,11 +82,13 @@ def _feet(preview: Preview) -> Iterator[Text]:
     yield Text("--commands: what each node executes · --rank N: all about one rank · --svg FILE", style="dim")
 
 
-def _wrapped(lines: list[Text], width: int) -> Iterator[RenderableType]:
-    """Lines with what does not fit below their own beginning."""
+def _wrapped(lines: Iterable[Text], console: Console) -> Iterator[Text]:
+    """Lines, with what does not fit on more lines below their own beginning."""
     for line in lines:
-        if line.cell_len <= width:
+        if line.cell_len <= console.width:
             yield line
             continue
         indent = len(line.plain) - len(line.plain.lstrip())
-        yield Padding(line[indent:], (0, 0, 0, indent), expand=False)
+        for part in line[indent:].wrap(console, console.width - indent):
+            part.rstrip()
+            yield Text(" " * indent).append_text(part)

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from torchdeck.config.schema import RunConfig
 from torchdeck.nodes.inventory import Inventory
 from torchdeck.plan.batch import explain_batch
+from torchdeck.plan.groups import shard_groups
 from torchdeck.plan.known import Known
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.plan.preview.board import Board, make_board
 from torchdeck.plan.preview.memory import MemoryPreview, make_memory
+from torchdeck.plan.shares import shares_of
 
 if TYPE_CHECKING:
     # numpy comes with these, and a script has none of it
@@ -71,12 +73,13 @@ def make_preview(
         known: what was found out of model and data; nothing by default.
     """
     known = Known() if known is None else known
-    spec = _spec(config, plan)
+    spec = _spec(config, plan, inventory)
+    data = _data(config, plan, known)
     return Preview(
         plan=plan,
         board=make_board(plan, inventory, 1 if spec is None else spec.shard),
-        arithmetic=() if plan.batch is None else tuple(explain_batch(plan.batch, steps=plan.steps)),
-        data=_data(config, plan, known),
+        arithmetic=_arithmetic(plan, data),
+        data=data,
         memory=None if plan.prediction is None else make_memory(plan.prediction),
         notes=() if plan.prediction is None else plan.prediction.notes,
         config=config,
@@ -85,13 +88,23 @@ def make_preview(
     )
 
 
-def _spec(config: RunConfig, plan: LaunchPlan) -> StrategySpec | None:
+def _arithmetic(plan: LaunchPlan, data: DataPreview | None) -> tuple[str, ...]:
+    if plan.batch is None:
+        return ()
+    samples = None if data is None else int(data.samples.sum())
+    return tuple(explain_batch(plan.batch, steps=plan.steps, samples=samples))
+
+
+def _spec(config: RunConfig, plan: LaunchPlan, inventory: Inventory) -> StrategySpec | None:
     if plan.batch is None:
         return None
     from torchdeck.plan.memory.spec import spec_from
 
     device: Literal["cpu", "cuda"] = "cpu" if plan.ranks[0].device == "cpu" else "cuda"
-    return spec_from(config, plan.world_size, device=device, backend=plan.backend)
+    shard = None
+    if plan.strategy == "hsdp":
+        shard = shard_groups(shares_of(plan, inventory), config.distributed.hsdp.shard).shard
+    return spec_from(config, plan.world_size, device=device, backend=plan.backend, shard=shard)
 
 
 def _data(config: RunConfig, plan: LaunchPlan, known: Known) -> DataPreview | None:

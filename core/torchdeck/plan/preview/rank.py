@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from torchdeck.data.step_order import StepOrder
 from torchdeck.plan.data_order import step_order
@@ -48,6 +49,11 @@ class RankPreview:
     @property
     def rank(self) -> int:
         return self.placement.rank
+
+    def document(self) -> dict[str, Any]:
+        """Its fields as dicts, lists, strings and numbers; `placement` as in plan.json."""
+        value: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return value
 
 
 def make_rank(preview: Preview, rank: int, microbatches: int) -> RankPreview:

@@ -1,0 +1,25 @@
+"""The ranks of every node, from a plan that is made already."""
+
+from __future__ import annotations
+
+from torchdeck.nodes.inventory import Inventory
+from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.plan.placement import NodeShare
+
+
+def shares_of(plan: LaunchPlan, inventory: Inventory) -> list[NodeShare]:
+    """What `place` decided when `plan` was made for `inventory`.
+
+    Raises:
+        ValueError: the plan was made for other machines.
+    """
+    machines = {node.name: node for node in inventory}
+    shares = []
+    for node in plan.nodes:
+        machine = machines.get(node.name)
+        devices = {} if machine is None else {device.key: device for device in machine.devices}
+        if machine is None or not set(node.devices) <= set(devices):
+            raise ValueError(f"the plan was made for other machines: {node.name} is not among them as it was")
+        chosen = tuple(devices[key] for key in node.devices)
+        shares.append(NodeShare(machine, node.node_rank, node.nproc, chosen))
+    return shares
