@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torchdeck.cli.exit_codes import USAGE
+from torchdeck.cli.unread import is_unread
 
 _DATASET_HELP = (
     "a text file (a sample a line), a folder of text files (a sample each), .jsonl with text, tokens, "
@@ -146,9 +147,9 @@ def _later(command: str, module: str) -> Callable[[argparse.Namespace], int]:
         except BatchPlanError as error:
             refusal = str(error)
         except OSError as error:
-            if error.filename is None:
+            if is_unread(error):
                 raise
-            refusal = f"{error.filename}: {error.strerror}"
+            refusal = str(error) if error.filename is None else f"{error.filename}: {error.strerror}"
         sys.stderr.write(f"torchdeck batchplan {command}: {refusal}\n")
         return USAGE
 

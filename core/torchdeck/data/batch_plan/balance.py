@@ -31,6 +31,7 @@ DEFAULT_WINDOW = 16
 """Microbatches of each rank that are balanced together: enough for the largest to find a counterweight."""
 NONE = -1
 """In a table of ranks: no microbatch."""
+_LARGEST_COST = 1 << 24
 _EVEN = 500
 """Ranks are even when none is over the mean by more than a part in so many."""
 _SWAPS = 4
@@ -58,6 +59,14 @@ def check_balance(balance: str) -> None:
         raise BatchPlanError(f"balance must be one of {', '.join(BALANCES)}, not {balance!r}")
 
 
+def check_cost(cost: int | None) -> None:
+    """Raises BatchPlanError unless `cost` can be c of the attention cost, or is left to the default."""
+    if cost is not None and (type(cost) is not int or not 0 <= cost <= _LARGEST_COST):
+        raise BatchPlanError(
+            f"c of the attention cost must be a whole number from 0 to {_LARGEST_COST}, not {cost!r}"
+        )
+
+
 def microbatch_costs(
     columns: EpochColumns, balance: Balance, cost: int | None, part: slice = slice(None)
 ) -> Ints:
@@ -68,9 +77,8 @@ def microbatch_costs(
     """
     if balance == "tokens":
         return columns.tokens[part].astype(np.int64)
+    check_cost(cost)
     c = DEFAULT_COST if cost is None else cost
-    if type(c) is not int or not 0 <= c <= 1 << 24:
-        raise BatchPlanError(f"c of the attention cost must be a whole number from 0 to {1 << 24}, not {c!r}")
     longest = columns.max_len[part].astype(np.int64)
     starts = columns.offsets if columns.row_offsets is None else columns.row_offsets
     bounds = slice(part.start, None if part.stop is None else part.stop + 1)

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from torchdeck.data.batch_plan.columns import EpochColumns, Microbatch
 from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.batch_plan.meta import PlanMeta, ShardOf
@@ -143,8 +145,12 @@ class BatchPlan:
         check_rank(rank, world_size)
         parts = []
         for columns in self._columns:
-            row = rank_table(columns, world_size, balance, window=window, cost=cost)[rank]
-            parts.append(columns.select(row[row >= 0]))
+            if balance == "none":
+                chosen = np.arange(rank, len(columns), world_size)
+            else:
+                row = rank_table(columns, world_size, balance, window=window, cost=cost)[rank]
+                chosen = row[row >= 0]
+            parts.append(columns.select(chosen))
         return self.part(parts, rank, world_size, balance)
 
     def part(self, columns: Sequence[EpochColumns], rank: int, world_size: int, balance: str) -> BatchPlan:

@@ -20,6 +20,7 @@ from torchdeck.data.batch_plan.balance import (
     Balance,
     balanced,
     check_balance,
+    check_cost,
     check_rank,
     check_world_size,
     microbatch_costs,
@@ -156,6 +157,7 @@ def plan_steps(
     """
     check_world_size(world_size)
     check_balance(balance)
+    check_cost(cost)
     if type(accumulation) is not int or accumulation < 1:
         raise BatchPlanError(f"accumulation {accumulation!r} is out of range: it must be at least 1")
     if plan.meta.shard is not None:

@@ -170,6 +170,8 @@ def _described(columns: Any) -> list[dict[str, Any]]:
     for column in columns:
         if set(column) != keys or type(column["count"]) is not int or column["count"] < 0:
             raise BatchPlanError(f"a column must have {', '.join(sorted(keys))}")
+        if not isinstance(column["name"], str):
+            raise BatchPlanError(f"a column cannot be called {column['name']!r}")
         if column["type"] not in (("|u1",) if column["name"] == NAMES else TYPES):
             raise BatchPlanError(f"column {column['name']} has type {column['type']!r}")
     return list(columns)
