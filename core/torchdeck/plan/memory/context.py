@@ -17,7 +17,7 @@ _KERNEL_SCRATCH = 0.01
 """Working memory inside of operations, which tracing does not see: up to 0.8 % was measured (oneDNN's matrix
 products in bf16 on the CPU)."""
 
-CUDA_NOTE = "memory of the CUDA context, and what the allocator reserves beyond tensors, are assumed and not validated"
+CUDA_NOTE = "the CUDA context and what the allocator reserves beyond tensors are assumed, not validated"
 
 
 def context_bytes(spec: StrategySpec) -> int:
@@ -28,8 +28,8 @@ def context_bytes(spec: StrategySpec) -> int:
 def uncertainty(spec: StrategySpec, sizes: Sequence[UnitSizes], tensors: int) -> int:
     """By how much the peak may be higher than computed.
 
-    A worker thread of gloo holds the buffers of a finished collective until it is scheduled again. Where ranks
-    share cores that was seen to add one gathered unit to the peak of some steps, and never more.
+    A worker thread of gloo holds the buffers of a finished collective until it is scheduled again. Where
+    ranks share cores that was seen to add one gathered unit to the peak of some steps, and never more.
 
     Args:
         spec: the strategy.

@@ -1,7 +1,8 @@
 """One microbatch with whole weights on every rank: single, and DDP with its buckets.
 
 DDP's reducer (torch 2.13, `csrc/distributed/c10d/reducer.cpp`): a gradient is copied into its bucket as soon
-as it is there. With `gradient_as_bucket_view` the bucket then is the gradient, and buckets stay between steps.
+as it is there. With `gradient_as_bucket_view` the bucket then is the gradient, and buckets stay between
+steps.
 Microbatches that are not reduced (`no_sync`) keep gradients outside the buckets.
 """
 

@@ -15,8 +15,8 @@ from torchdeck.plan.memory.unit_sizes import unit_sizes
 from torchdeck.plan.model_profile import ITEM_SIZES, ROOT, ModelProfile, TensorInfo
 
 _BROADCAST_LIMIT = 250 * 2**20
-"""Bytes that DDP puts together for one broadcast of its weights (`broadcast_bucket_size`), of which two may be
-on their way at once (`broadcast_coalesced`, csrc/distributed/c10d/comm.cpp)."""
+"""Bytes that DDP puts together for one broadcast of its weights (`broadcast_bucket_size`), of which two may
+be on their way at once (`broadcast_coalesced`, csrc/distributed/c10d/comm.cpp)."""
 
 
 def simulate(profile: ModelProfile, spec: StrategySpec, optimizer: int) -> Timeline:
@@ -86,8 +86,8 @@ def _step(timeline: Timeline, profile: ModelProfile, spec: StrategySpec, replay:
 def _optimizer_copies(profile: ModelProfile, spec: StrategySpec) -> int:
     """What an update allocates and frees again.
 
-    Fused Adam works in place. SGD adds weight decay to a copy of the gradient: on the CPU of one parameter at a
-    time, on GPUs of all (torch/optim/sgd.py: `_single_tensor_sgd`, `_multi_tensor_sgd`); vectors have none.
+    Fused Adam works in place. SGD adds weight decay to a copy of the gradient: on the CPU of one parameter at
+    a time, on GPUs of all (torch/optim/sgd.py: `_single_tensor_sgd`, `_multi_tensor_sgd`); vectors have none.
     """
     if spec.optimizer != "sgd" or not spec.weight_decay:
         return 0

@@ -26,8 +26,8 @@ _FORWARD_TERMS = {
 def zero_peaks(profile: ModelProfile, spec: StrategySpec) -> list[Peak]:
     """Peaks of rank 0's device: what it keeps, and what forward, backward or the update need on top.
 
-    Backward is taken to hold all gradients that the stage keeps at the time of the most activations; under stage
-    3 two units are gathered at a time (`prefetch_bucket_size` lets the next come while one computes).
+    Backward is taken to hold all gradients that the stage keeps at the time of the most activations; under
+    stage 3 two units are gathered at a time (`prefetch_bucket_size` lets the next come while one computes).
 
     Raises:
         UntracedError: the profile has no trace for `spec`.
