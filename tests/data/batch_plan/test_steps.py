@@ -145,6 +145,10 @@ def test_bad_arguments_and_positions() -> None:
         plan_steps(plan, world_size=0)
     with pytest.raises(BatchPlanError, match="accumulation 0 is out of range: it must be at least 1"):
         plan_steps(plan, world_size=1, accumulation=0)
+    with pytest.raises(BatchPlanError, match="accumulation 0 is out of range"):
+        count_steps(plan, world_size=1, accumulation=0)
+    with pytest.raises(BatchPlanError, match="c of the attention cost must be a whole number"):
+        plan_steps(plan, world_size=1, balance="attention", cost=-1)
     with pytest.raises(BatchPlanError, match="balance must be one of"):
         plan_steps(plan, world_size=1, balance="x")  # type: ignore[arg-type]
     with pytest.raises(BatchPlanError, match="shard of rank 1 alone"):

@@ -155,11 +155,9 @@ def plan_steps(
         BatchPlanError: world size, accumulation or balance is out of range, or the plan is a shard.
         PositionError: `start` does not fit the plan.
     """
-    check_world_size(world_size)
+    _check_shape(world_size, accumulation)
     check_balance(balance)
     check_cost(cost)
-    if type(accumulation) is not int or accumulation < 1:
-        raise BatchPlanError(f"accumulation {accumulation!r} is out of range: it must be at least 1")
     if plan.meta.shard is not None:
         raise BatchPlanError(
             f"this is the shard of rank {plan.meta.shard.rank} alone: steps are planned from the whole plan"
@@ -173,7 +171,7 @@ def count_steps(
     plan: BatchPlan, *, world_size: int, accumulation: int = 1, start: PlanPosition | None = None
 ) -> int:
     """How many steps `plan_steps` yields; the same errors."""
-    check_world_size(world_size)
+    _check_shape(world_size, accumulation)
     position = PlanPosition() if start is None else start
     position.check(plan)
     size = world_size * accumulation
@@ -181,6 +179,12 @@ def count_steps(
     if left:
         left[0] -= position.microbatches
     return sum(-(-microbatches // size) for microbatches in left)
+
+
+def _check_shape(world_size: int, accumulation: int) -> None:
+    check_world_size(world_size)
+    if type(accumulation) is not int or accumulation < 1:
+        raise BatchPlanError(f"accumulation {accumulation!r} is out of range: it must be at least 1")
 
 
 def _steps(
