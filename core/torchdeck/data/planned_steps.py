@@ -99,6 +99,9 @@ class PlannedSteps(StepOrder):
     def size(self) -> int:
         return self._plan.size
 
+    def epoch_samples(self, epoch: int) -> int:
+        return len(self._plan.epoch_columns(epoch).sample_ids)
+
     @property
     def batch_plan(self) -> str:
         return self._plan.fingerprint

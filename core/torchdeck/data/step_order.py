@@ -76,6 +76,10 @@ class StepOrder(ABC):
     def size(self) -> int:
         """Samples in the data set."""
 
+    @abstractmethod
+    def epoch_samples(self, epoch: int) -> int:
+        """How many samples epoch `epoch` (from 0) has, each of them once."""
+
     @property
     @abstractmethod
     def batch_plan(self) -> str:
@@ -174,6 +178,9 @@ class SeededSteps(StepOrder):
     @property
     def size(self) -> int:
         return self._order.size
+
+    def epoch_samples(self, epoch: int) -> int:  # noqa: ARG002 - they are all alike
+        return self.size
 
     @property
     def start(self) -> Position:

@@ -1,0 +1,171 @@
+"""One audit: the plan's prediction, and what ranks recorded and measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.plan.prediction import PredictedData, Prediction
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.audit.kept_steps import RecordedAttempt, recorded_attempts
+from torchdeck.runs.audit.planned_order import read_plan
+from torchdeck.runs.audit.result import Audit, RankAudit, SamplesCheck
+from torchdeck.runs.audit.samples import Limits, SampleAudit, Totals
+from torchdeck.runs.state import RunState
+from torchdeck.runs.view import RunView
+from torchdeck.telemetry.reader import RunMetrics
+
+ALLOCATED, RESIDENT = "memory_peak_bytes", "memory_growth_peak_bytes"
+"""What the trainer calls the peak on a GPU, and on the CPU."""
+
+
+def audit_run(layout: RunLayout, view: RunView, limits: Limits | None = None) -> Audit | None:
+    """Set a recipe run that is over beside its prediction.
+
+    Args:
+        layout: of the run.
+        view: as of now.
+        limits: how much of a large run is compared.
+
+    Returns:
+        None where there is nothing to audit: a script's run, one that goes on, one that never trained.
+    """
+    plan = read_plan(layout.plan)
+    if plan is None or plan.kind != "recipe" or not view.is_over:
+        return None
+    attempts = recorded_attempts(layout)
+    metrics = RunMetrics(layout.root)
+    metrics.refresh()
+    steps = metrics.latest("step_time", 0)
+    if not attempts and steps is None:
+        return None
+    prediction = plan.prediction or Prediction(source="")
+    if not attempts:
+        samples = SamplesCheck(unknown=("which samples the ranks used was not recorded",))
+        done = None if steps is None else steps.step
+        ranks = _ranks(plan, prediction, metrics, Totals(), complete=None)
+        return Audit(_steps(prediction), done, ranks, samples, _notes(prediction, ranks))
+    return _audited(layout, view, plan, attempts, metrics, limits or Limits())
+
+
+def _audited(
+    layout: RunLayout,
+    view: RunView,
+    plan: LaunchPlan,
+    attempts: list[RecordedAttempt],
+    metrics: RunMetrics,
+    limits: Limits,
+) -> Audit:
+    prediction = plan.prediction or Prediction(source="")
+    finished = view.state is RunState.SUCCEEDED
+    audit = SampleAudit(layout, attempts, finished=finished, limits=limits)
+    samples = audit.check()
+    whole = finished and attempts[0].start == 0 and not samples.unknown and not audit.partly
+    complete = prediction.data if whole else None
+    ranks = _ranks(plan, prediction, metrics, audit.totals, complete=complete)
+    latest = metrics.latest("step_time", 0)
+    done = samples.last_step or attempts[-1].start
+    if audit.partly:
+        done = max(done, 0 if latest is None else latest.step)
+    defects = (*samples.defects, *_differences(complete, attempts[0], done, ranks))
+    unknown = (*samples.unknown, *_partly(audit, samples, done))
+    notes = (*_notes(prediction, ranks), *_earlier(attempts[0]))
+    checked = SamplesCheck(
+        defects,
+        unknown,
+        samples.first_step,
+        samples.last_step,
+        samples.epochs,
+        samples.samples,
+        samples.discarded_steps,
+    )
+    return Audit(_steps(prediction), done, ranks, checked, notes)
+
+
+def _ranks(
+    plan: LaunchPlan,
+    prediction: Prediction,
+    metrics: RunMetrics,
+    totals: Totals,
+    *,
+    complete: PredictedData | None,
+) -> tuple[RankAudit, ...]:
+    counts = {} if complete is None else _counts(complete)
+    tokens = {} if complete is None else _tokens(complete)
+    found = []
+    for placement in plan.ranks:
+        rank = placement.rank
+        memory = prediction.memory_of(rank)
+        kind, name = ("resident", RESIDENT) if placement.device == "cpu" else ("allocated", ALLOCATED)
+        measured = metrics.latest(name, rank)
+        found.append(
+            RankAudit(
+                rank=rank,
+                predicted_memory_bytes=None if memory is None else memory.peak_bytes,
+                predicted_low_bytes=None if memory is None else memory.low_bytes,
+                predicted_high_bytes=None if memory is None else memory.high_bytes,
+                memory_bytes=None if measured is None else int(measured.value),
+                memory_kind="" if measured is None else kind,
+                predicted_samples=counts.get(rank, totals.planned_samples.get(rank)),
+                samples=totals.samples.get(rank),
+                predicted_tokens=tokens.get(rank),
+                tokens=totals.tokens.get(rank),
+            )
+        )
+    return tuple(found)
+
+
+def _counts(data: PredictedData) -> Mapping[int, int]:
+    return {rank: part.samples for part in data.ranks for rank in range(part.first, part.last + 1)}
+
+
+def _tokens(data: PredictedData) -> Mapping[int, float | None]:
+    return {rank: part.tokens for part in data.ranks for rank in range(part.first, part.last + 1)}
+
+
+def _differences(
+    data: PredictedData | None, attempt: RecordedAttempt, steps: int | None, ranks: tuple[RankAudit, ...]
+) -> list[str]:
+    """Where a run that was finished differs from what its plan.json says, a sentence each."""
+    if data is None:
+        return []
+    found = []
+    if data.size != attempt.header.size:
+        found.append(f"the plan was made for {data.size} samples, and the data set had {attempt.header.size}")
+    if data.fingerprint != attempt.header.batch_plan:
+        found.append("the plan was made for another batch plan than the ranks used")
+    if steps != data.steps:
+        found.append(f"{steps} steps were made, and {data.steps} were predicted")
+    found += [
+        f"rank {rank.rank} used {rank.samples} samples, and {rank.predicted_samples} were predicted"
+        for rank in ranks
+        if rank.samples != rank.predicted_samples
+    ]
+    return found
+
+
+def _partly(audit: SampleAudit, samples: SamplesCheck, steps: int | None) -> list[str]:
+    if not audit.partly:
+        return []
+    if samples.last_step is None:
+        return ["samples were not compared: the data set is larger than what is looked at here"]
+    compared = f"{samples.first_step} to {samples.last_step} of {steps or 'more'}"
+    return [f"only steps {compared} were compared, as all would take long"]
+
+
+def _earlier(attempt: RecordedAttempt) -> list[str]:
+    if attempt.start == 0:
+        return []
+    return [
+        f"steps 1 to {attempt.start} were made before this run, whose first checkpoint came from elsewhere"
+    ]
+
+
+def _notes(prediction: Prediction, ranks: tuple[RankAudit, ...]) -> tuple[str, ...]:
+    resident = any(rank.memory_kind == "resident" for rank in ranks)
+    kept = "memory of CPU ranks is the growth of the resident set, which holds more than tensors"
+    return (*prediction.notes, kept) if resident else prediction.notes
+
+
+def _steps(prediction: Prediction) -> int | None:
+    return None if prediction.data is None else prediction.data.steps

@@ -1,0 +1,96 @@
+"""The history of the weights: which attempt's steps count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchdeck.data.sample_log import SampleLog, SampleLogError, SampleLogHeader
+from torchdeck.rundir.layout import RunLayout
+
+
+@dataclass(frozen=True)
+class RecordedAttempt:
+    """An attempt whose ranks recorded samples."""
+
+    number: int
+    header: SampleLogHeader
+    """Of the lowest rank that has one."""
+    logs: Mapping[int, SampleLog]
+    """By rank."""
+    problems: tuple[str, ...]
+    """Records that are missing, cannot be read, or begin otherwise than the others', a sentence each."""
+
+    @property
+    def start(self) -> int:
+        """Optimizer steps that were done when it began."""
+        step = self.header.start.get("step")
+        return step if isinstance(step, int) else 0
+
+
+@dataclass(frozen=True)
+class KeptSteps:
+    """Steps of one attempt that are in the history of the weights: after `after`, up to `upto`."""
+
+    attempt: RecordedAttempt
+    after: int
+    upto: int | None
+    """None: to its end."""
+
+
+def recorded_attempts(layout: RunLayout) -> list[RecordedAttempt]:
+    """The attempts of a run that left records, in order."""
+    found = (_recorded(layout, number) for number in layout.attempt_numbers())
+    return [attempt for attempt in found if attempt is not None]
+
+
+def kept_steps(attempts: Sequence[RecordedAttempt]) -> list[KeptSteps]:
+    """What of each attempt counts: no step after one that a later attempt began with, which did it again."""
+    kept: list[KeptSteps] = []
+    upto: int | None = None
+    for attempt in reversed(attempts):
+        if upto is None or attempt.start < upto:
+            kept.append(KeptSteps(attempt, attempt.start, upto))
+        upto = attempt.start if upto is None else min(upto, attempt.start)
+    return kept[::-1]
+
+
+def _recorded(layout: RunLayout, number: int) -> RecordedAttempt | None:
+    ranks = layout.attempt(number).ranks
+    names = (
+        sorted(int(path.name) for path in ranks.iterdir() if path.name.isdecimal()) if ranks.is_dir() else []
+    )
+    logs: dict[int, SampleLog] = {}
+    problems: list[str] = []
+    for rank in names:
+        path = layout.attempt(number).rank(rank).samples
+        try:
+            logs[rank] = SampleLog(path)
+        except FileNotFoundError:
+            problems.append(_missing(path, rank, number))
+        except (SampleLogError, OSError) as error:
+            problems.append(str(error))
+    if not logs:
+        return None
+    header = next(iter(logs.values())).header
+    problems += [
+        _missing(layout.attempt(number).rank(rank).samples, rank, number)
+        for rank in range(header.world_size)
+        if rank not in names
+    ]
+    same = {rank: log for rank, log in logs.items() if _begins_as(log.header, header, rank)}
+    problems += [
+        f"the record of rank {rank} in attempt {number} begins otherwise than that of rank {header.rank}"
+        for rank in sorted(logs.keys() - same.keys())
+    ]
+    return RecordedAttempt(number, header, same, tuple(problems))
+
+
+def _missing(path: Path, rank: int, attempt: int) -> str:
+    return f"rank {rank} of attempt {attempt} left no record of its samples: there is no {path}"
+
+
+def _begins_as(header: SampleLogHeader, first: SampleLogHeader, rank: int) -> bool:
+    ours = (header.size, header.world_size, dict(header.start), header.batch_plan, header.rank)
+    return ours == (first.size, first.world_size, dict(first.start), first.batch_plan, rank)

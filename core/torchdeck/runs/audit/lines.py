@@ -1,0 +1,74 @@
+"""An audit as people read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from torchdeck.quantities import size
+from torchdeck.runs.audit.result import Audit, RankAudit
+
+SHOWN = 16
+"""Ranks that are shown, one a line; the others are in --json."""
+DEFECT = "DEFECT"
+"""What a line begins with that says a difference in samples."""
+
+
+def verdict_lines(audit: Audit) -> list[str]:
+    """Whether the samples are as planned: one line where they are, all that is wrong where not."""
+    check = audit.samples
+    if check.defects:
+        head = f"{DEFECT}: the samples that were used are not those that were planned"
+        return [head, *(f"{DEFECT}: {sentence}" for sentence in check.defects), *check.unknown]
+    if not check.equal:
+        return [f"samples: {sentence}" for sentence in check.unknown]
+    steps = f"{check.samples:,} as planned in steps {check.first_step:,} to {check.last_step:,}"
+    epochs = {0: "", 1: "; 1 whole epoch, each sample once"}.get(
+        check.epochs, f"; {check.epochs:,} whole epochs, each sample once in each"
+    )
+    discarded = f"; {check.discarded_steps:,} steps were done again" if check.discarded_steps else ""
+    return [f"samples: {steps}{epochs}{discarded}"]
+
+
+def audit_lines(audit: Audit) -> list[str]:
+    """A table, prediction beside measurement, then the verdict on samples and what to know."""
+    rows: list[tuple[str, ...]] = [("", "memory", "samples", "tokens")]
+    rows += [_row(rank) for rank in audit.ranks[:SHOWN]]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["predicted | measured"]
+    lines += [_joined(row, widths) for row in rows]
+    if len(audit.ranks) > SHOWN:
+        lines.append(f"… and {len(audit.ranks) - SHOWN:,} ranks more: see --json")
+    lines.append(f"steps  {_pair(audit.predicted_steps, audit.steps)}")
+    return [*lines, *verdict_lines(audit), *(f"note: {note}" for note in audit.notes)]
+
+
+def _row(rank: RankAudit) -> tuple[str, ...]:
+    return (
+        f"rank {rank.rank}",
+        _memory(rank),
+        _pair(rank.predicted_samples, rank.samples),
+        _pair(rank.predicted_tokens, rank.tokens),
+    )
+
+
+def _joined(cells: Sequence[str], widths: Iterable[int]) -> str:
+    return "   ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def _memory(rank: RankAudit) -> str:
+    predicted, measured = "-", "-"
+    if rank.predicted_memory_bytes is not None:
+        predicted = size(rank.predicted_memory_bytes)
+        if rank.predicted_low_bytes is not None and rank.predicted_high_bytes is not None:
+            predicted += f" ({size(rank.predicted_low_bytes)} to {size(rank.predicted_high_bytes)})"
+    if rank.memory_bytes is not None:
+        measured = f"{size(rank.memory_bytes)} {rank.memory_kind}"
+    return f"{predicted} | {measured}"
+
+
+def _pair(predicted: float | None, measured: float | None) -> str:
+    return f"{_number(predicted)} | {_number(measured)}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"

@@ -1,0 +1,72 @@
+"""The steps that an attempt was to make, computed again as its ranks and the preview compute them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchdeck.data.batch_plan import BatchPlanError, load_batch_plan
+from torchdeck.data.order import SampleOrder
+from torchdeck.data.planned_steps import PlannedSteps
+from torchdeck.data.sample_log import SampleLogHeader
+from torchdeck.data.step_order import SeededSteps, StepOrder
+from torchdeck.distributed.checked import SettingsError
+from torchdeck.distributed.settings import RecipeSettings, TrainingSettings
+from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
+from torchdeck.rundir.atomic import read_json
+from torchdeck.rundir.layout import RunLayout
+
+
+class CannotRecomputeError(Exception):
+    """What was planned cannot be computed again; the message says why."""
+
+
+def planned_order(layout: RunLayout, attempt: int, header: SampleLogHeader) -> StepOrder:
+    """The steps of an attempt, by its plan.json and the size of the data it found.
+
+    Raises:
+        CannotRecomputeError: the plan or the batch plan cannot be read, or the batch plan is another one now.
+    """
+    training = _training(layout, attempt)
+    if training.batch_plan is None:
+        return SeededSteps(
+            SampleOrder(header.size, training.seed),
+            microbatch=training.microbatch,
+            accumulation=training.accumulation,
+            world_size=header.world_size,
+        )
+    try:
+        plan = load_batch_plan(training.batch_plan)
+        order = PlannedSteps(
+            plan,
+            world_size=header.world_size,
+            accumulation=training.accumulation,
+            balance=training.balance,
+        )
+    except (BatchPlanError, OSError) as error:
+        raise CannotRecomputeError(f"the batch plan cannot be read any more: {error}") from error
+    if header.batch_plan and order.batch_plan != header.batch_plan:
+        raise CannotRecomputeError(
+            f"the batch plan in {training.batch_plan} is another one now: the ranks used "
+            f"{header.batch_plan[:12]}, it is {order.batch_plan[:12]}"
+        )
+    return order
+
+
+def read_plan(path: Any) -> LaunchPlan | None:
+    """The plan in a plan.json; None where there is none that can be read."""
+    try:
+        return LaunchPlan.from_json(read_json(path))
+    except (PlanFormatError, OSError):
+        return None
+
+
+def _training(layout: RunLayout, attempt: int) -> TrainingSettings:
+    plan = read_plan(layout.attempt(attempt).plan)
+    try:
+        if plan is not None:
+            return RecipeSettings.from_json(plan.nodes[0].env["TORCHDECK_RECIPE"]).training
+    except (SettingsError, KeyError, IndexError) as error:
+        raise CannotRecomputeError(
+            f"the plan of attempt {attempt} says nothing of training: {error}"
+        ) from error
+    raise CannotRecomputeError(f"the plan of attempt {attempt} cannot be read")

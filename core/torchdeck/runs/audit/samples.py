@@ -1,0 +1,232 @@
+"""Compares the samples that ranks recorded with those that were planned, step by step, in bounded memory."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from torchdeck.data.order import PositionError
+from torchdeck.data.sample_log import SampleRecord
+from torchdeck.data.step_order import DataPosition, OrderedStep, StepOrder
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.audit.epochs import EpochIds
+from torchdeck.runs.audit.kept_steps import KeptSteps, RecordedAttempt, kept_steps
+from torchdeck.runs.audit.planned_order import CannotRecomputeError, planned_order
+from torchdeck.runs.audit.records import RankRecords
+from torchdeck.runs.audit.result import SamplesCheck
+
+SENTENCES = 8
+"""Defects that are said in full; of a run gone wrong there may be one a step."""
+_WINDOW = 1 << 14
+"""Records compared at once, of all ranks."""
+
+Records = Mapping[int, Sequence[SampleRecord]]
+"""By rank."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much of a large run is compared: some seconds' worth."""
+
+    records: int = 200_000
+    """Of all ranks together."""
+    samples: int = 20_000_000
+    """Of all ranks together; a data set with more is not looked at, as its order alone would take as long."""
+
+
+@dataclass
+class Totals:
+    """What each rank used in the steps that were compared, and was to use; by rank."""
+
+    planned_samples: dict[int, int] = field(default_factory=dict)
+    samples: dict[int, int] = field(default_factory=dict)
+    tokens: dict[int, float] = field(default_factory=dict)
+
+    def add(self, rank: int, planned: int, record: SampleRecord) -> None:
+        self.planned_samples[rank] = self.planned_samples.get(rank, 0) + planned
+        self.samples[rank] = self.samples.get(rank, 0) + len(record.ids)
+        self.tokens[rank] = self.tokens.get(rank, 0.0) + record.tokens
+
+
+class SampleAudit:
+    """One audit of the samples of a run.
+
+    Args:
+        layout: of the run.
+        attempts: those that left records, in order.
+        finished: the run is said to have reached its end, so every rank must have recorded every step.
+        limits: where to stop.
+
+    Attributes:
+        totals: filled by `check`.
+        partly: the limits were reached.
+    """
+
+    def __init__(
+        self, layout: RunLayout, attempts: Sequence[RecordedAttempt], *, finished: bool, limits: Limits
+    ) -> None:
+        self.totals = Totals()
+        self.partly = False
+        self._layout = layout
+        self._attempts = attempts
+        self._finished = finished
+        self._records_left = limits.records
+        self._samples_left = limits.samples
+        self._defects: list[str] = []
+        self._unknown: list[str] = []
+        self._first: int | None = None
+        self._last: int | None = None
+        self._epochs = EpochIds()
+
+    def check(self) -> SamplesCheck:
+        """Compare all that is in the history of the weights."""
+        kept = kept_steps(self._attempts)
+        position: DataPosition | None = None
+        for part in kept:
+            position = self._part(part, position)
+            if position is None or self.partly:
+                break
+        more = len(self._defects) - SENTENCES
+        if more > 0:
+            self._defects[SENTENCES:] = [f"and {more} more differences"]
+        return SamplesCheck(
+            defects=tuple(self._defects),
+            unknown=tuple(self._unknown),
+            first_step=self._first,
+            last_step=self._last,
+            epochs=self._epochs.whole,
+            samples=sum(self.totals.samples.values()),
+            discarded_steps=self._discarded(kept),
+        )
+
+    def _part(self, part: KeptSteps, before: DataPosition | None) -> DataPosition | None:
+        """Compare the steps of one attempt that count; the position after them, None where that is lost."""
+        attempt = part.attempt
+        self._unknown += attempt.problems
+        if not attempt.logs:
+            return None
+        try:
+            order = planned_order(self._layout, attempt.number, attempt.header)
+            start = order.restored(attempt.header.start)
+            steps = order.steps(start)
+        except (CannotRecomputeError, PositionError) as error:
+            self._unknown.append(f"what attempt {attempt.number} was to use is not known: {error}")
+            return None
+        if order.size > self._samples_left:
+            self.partly = True
+            return None
+        if before is None:
+            self._epochs.begin(start)
+        elif before.to_json() != start.to_json():
+            self._defects.append(
+                f"attempt {attempt.number} went on from {_said(start)}, and what counts before it ends at "
+                f"{_said(before)}"
+            )
+        return self._walk(part, order, start, steps)
+
+    def _walk(
+        self, part: KeptSteps, order: StepOrder, position: DataPosition, steps: Iterator[OrderedStep]
+    ) -> DataPosition | None:
+        readers = {rank: RankRecords(log) for rank, log in part.attempt.logs.items()}
+        window = max(1, _WINDOW // len(readers))
+        while (wanted := window if part.upto is None else min(window, part.upto - position.step)) > 0:
+            if self._records_left < len(readers) or self._samples_left < 0:
+                self.partly = True
+                return position
+            taken = {rank: reader.take(wanted) for rank, reader in readers.items()}
+            self._unknown += [reader.problem for reader in readers.values() if reader.problem]
+            reached = min(map(len, taken.values()))
+            # no further than was recorded: an order that a seed gives has no end
+            planned = list(itertools.islice(steps, reached))
+            self._compare(planned, taken, order, whole=len(taken) == part.attempt.header.world_size)
+            position = planned[-1].after if planned else position
+            if len(planned) < reached:
+                self._defects.append(
+                    f"ranks recorded steps after the last one that was planned, {position.step}"
+                )
+                return None
+            if reached < wanted:
+                self._ends(part, position.step, [rank for rank in taken if len(taken[rank]) == reached])
+                return None
+        return position
+
+    def _compare(
+        self, planned: Sequence[OrderedStep], taken: Records, order: StepOrder, *, whole: bool
+    ) -> None:
+        for index, step in enumerate(planned):
+            records = {rank: of_rank[index] for rank, of_rank in taken.items()}
+            for rank, record in records.items():
+                parts = step.parts(rank)
+                self.totals.add(rank, sum(map(len, parts)), record)
+                difference = _difference(rank, step, parts, record)
+                if difference:
+                    self._defects.append(difference)
+            self._records_left -= len(records)
+            self._samples_left -= step.samples
+            if whole:
+                self._end_epoch(step, [record.ids for record in records.values()], order)
+        if planned:
+            self._first = self._first or planned[0].after.step
+            self._last = planned[-1].after.step
+
+    def _end_epoch(self, step: OrderedStep, ids: Sequence[npt.NDArray[Any]], order: StepOrder) -> None:
+        self._epochs.add(ids)
+        if step.after.epoch > step.epoch:
+            wrong = self._epochs.end(order, step.epoch)
+            if wrong:
+                self._defects.append(wrong)
+
+    def _ends(self, part: KeptSteps, step: int, ranks: Sequence[int]) -> None:
+        """The records of `ranks` end after `step`, though more was planned."""
+        everybody = len(ranks) == len(part.attempt.logs)
+        if part.upto is None and (everybody or not self._finished):
+            return  # training ended here, or was ended while some ranks had still to write
+        upto = "on" if part.upto is None else f"to {part.upto}"
+        who = f"rank {ranks[0]}" if len(ranks) == 1 else f"{len(ranks)} ranks"
+        self._unknown.append(
+            f"{who} left no record of steps {step + 1} {upto} in attempt {part.attempt.number}, which count"
+        )
+
+    def _discarded(self, kept: Sequence[KeptSteps]) -> int:
+        """Recorded steps that were done again later, by what one rank of each attempt recorded after them."""
+        upto = {part.attempt.number: part.upto for part in kept}
+        total = 0
+        for attempt in self._attempts:
+            limit = upto.get(attempt.number, attempt.start)
+            if limit is not None and attempt.logs and not self.partly:
+                rest = RankRecords(next(iter(attempt.logs.values()))).take(_WINDOW)
+                total += sum(record.step > limit for record in rest)
+        return total
+
+
+def _difference(rank: int, step: OrderedStep, parts: Sequence[npt.NDArray[Any]], record: SampleRecord) -> str:
+    """How a record differs from its step, as a sentence; empty where it does not."""
+    number, planned = step.after.step, np.concatenate(parts)
+    counts = [len(part) for part in parts]
+    if (record.step, record.epoch) != (number, step.epoch):
+        return (
+            f"rank {rank} recorded step {record.step} of epoch {record.epoch} where step {number} of epoch "
+            f"{step.epoch} was planned"
+        )
+    if len(record.ids) != len(planned):
+        return (
+            f"rank {rank} used {len(record.ids)} samples in step {number} where {len(planned)} were planned"
+        )
+    if not np.array_equal(record.ids, planned):
+        place = int(np.flatnonzero(record.ids != planned)[0])
+        used = f"rank {rank} used sample {record.ids[place]} in step {number}"
+        return f"{used} where sample {planned[place]} was planned"
+    if record.counts.tolist() != counts:
+        return f"rank {rank} used microbatches of {record.counts.tolist()} in step {number}, not of {counts}"
+    return ""
+
+
+def _said(position: DataPosition) -> str:
+    """`epoch 0, consumed 80, step 10`."""
+    items = ((name, value) for name, value in position.to_json().items() if name != "v")
+    return ", ".join(f"{name} {value[:12] if isinstance(value, str) else value}" for name, value in items)
