@@ -175,20 +175,17 @@ class LaunchPlan:
     @property
     def fingerprint(self) -> str:
         """SHA-256 over what is executed and the code tree; not over name, warnings and prediction."""
-        value = dataclasses.replace(self, prediction=None).to_json()
-        for name in ("name", "warnings", "prediction", "fingerprint"):
-            value.pop(name, None)
-        text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        return hashlib.sha256(text.encode("utf-8")).hexdigest()
+        return _fingerprint(dataclasses.replace(self, prediction=None).to_json())
 
     def to_json(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers; the fingerprint is added by `document`."""
-        value: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
+        value: dict[str, Any] = _plain(self)
         return value
 
     def document(self) -> dict[str, Any]:
         """What stands in plan.json: `to_json` and the fingerprint."""
-        return {**self.to_json(), "fingerprint": self.fingerprint}
+        value = self.to_json()
+        return {**value, "fingerprint": _fingerprint(value)}
 
     @classmethod
     def from_json(cls, value: Any) -> LaunchPlan:
@@ -247,6 +244,29 @@ class LaunchPlan:
             if node.name == name:
                 return node
         raise KeyError(name)
+
+
+def _fingerprint(value: Mapping[str, Any]) -> str:
+    """SHA-256 over `to_json` of a plan, but for what no process sees."""
+    executed = {name: part for name, part in value.items() if name not in ("name", "warnings", "prediction")}
+    text = json.dumps(executed, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """Dataclasses and mappings as dicts, sequences as lists; dataclasses.asdict, which copies deeply, is slow."""
+    if type(value) in _ATOMS:
+        return value
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if dataclasses.is_dataclass(value):
+        return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
+    return value
+
+
+_ATOMS = frozenset({str, int, float, bool, type(None)})
 
 
 def _plan_from(value: Mapping[str, Any]) -> LaunchPlan:
