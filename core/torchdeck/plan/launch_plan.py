@@ -254,7 +254,7 @@ def _fingerprint(value: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Dataclasses and mappings as dicts, sequences as lists; dataclasses.asdict, which copies deeply, is slow."""
+    """Dataclasses and mappings as dicts, sequences as lists; dataclasses.asdict copies everything deeply."""
     if type(value) in _ATOMS:
         return value
     if isinstance(value, (list, tuple)):
