@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from torchdeck.config.document import KeyPath
+from torchdeck.config.estimate_rules import ESTIMATE_RULES
 from torchdeck.config.findings import Finding, Given, Rule
 from torchdeck.config.keys import all_keys
 from torchdeck.config.placement_rules import PLACEMENT_RULES
@@ -245,7 +246,8 @@ def _value(config: RunConfig, path: tuple[str, ...]) -> object:
 
 RULES: tuple[Rule, ...] = (
     one_kind, recipe_name, recipe_only, recipe_keys, restarts, module_name, environment, length,
-    batch_plan, *PLACEMENT_RULES, ddp_options, fsdp_dtypes, byte_gpt, resume, patterns, without_effect,
+    batch_plan, *PLACEMENT_RULES, *ESTIMATE_RULES, ddp_options, fsdp_dtypes, byte_gpt, resume, patterns,
+    without_effect,
 )  # fmt: skip
 
 

@@ -1,0 +1,80 @@
+"""The profile of a model that [estimate] describes, for runs whose model cannot be traced."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torchdeck.config.schema import RunConfig
+from torchdeck.launch.profiling import wanted_traces
+from torchdeck.plan.memory.closed_form import closed_form_profile
+from torchdeck.plan.memory.shape_derivation import EstimateError, derive_shape
+from torchdeck.plan.model_profile import ModelProfile
+
+_MOST_BYTES = 2**20
+"""A config.json is some kilobytes."""
+
+
+def has_estimate(config: RunConfig) -> bool:
+    """Whether [estimate] says how large the model is."""
+    estimate = config.estimate
+    sized = estimate.layers is not None and estimate.width is not None
+    return estimate.parameters is not None or estimate.config is not None or sized
+
+
+def estimated_config(config: RunConfig) -> RunConfig:
+    """`config` whose [training] says what [estimate] says of a script's training.
+
+    A script reads no [training]; what plans its memory finds it there all the same.
+    """
+    estimate = config.estimate
+    known = {
+        "microbatch": estimate.microbatch,
+        "precision": estimate.precision,
+        "activation_checkpointing": estimate.checkpointing,
+        "optimizer": estimate.optimizer,
+    }
+    given = {name: value for name, value in known.items() if value is not None}
+    return config.model_copy(update={"training": config.training.model_copy(update=given)})
+
+
+def estimate_profile(config: RunConfig) -> ModelProfile:
+    """The profile of the model that [estimate] describes; no code of the user's is run.
+
+    Raises:
+        EstimateError: it describes none, or its config.json cannot be read.
+    """
+    estimate = config.estimate
+    derived = derive_shape(estimate, None if estimate.config is None else _read(Path(estimate.config)))
+    trained = estimated_config(config)
+    try:
+        return closed_form_profile(
+            derived.shape,
+            precision=trained.training.precision,
+            wanted=[(want.microbatch, want.cast, want.checkpointing) for want in wanted_traces(trained)],
+            parameters=None if estimate.parameters is None else int(estimate.parameters),
+            eager_attention=estimate.attention == "eager",
+            dropout=estimate.dropout,
+            notes=derived.notes,
+        )
+    except ValueError as error:
+        raise EstimateError(f"[estimate] describes no model: {error}") from error
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise EstimateError(f"estimate.config {path} cannot be read: {error.strerror}") from error
+    if len(content) > _MOST_BYTES:
+        raise EstimateError(f"estimate.config {path} is larger than 1 MiB; right is a model's config.json")
+    try:
+        values = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise EstimateError(f"estimate.config {path} is not JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise EstimateError(f"estimate.config {path} holds no object; right is a model's config.json")
+    return values
