@@ -21,6 +21,8 @@ def trace_for(profile: ModelProfile, spec: StrategySpec) -> Trace:
     Raises:
         UntracedError: nothing was traced that it could come from.
     """
+    if profile.precision != spec.precision:
+        raise UntracedError(f"the model was traced in {profile.precision}, not in {spec.precision}")
     exact = profile.trace(spec.microbatch, cast=spec.cast, checkpointing=spec.checkpointing)
     if exact is not None:
         return exact

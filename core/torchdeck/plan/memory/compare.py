@@ -1,0 +1,66 @@
+"""Strategies side by side for one cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torchdeck.plan.memory.predict import memory_notes, predict_memory
+from torchdeck.plan.memory.spec import StrategySpec
+from torchdeck.plan.model_profile import ModelProfile
+from torchdeck.plan.prediction import PredictedMemory
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What one strategy would need."""
+
+    spec: StrategySpec
+    memory: tuple[PredictedMemory, ...]
+    """Of all ranks; empty where it cannot be said."""
+    problem: str = ""
+    """Why not."""
+    notes: tuple[str, ...] = ()
+    """What is not validated."""
+
+    @property
+    def worst(self) -> PredictedMemory | None:
+        """Of the ranks that need the most of what they have."""
+        return max(self.memory, key=_need, default=None)
+
+
+def compare(
+    profile: ModelProfile,
+    specs: Sequence[StrategySpec],
+    capacities: Sequence[int | None] | None = None,
+    free: Sequence[int | None] | None = None,
+) -> tuple[Compared, ...]:
+    """Memory of the same run under each of `specs`, which `spec_from(config, world_size, kind=…)` makes.
+
+    Args:
+        profile: of the model.
+        specs: strategies, all of the same world size.
+        capacities: bytes of each rank's device, by rank; None where unknown.
+        free: of them, free now.
+    """
+    return tuple(_compared(profile, spec, capacities, free) for spec in specs)
+
+
+def _compared(
+    profile: ModelProfile,
+    spec: StrategySpec,
+    capacities: Sequence[int | None] | None,
+    free: Sequence[int | None] | None,
+) -> Compared:
+    if spec.kind == "single" and spec.world_size > 1:
+        return Compared(spec, (), f"single is one rank, and there are {spec.world_size}")
+    try:
+        memory = predict_memory(profile, spec, capacities, free)
+    except ValueError as error:
+        return Compared(spec, (), str(error))
+    return Compared(spec, memory, notes=memory_notes(spec))
+
+
+def _need(memory: PredictedMemory) -> float:
+    known = [size for size in (memory.capacity_bytes, memory.free_bytes) if size]
+    return memory.peak_bytes / min(known) if known else float(memory.peak_bytes)

@@ -1,0 +1,189 @@
+"""The cheapest changes of a config that make it fit, each tried by the computation that said it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torchdeck.plan.memory.peak import PredictedPeak, predict_peak
+from torchdeck.plan.memory.spec import FULLY_SHARDED, StrategySpec
+from torchdeck.plan.memory.traces import UntracedError
+from torchdeck.plan.memory.verdict import DOES_NOT_FIT, FITS, verdict
+from torchdeck.plan.model_profile import ModelProfile
+from torchdeck.quantities import size
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """One way to make it fit."""
+
+    change: Mapping[str, Any]
+    """Keys of run.toml, dotted → their new values."""
+    sentence: str
+    """The change and what it costs, for a person."""
+    peak_bytes: int
+    """With it."""
+    verdict: str
+    """With it; `fits` or `tight`."""
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A change of a run, and its price in words."""
+
+    change: Mapping[str, Any]
+    spec: StrategySpec
+    price: str
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Tries a changed run against the device that has the least."""
+
+    profiles: Sequence[ModelProfile]
+    capacity: int
+    free: int | None
+
+    def try_(self, spec: StrategySpec) -> tuple[PredictedPeak, str] | None:
+        """Peak and verdict of `spec`; None where nothing is known of it."""
+        for profile in self.profiles:
+            if profile.precision != spec.precision:
+                continue
+            try:
+                peak = predict_peak(profile, spec)
+            except UntracedError:
+                return None
+            total = peak.highest.total
+            return peak, verdict(total, total + peak.uncertainty, self.capacity, self.free)
+        return None
+
+
+def suggest(
+    profile: ModelProfile,
+    spec: StrategySpec,
+    capacity: int,
+    free: int | None = None,
+    *,
+    others: Sequence[ModelProfile] = (),
+    keep_microbatch: bool = False,
+) -> tuple[Suggestion, ...]:
+    """Changes after which `spec` fits, cheapest first; none where nothing tried suffices.
+
+    Tried are a smaller microbatch (accumulation makes up for it, so the global batch stays), activation
+    checkpointing, bf16, sharding, and resharding after the forward; each alone, and where none suffices, one
+    on top of the other.
+
+    Args:
+        profile: of the model.
+        spec: what does not fit.
+        capacity: bytes of the smallest device.
+        free: of it, free now.
+        others: profiles of the same model in other precisions; without them precision is not suggested.
+        keep_microbatch: the microbatch is not the config's to choose, as under a batch plan.
+    """
+    judge = _Judge((profile, *others), capacity, free)
+    alone = [
+        step for group in _groups(spec, keep_microbatch=keep_microbatch) if (step := _best(judge, group))
+    ]
+    if alone:
+        return tuple(_suggestion(judge, (step,)) for step in alone)
+    return _together(judge, spec, keep_microbatch=keep_microbatch)
+
+
+def _groups(spec: StrategySpec, *, keep_microbatch: bool) -> list[list[_Step]]:
+    """Kinds of change in order of their price; of each kind the mildest first."""
+    smaller = [] if keep_microbatch else list(_smaller(spec))
+    return [
+        smaller,
+        *([step] for step in (_checkpointing(spec), _bf16(spec), _sharded(spec), _reshard(spec)) if step),
+    ]
+
+
+def _best(judge: _Judge, steps: Sequence[_Step]) -> _Step | None:
+    """The mildest step that fits, or the mildest that is tight where none does."""
+    tight = None
+    for step in steps:
+        tried = judge.try_(step.spec)
+        if tried is None or tried[1] == DOES_NOT_FIT:
+            continue
+        if tried[1] == FITS:
+            return step
+        tight = tight or step
+    return tight
+
+
+def _together(judge: _Judge, spec: StrategySpec, *, keep_microbatch: bool) -> tuple[Suggestion, ...]:
+    """Changes one on top of the other, until it fits."""
+    taken: list[_Step] = []
+    for make in (_checkpointing, _reshard, _sharded, _bf16):
+        step = make(spec)
+        if step is None or judge.try_(step.spec) is None:
+            continue
+        taken.append(step)
+        spec = step.spec
+        last = _best(judge, [step, *([] if keep_microbatch else _smaller(spec))])
+        if last is not None:
+            return (_suggestion(judge, (*taken, last) if last is not step else tuple(taken)),)
+    return ()
+
+
+def _suggestion(judge: _Judge, steps: Sequence[_Step]) -> Suggestion:
+    tried = judge.try_(steps[-1].spec)
+    if tried is None:
+        raise RuntimeError("a change is suggested that was not tried")
+    peak = tried[0].highest.total
+    change = {key: value for step in steps for key, value in step.change.items()}
+    settings = ", ".join(f"{key} = {_toml(value)}" for key, value in change.items())
+    price = "; ".join(step.price for step in steps)
+    sentence = f"{settings}: {size(peak)} at the peak ({price})"
+    return Suggestion(change, sentence, peak, tried[1])
+
+
+def _smaller(spec: StrategySpec) -> Iterator[_Step]:
+    """Smaller microbatches, largest first, each with the accumulation that keeps the global batch."""
+    samples = spec.microbatch * spec.accumulation
+    for microbatch in range(spec.microbatch - 1, 0, -1):
+        if samples % microbatch == 0:
+            accumulation = samples // microbatch
+            yield _Step(
+                {"training.microbatch": microbatch, "training.accumulation": accumulation},
+                replace(spec, microbatch=microbatch, accumulation=accumulation),
+                "the same global batch in more, smaller passes",
+            )
+
+
+def _checkpointing(spec: StrategySpec) -> _Step | None:
+    if spec.checkpointing:
+        return None
+    key = "training.activation_checkpointing"
+    return _Step({key: True}, replace(spec, checkpointing=True), "blocks are computed twice")
+
+
+def _bf16(spec: StrategySpec) -> _Step | None:
+    if spec.precision != "fp32":
+        return None
+    changed = replace(
+        spec, precision="bf16", param_precision="bf16" if spec.kind in FULLY_SHARDED else spec.param_precision
+    )
+    return _Step({"training.precision": "bf16"}, changed, "forward and backward in 16 bit")
+
+
+def _sharded(spec: StrategySpec) -> _Step | None:
+    if spec.world_size == 1 or spec.shard == spec.world_size:
+        return None
+    changed = replace(spec.with_kind("fsdp"), param_precision=spec.precision)
+    return _Step({"distributed.strategy": "fsdp"}, changed, "weights are gathered as they are needed")
+
+
+def _reshard(spec: StrategySpec) -> _Step | None:
+    if spec.kind not in FULLY_SHARDED or spec.reshard_after_forward:
+        return None
+    key = "distributed.fsdp.reshard_after_forward"
+    return _Step({key: True}, replace(spec, reshard_after_forward=True), "weights are gathered once more")
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)
