@@ -37,7 +37,7 @@ class Event(IntEnum):
     FORWARD_END = 2
     BACKWARD_BEGIN = 3
     BACKWARD_END = 4
-    """All gradients of the unit's parameters are there."""
+    """All gradients of the unit's parameters are there; the root's is the end of the whole backward."""
     INPUT = 10
     """Bytes of the batch, allocated (positive) or freed (negative), as in all kinds below."""
     ACTIVATION = 11

@@ -21,9 +21,10 @@ Note = Callable[[Event, int], None]
 class Marks:
     """Tells `note` of each unit's forward and backward.
 
-    Backward of the root begins when `begin_backward` is called. A unit's backward ends when all of its
-    trainable parameters have their gradient; that of a unit without any, when the gradient of what came in is
-    there; and of a unit for which neither comes, with `end_backward`.
+    Backward of the root is the whole of it, from `begin_backward` to `end_backward`, where FSDP reduces its
+    gradients too. A unit's backward ends when all of its trainable parameters have their gradient; that of a
+    unit without any, when the gradient of what came in is there; and of a unit for which neither comes, with
+    `end_backward`.
     """
 
     def __init__(self, units: UnitMap, note: Note) -> None:
@@ -84,7 +85,7 @@ class Marks:
     def _arrived(self, unit: int, parameter: Tensor) -> None:
         waiting = self._waiting[unit]
         waiting.discard(id(parameter))
-        if not waiting:
+        if not waiting and unit != ROOT:
             self._end(unit)
 
     def _begin(self, unit: int) -> None:

@@ -37,6 +37,11 @@ def trace_recipe(request: TraceRequest, progress: Progress) -> ModelProfile:
     progress("loading the recipe")
     with explained("importing", request.recipe):
         recipe = load_recipe(request.recipe)
+    return trace_loaded(recipe, request, progress)
+
+
+def trace_loaded(recipe: Recipe, request: TraceRequest, progress: Progress) -> ModelProfile:
+    """As `trace_recipe`, of a recipe whose functions are at hand."""
     progress("reading the data")
     data = open_data(recipe, request)
     progress("building the model")

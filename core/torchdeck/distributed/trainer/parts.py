@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from torchdeck.distributed.activation_checkpointing import checkpoint_blocks
 from torchdeck.distributed.optimizers import make_optimizer
 from torchdeck.distributed.seeding import seed_all
 from torchdeck.distributed.settings import RecipeSettings
@@ -22,6 +23,8 @@ def build_parts(settings: RecipeSettings, recipe: Recipe, strategy: Strategy) ->
     seed = settings.training.seed
     seed_all(seed)
     model = build_model(recipe, settings.model)
+    if settings.training.activation_checkpointing:
+        checkpoint_blocks(model, recipe.blocks)
     wrapped = strategy.wrap_model(model, recipe.blocks)
     if settings.training.compile:
         wrapped.compile()  # in place, so names in checkpoints stay what they are
