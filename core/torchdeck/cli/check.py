@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli import exit_codes
 from torchdeck.cli.problems import print_problems, report
+from torchdeck.cli.progress_line import TRACING, progress_line
 from torchdeck.cli.run_source import EXAMPLES, add_run_source, load_run_source
 
 if TYPE_CHECKING:
@@ -23,7 +25,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "check",
         help="look for what would stop a run, without starting it",
-        description="Look for what would stop a run, without starting it. Exits with 3 when something would.",
+        description="Look for what would stop a run, without starting it. Exits with 3 when something would.\n"
+        "The model of a recipe is traced once, to know whether it fits the memory.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -55,16 +58,21 @@ def _look(loaded: LoadedConfig) -> tuple[list[Check], PlanError | None]:
     from torchdeck.plan.problems import PlanError
     from torchdeck.runs.home import HomeError, torchdeck_home
 
-    found = survey(loaded.config)
+    home: Path | None = None
+    why = ""
+    try:
+        home = torchdeck_home()
+    except HomeError as error:
+        why = str(error)
+    with progress_line(TRACING) as progress:
+        found = survey(loaded.config, home=home, on_progress=progress)
     plan, misfit = None, None
     try:
         plan = plan_from(loaded.config, found, loaded.locate)
     except PlanError as error:
         misfit = error
-    try:
-        home = torchdeck_home()
-    except HomeError as error:
-        return [failed("home", "localhost", str(error), "")], misfit
+    if home is None:
+        return [failed("home", "localhost", why, "")], misfit
     return preflight(loaded.config, plan, found, home), misfit
 
 

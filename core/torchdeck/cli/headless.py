@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED, USAGE
 from torchdeck.cli.problems import report
+from torchdeck.cli.progress_line import TRACING, progress_line
 from torchdeck.cli.run_source import load_run_source
 from torchdeck.cli.signals import FrontEndSignals
 
@@ -48,7 +49,8 @@ def _launch(args: argparse.Namespace, loaded: LoadedConfig) -> int:
         home = torchdeck_home()
         if args.trust:
             trust_recipe(loaded.config, home)
-        plan, checks = checked_plan(loaded.config, home, loaded.locate)
+        with progress_line(TRACING) as progress:
+            plan, checks = checked_plan(loaded.config, home, loaded.locate, progress)
         source = str(loaded.path) if args.run_file is not None else ""
         intent = Intent(loaded.text, source, tuple(args.overrides))
         # from here on Ctrl-C means the run, and no longer this process alone

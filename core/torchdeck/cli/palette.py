@@ -29,7 +29,7 @@ TERMS: tuple[Term, ...] = (
     Term("other", "#8a8f98", "#8a8f98", "·"),
 )
 
-FAMILIES: Mapping[str, str] = {"checkpoints": "activations"}
+FAMILIES: Mapping[str, str] = {"logits": "activations"}
 """Terms of a prediction that count as another of `TERMS`; what is not named at all is `other`."""
 
 SERIES = "#0072b2"

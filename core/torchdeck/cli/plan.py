@@ -24,7 +24,6 @@ each rank reads, how much memory it needs and whether that fits.
 For memory the model is built without its weights and one step of it is traced, in a process of its own;
 what was found is kept, so the second time is quick. Nothing is traced for a script or module.
 """
-TRACING = "tracing the model"
 EXAMPLES = """\
 examples:
   torchdeck plan run.toml                          the whole preview
@@ -101,7 +100,7 @@ def _survey(args: argparse.Namespace, loaded: LoadedConfig) -> Survey:
 
     if args.no_trace or args.export is not None:
         return survey(loaded.config)
-    from torchdeck.cli.progress_line import progress_line
+    from torchdeck.cli.progress_line import TRACING, progress_line
     from torchdeck.launch.checked_plan import trust_recipe
     from torchdeck.runs.home import HomeError, torchdeck_home
 

@@ -6,6 +6,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 
+TRACING = "tracing the model"
 WIDEST = 79
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.launch.launcher import LaunchError
+from torchdeck.launch.model_and_data import OnProgress
 from torchdeck.launch.preflight import Check, failures, preflight
 from torchdeck.launch.prepare import Locate, plan_from, survey
 from torchdeck.launch.trust import trust as trust_folder
@@ -22,7 +23,7 @@ class PreflightError(LaunchError):
 
 
 def checked_plan(
-    config: RunConfig, home: Path, locate: Locate | None = None
+    config: RunConfig, home: Path, locate: Locate | None = None, on_progress: OnProgress | None = None
 ) -> tuple[LaunchPlan, list[Check]]:
     """The plan of a config on this machine, and what the checks before the start found; none of them failed.
 
@@ -30,12 +31,13 @@ def checked_plan(
         config: what is asked for.
         home: TORCHDECK_HOME.
         locate: file and line of a key, `LoadedConfig.locate`, for the problems.
+        on_progress: told what is waited for, which is a trace of a recipe's model that is not known yet.
 
     Raises:
         PlanError: they do not fit each other.
         PreflightError: something would stop the run.
     """
-    found = survey(config)
+    found = survey(config, home=home, on_progress=on_progress)
     plan = plan_from(config, found, locate)
     checks = preflight(config, plan, found, home)
     failed = failures(checks)

@@ -39,7 +39,12 @@ def look_at(
     if config.run.recipe is None:
         return Known(), ()
     plan, problems = _batch_plan(config)
-    profile, notes = _profile(config, home, interpreter, on_progress)
+    profile, failure = None, ""
+    remarks: tuple[str, ...] = ()
+    if config.limits.memory == "off":
+        remarks = ('memory is not predicted: limits.memory is "off"',)
+    elif home is not None:
+        profile, failure = _profile(config, home, interpreter, on_progress)
     if plan is not None and profile is not None and profile.train_samples not in (None, plan.size):
         problems = (
             problem(
@@ -48,7 +53,7 @@ def look_at(
                 "a plan that was built for this data",
             ),
         )
-    return Known(profile, plan, notes), problems
+    return Known(profile, plan, failure, remarks), problems
 
 
 def _batch_plan(config: RunConfig) -> tuple[BatchPlan | None, tuple[Problem, ...]]:
@@ -65,15 +70,12 @@ def _batch_plan(config: RunConfig) -> tuple[BatchPlan | None, tuple[Problem, ...
 
 
 def _profile(
-    config: RunConfig, home: Path | None, interpreter: InterpreterFacts, on_progress: OnProgress | None
-) -> tuple[ModelProfile | None, tuple[str, ...]]:
-    if home is None:
-        return None, ()
-    if config.limits.memory == "off":
-        return None, ('memory is not predicted: limits.memory is "off"',)
+    config: RunConfig, home: Path, interpreter: InterpreterFacts, on_progress: OnProgress | None
+) -> tuple[ModelProfile | None, str]:
+    """The profile, or why there is none."""
     from torchdeck.launch.profiling import ProfilingError, profile_model
 
     try:
-        return profile_model(config, home, interpreter=interpreter, on_progress=on_progress), ()
+        return profile_model(config, home, interpreter=interpreter, on_progress=on_progress), ""
     except ProfilingError as error:
-        return None, (f"memory is not predicted: {error}",)
+        return None, f"memory is not predicted: {error}"

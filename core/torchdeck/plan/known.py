@@ -19,8 +19,15 @@ class Known:
     """None where there is no model to know, or it could not be traced."""
     batch_plan: BatchPlan | None = None
     """The one that training.batch_plan names."""
-    notes: tuple[str, ...] = ()
-    """Why something is missing: one sentence each."""
+    failure: str = ""
+    """Why memory cannot be predicted, a sentence; empty where it can, or was not asked for."""
+    remarks: tuple[str, ...] = ()
+    """What else is to be said: one sentence each."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Failure and remarks."""
+        return (self.failure, *self.remarks) if self.failure else self.remarks
 
     @property
     def anything(self) -> bool:

@@ -57,7 +57,7 @@ def make_plan(
     backend = _backend(config.distributed.backend, shares)
     world_size = sum(share.nproc for share in shares)
     batch = _batch(config, world_size, known) if kind == "recipe" else None
-    prediction = _prediction(config, world_size, known) if batch is not None else None
+    prediction = _prediction(config, shares, backend, known) if batch is not None else None
     checkpoint = _checkpoint(config)
     groups = _groups(config, shares)
     shard = 1 if groups is None else groups.shard
@@ -144,12 +144,14 @@ def _batch(config: RunConfig, world_size: int, known: Known | None) -> Batch:
     return plan_batch(config.training, world_size, mean_microbatch=mean)
 
 
-def _prediction(config: RunConfig, world_size: int, known: Known | None) -> Prediction | None:
+def _prediction(
+    config: RunConfig, shares: Sequence[NodeShare], backend: str, known: Known | None
+) -> Prediction | None:
     if known is None or not known.anything:
         return None
     from torchdeck.plan.predict import predict  # numpy comes with it, and a script needs none
 
-    return predict(config, world_size, known)
+    return predict(config, shares, backend, known)
 
 
 def _groups(config: RunConfig, shares: Sequence[NodeShare]) -> ShardGroups | None:

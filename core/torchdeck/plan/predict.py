@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torchdeck.config.schema import RunConfig
+from torchdeck.plan.fitting import fitted, spec_of
 from torchdeck.plan.known import Known
+from torchdeck.plan.placement import NodeShare
 from torchdeck.plan.predict_data import predict_data
 from torchdeck.plan.prediction import Prediction
 
 
-def predict(config: RunConfig, world_size: int, known: Known) -> Prediction:
+def predict(config: RunConfig, shares: Sequence[NodeShare], backend: str, known: Known) -> Prediction:
     """All that can be said of a recipe run before it starts; parts that nothing is known of are empty.
 
     Args:
         config: a recipe run's.
-        world_size: its ranks.
+        shares: its ranks on every node.
+        backend: `gloo` or `nccl`, decided.
         known: what was found out.
 
     Raises:
         PlanError: what is known does not fit the config.
     """
     profile = known.profile
+    data = predict_data(config.training, sum(share.nproc for share in shares), known)
+    memory, notes = fitted(config, spec_of(config, shares, backend, known), shares, known)
     return Prediction(
         source="" if profile is None else profile.source,
-        data=predict_data(config.training, world_size, known),
-        notes=(*known.notes, *(() if profile is None else profile.notes)),
+        memory=memory,
+        data=data,
+        notes=(*known.notes, *notes, *(() if profile is None else profile.notes)),
     )

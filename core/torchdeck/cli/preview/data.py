@@ -15,6 +15,8 @@ from torchdeck.quantities import rate
 SHOWN_RANKS = 8
 """With more ranks than these, five stand for all."""
 _LABEL = 20
+_WHOLE = 100
+"""From so many epochs on, fractions are not shown."""
 _EVEN = 0.05
 """Percent from the mean that one decimal does not show."""
 
@@ -39,7 +41,7 @@ def source_line(data: DataPreview) -> str:
     """`seeded order over 59,117 samples: 400 steps, 0.216 epochs of 1,848 steps`."""
     return (
         f"{data.source} over {data.size:,} samples: {_counted(data.steps, 'step')}, "
-        f"{data.epochs:.3g} epochs of {_counted(data.steps_per_epoch, 'step')}"
+        f"{_epochs(data.epochs)} of {_counted(data.steps_per_epoch, 'step')}"
     )
 
 
@@ -88,6 +90,11 @@ def deviation(data: DataPreview, rank: int) -> str:
     load, mean = float(data.load[rank]), float(data.load.mean())
     apart = (load / mean - 1) * 100 if mean else 0.0
     return "even" if abs(apart) < _EVEN else f"{apart:+.1f} %"
+
+
+def _epochs(epochs: float) -> str:
+    text = f"{epochs:,.0f}" if epochs >= _WHOLE else f"{epochs:.3g}"
+    return f"{text} epoch{'' if text == '1' else 's'}"
 
 
 def _counted(number: int, thing: str) -> str:

@@ -6,25 +6,24 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from torchdeck.cli.palette import VERDICT_SIGNS, VERDICTS, by_family
+from torchdeck.cli.palette import FAMILIES, by_family
 from torchdeck.cli.preview.bars import flowed, legend, stacked_bar
 from torchdeck.plan.prediction import PredictedMemory
-from torchdeck.plan.preview.headline import percent
-from torchdeck.plan.preview.memory import MemoryPreview, fullness
+from torchdeck.plan.preview.memory import MemoryPreview, ranks_text
 from torchdeck.quantities import size
 
 SHOWN_GROUPS = 6
 _MAGNIFIED_BELOW = 0.1
 """A device filled less than this is not drawn to its whole width: there would be nothing to see."""
 _LABEL = 20
+_WORTH_NAMING = 0.01
 
 
 def memory_lines(memory: MemoryPreview, width: int) -> list[Text]:
-    """Verdict, a bar for each group of ranks, the legend, and what would help."""
-    lines = [_verdict(memory)]
+    """A bar for each group of ranks, the legend, and what would help."""
     shown = most_needed(memory)
     scale = scale_of(shown)
-    lines += [_bar_line(group, scale, width) for group in shown]
+    lines = [_bar_line(group, scale, width) for group in shown]
     if len(memory.groups) > len(shown):
         lines.append(Text(f"  and {len(memory.groups) - len(shown)} groups that need less", style="dim"))
     parts = by_family(memory.decisive.terms)
@@ -38,9 +37,17 @@ def memory_lines(memory: MemoryPreview, width: int) -> list[Text]:
 def facts(memory: MemoryPreview) -> list[str]:
     """When the peak is, and between what it is expected."""
     group = memory.decisive
-    between = f"from {size(group.low_bytes)} to {size(group.high_bytes)}"
-    kept = size(sum(group.state.values()))
-    lines = [f"peak in {group.phase}, expected {between}; {kept} of it stays between steps"]
+    peak = f"peak in {group.phase}"
+    if size(group.high_bytes) != size(group.peak_bytes):
+        peak += f", {size(group.high_bytes)} at most"
+    lines = [f"{peak}; {size(sum(group.state.values()))} of it stays between steps"]
+    inside = [
+        f"{name} {size(count)}"
+        for name, count in group.terms.items()
+        if name in FAMILIES and count > _WORTH_NAMING * group.peak_bytes
+    ]
+    if inside:
+        lines.append(f"counted among activations: {', '.join(inside)}")
     if group.free_bytes is not None and group.free_bytes < group.high_bytes:
         lines.append(f"only {size(group.free_bytes)} are free now: something else uses the device")
     if memory.source == "closed form":
@@ -56,26 +63,6 @@ def most_needed(memory: MemoryPreview) -> list[PredictedMemory]:
 def capacity_in_sight(group: PredictedMemory, scale: float) -> bool:
     """Whether a bar of `scale` bytes reaches to the group's capacity."""
     return group.capacity_bytes is not None and group.capacity_bytes <= scale
-
-
-def ranks_text(group: PredictedMemory) -> str:
-    """`rank 0`, `ranks 0–7`, `ranks 0–6, 8–14 …`."""
-    ranges = [str(first) if first == last else f"{first}–{last}" for first, last in group.ranks[:2]]
-    more = " …" if len(group.ranks) > 2 else ""
-    one = len(group.ranks) == 1 and group.ranks[0][0] == group.ranks[0][1]
-    return f"rank{'' if one else 's'} {', '.join(ranges)}{more}"
-
-
-def _verdict(memory: MemoryPreview) -> Text:
-    verdict = memory.verdict
-    group = memory.decisive
-    filled = fullness(group)
-    of = "" if filled is None else f" of {size(group.capacity_bytes or 0)}, {percent(filled)}"
-    return Text.assemble(
-        "  ",
-        (f"{VERDICT_SIGNS[verdict]} {verdict}", f"bold {VERDICTS[verdict]}"),
-        f": {ranks_text(group)} need {size(group.peak_bytes)}{of}",
-    )
 
 
 def scale_of(groups: Sequence[PredictedMemory]) -> float:

@@ -8,12 +8,13 @@ from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from torchdeck.cli.palette import VERDICTS
+from torchdeck.cli.palette import VERDICT_SIGNS, VERDICTS
 from torchdeck.cli.preview.data import data_lines
 from torchdeck.cli.preview.glyphs import show
 from torchdeck.cli.preview.memory import memory_lines
 from torchdeck.cli.preview.placement import placement_lines
 from torchdeck.cli.preview.rank import rank_lines, tensor_table
+from torchdeck.cli.preview.traffic import traffic_lines
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.plan.preview.headline import placement_line, verdict_line
 from torchdeck.plan.preview.preview import Preview
@@ -55,7 +56,9 @@ def _head(preview: Preview) -> Iterator[Text]:
     yield Text.assemble((plan.name, "bold"), f"  {plan.kind} {plan.target}")
     yield Text(placement_line(preview))
     if preview.memory is not None:
-        yield Text(verdict_line(preview.memory), style=f"bold {VERDICTS[preview.memory.verdict]}")
+        verdict = preview.memory.verdict
+        sign = f"{VERDICT_SIGNS[verdict]} {verdict_line(preview.memory)}"
+        yield Text(sign, style=f"bold {VERDICTS[verdict]}")
 
 
 def _sections(preview: Preview, width: int) -> Iterator[tuple[str, list[Text]]]:
@@ -66,6 +69,8 @@ def _sections(preview: Preview, width: int) -> Iterator[tuple[str, list[Text]]]:
         yield "Data", data_lines(preview.data, width)
     if preview.memory is not None:
         yield "Memory of a rank", memory_lines(preview.memory, width)
+    if preview.traffic is not None:
+        yield "Communication", [Text(f"  {line}") for line in traffic_lines(preview.traffic)]
     checkpoints = checkpoint_lines(preview.plan)
     if checkpoints:
         yield "Checkpoints", [Text(f"  {line}") for line in checkpoints]

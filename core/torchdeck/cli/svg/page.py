@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from torchdeck.cli.preview.traffic import traffic_lines
 from torchdeck.cli.svg.canvas import Canvas
 from torchdeck.cli.svg.data import draw_data
 from torchdeck.cli.svg.memory import draw_memory
@@ -66,6 +67,9 @@ def _sections(preview: Preview) -> Iterator[tuple[str, Draw]]:
         yield "Data", lambda canvas, x, y, width: draw_data(canvas, data, x, y, width)
     if memory is not None:
         yield "Memory of a rank", lambda canvas, x, y, width: draw_memory(canvas, memory, x, y, width)
+    if preview.traffic is not None:
+        sentences = tuple(traffic_lines(preview.traffic))
+        yield "Communication", lambda canvas, x, y, width: draw_lines(canvas, sentences, x, y, width)
 
 
 def draw_lines(canvas: Canvas, lines: tuple[str, ...], x: float, y: float, width: float) -> float:

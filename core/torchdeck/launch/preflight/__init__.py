@@ -11,6 +11,7 @@ from torchdeck.launch.preflight.data import check_data
 from torchdeck.launch.preflight.devices import check_devices
 from torchdeck.launch.preflight.folders import check_checkpoint_folder, check_home, check_room
 from torchdeck.launch.preflight.interpreter import check_interpreter
+from torchdeck.launch.preflight.memory import check_memory
 from torchdeck.launch.preflight.network import HostNameCheck, check_port
 from torchdeck.launch.preflight.reach import check_reach
 from torchdeck.launch.preflight.resume import check_resume
@@ -56,6 +57,7 @@ def _checks(
         yield from check_interpreter(found.interpreters[node], node, recipe=run.recipe is not None)
     if plan is not None:
         yield from check_devices(plan, home)
+        yield from check_memory(config, plan, found, node)
     port = config.distributed.rendezvous.port
     if port != "auto":
         yield check_port(port, node)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torchdeck.nodes.inventory import Device, Inventory
-from torchdeck.plan.launch_plan import LaunchPlan, RankPlacement
+from torchdeck.nodes.inventory import Device
+from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.plan.placement import NodeShare
 
 
 @dataclass(frozen=True)
@@ -71,28 +71,17 @@ class Board:
         return tuple((stretch[0], stretch[-1]) for stretch in stretches)
 
 
-def make_board(plan: LaunchPlan, inventory: Inventory, shard: int) -> Board:
-    """The board of `plan`; `inventory` says what its devices are."""
-    kinds = {node.name: _kind(node.devices) for node in inventory}
+def make_board(plan: LaunchPlan, shares: Sequence[NodeShare], shard: int) -> Board:
+    """The board of `plan`; `shares` say what its devices are."""
     nodes = []
-    for node_rank, group in itertools.groupby(plan.ranks, key=lambda rank: rank.node_rank):
-        ranks = list(group)
-        part = plan.nodes[node_rank]
-        nodes.append(
-            BoardNode(
-                name=part.name,
-                address=part.address,
-                node_rank=node_rank,
-                first_rank=ranks[0].rank,
-                devices=tuple(rank.device for rank in ranks),
-                kind="CPU" if _on_cpu(ranks) else kinds.get(part.name, ""),
-            )
-        )
+    first = 0
+    for part, share in zip(plan.nodes, shares, strict=True):
+        ranks = plan.ranks[first : first + part.nproc]
+        devices = tuple(rank.device for rank in ranks)
+        kind = _kind(share.devices) if share.devices else "CPU"
+        nodes.append(BoardNode(part.name, part.address, part.node_rank, first, devices, kind))
+        first += part.nproc
     return Board(tuple(nodes), shard)
-
-
-def _on_cpu(ranks: Sequence[RankPlacement]) -> bool:
-    return all(rank.device == "cpu" for rank in ranks)
 
 
 def _kind(devices: Sequence[Device]) -> str:

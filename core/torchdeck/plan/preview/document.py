@@ -12,6 +12,9 @@ Sizes are bytes, ranks count from 0, `[first, last]` is a range with both ends i
   [first, last], `samples`, `tokens`), `policies` (each `name`, `imbalance`, `slowest`, `chosen`).
 - `memory`, or null: `source`, `verdict`, `groups` (each as in the plan's `prediction.memory`), `suggestions`
   (each `keys`, `sentence`, `peak_bytes`, `verdict`).
+- `communication`, or null: of one step: `sent` by each rank, `between` (nodes, by all ranks), `crossing`
+  (ranks that send to other nodes), `seconds` (links are busy at least), `collectives` (each `name`, `what`,
+  `ring`, `passes`, `sent`).
 - `notes`: sentences.
 """
 
@@ -42,6 +45,7 @@ def document(preview: Preview) -> dict[str, Any]:
         "arithmetic": list(preview.arithmetic),
         "data": None if preview.data is None or predicted is None else _data(preview.data, predicted),
         "memory": None if preview.memory is None else _memory(preview.memory),
+        "communication": None if preview.traffic is None else dataclasses.asdict(preview.traffic),
         "notes": list(preview.notes),
     }
 

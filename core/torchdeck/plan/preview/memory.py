@@ -55,6 +55,18 @@ def fullness(memory: PredictedMemory) -> float | None:
     return memory.peak_bytes / memory.capacity_bytes if memory.capacity_bytes else None
 
 
+def ranks_text(group: PredictedMemory) -> str:
+    """`rank 0`, `ranks 0–7`, `ranks 0–6, 8–14 …`."""
+    ranges = [str(first) if first == last else f"{first}–{last}" for first, last in group.ranks[:2]]
+    more = " …" if len(group.ranks) > 2 else ""
+    return f"rank{'' if is_one(group) else 's'} {', '.join(ranges)}{more}"
+
+
+def is_one(group: PredictedMemory) -> bool:
+    """Whether it is a single rank."""
+    return len(group.ranks) == 1 and group.ranks[0][0] == group.ranks[0][1]
+
+
 def make_memory(prediction: Prediction, suggestions: tuple[Change, ...] = ()) -> MemoryPreview | None:
     """What `prediction` says of memory; None where it says nothing."""
     if not prediction.memory:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from torchdeck.config.schema import RunConfig
 from torchdeck.nodes.inventory import Inventory
 from torchdeck.plan.batch import explain_batch
-from torchdeck.plan.groups import shard_groups
 from torchdeck.plan.known import Known
 from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.plan.placement import NodeShare
 from torchdeck.plan.preview.board import Board, make_board
 from torchdeck.plan.preview.memory import MemoryPreview, make_memory
 from torchdeck.plan.shares import shares_of
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from torchdeck.plan.memory.spec import StrategySpec
     from torchdeck.plan.preview.data import DataPreview
     from torchdeck.plan.preview.rank import RankPreview
+    from torchdeck.plan.preview.traffic import Traffic
 
 FIRST_MICROBATCHES = 3
 """Microbatches of a rank whose sample ids are shown."""
@@ -35,6 +37,8 @@ class Preview:
     """One sentence a line; empty for scripts."""
     data: DataPreview | None
     memory: MemoryPreview | None
+    traffic: Traffic | None
+    """None where nothing is known of the model."""
     notes: tuple[str, ...]
     """Why something is missing, what is not validated: one sentence each."""
     config: RunConfig = field(repr=False)
@@ -73,14 +77,16 @@ def make_preview(
         known: what was found out of model and data; nothing by default.
     """
     known = Known() if known is None else known
-    spec = _spec(config, plan, inventory)
+    shares = shares_of(plan, inventory)
+    spec = _spec(config, plan, shares, known)
     data = _data(config, plan, known)
     return Preview(
         plan=plan,
-        board=make_board(plan, inventory, 1 if spec is None else spec.shard),
+        board=make_board(plan, shares, 1 if spec is None else spec.shard),
         arithmetic=_arithmetic(plan, data),
         data=data,
         memory=None if plan.prediction is None else make_memory(plan.prediction),
+        traffic=_traffic(config, spec, shares, known),
         notes=() if plan.prediction is None else plan.prediction.notes,
         config=config,
         known=known,
@@ -95,16 +101,14 @@ def _arithmetic(plan: LaunchPlan, data: DataPreview | None) -> tuple[str, ...]:
     return tuple(explain_batch(plan.batch, steps=plan.steps, samples=samples))
 
 
-def _spec(config: RunConfig, plan: LaunchPlan, inventory: Inventory) -> StrategySpec | None:
+def _spec(
+    config: RunConfig, plan: LaunchPlan, shares: Sequence[NodeShare], known: Known
+) -> StrategySpec | None:
     if plan.batch is None:
         return None
-    from torchdeck.plan.memory.spec import spec_from
+    from torchdeck.plan.fitting import spec_of
 
-    device: Literal["cpu", "cuda"] = "cpu" if plan.ranks[0].device == "cpu" else "cuda"
-    shard = None
-    if plan.strategy == "hsdp":
-        shard = shard_groups(shares_of(plan, inventory), config.distributed.hsdp.shard).shard
-    return spec_from(config, plan.world_size, device=device, backend=plan.backend, shard=shard)
+    return spec_of(config, shares, plan.backend, known)
 
 
 def _data(config: RunConfig, plan: LaunchPlan, known: Known) -> DataPreview | None:
@@ -113,3 +117,14 @@ def _data(config: RunConfig, plan: LaunchPlan, known: Known) -> DataPreview | No
     from torchdeck.plan.preview.data import make_data
 
     return make_data(plan.prediction.data, config.training, known.batch_plan)
+
+
+def _traffic(
+    config: RunConfig, spec: StrategySpec | None, shares: Sequence[NodeShare], known: Known
+) -> Traffic | None:
+    if spec is None or known.profile is None:
+        return None
+    from torchdeck.plan.communication import communication, links_from
+    from torchdeck.plan.preview.traffic import make_traffic
+
+    return make_traffic(communication(known.profile, spec, shares, links_from(config.cluster, shares)))

@@ -1,0 +1,52 @@
+"""Does the run fit the memory of its devices, as far as that was predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchdeck.config.schema import RunConfig
+from torchdeck.launch.preflight.check import Check, failed, ok, warning
+from torchdeck.launch.prepare import Survey
+from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.plan.prediction import PredictedMemory
+from torchdeck.plan.preview.memory import MemoryPreview, is_one, make_memory, ranks_text
+from torchdeck.quantities import size
+
+_ANYWAY = 'set limits.memory = "warn" to start all the same'
+_LEFT_OUT = 'limits.memory = "off" leaves the prediction out'
+_GENERAL = "lower training.microbatch, or use a strategy that shards the weights"
+
+
+def check_memory(config: RunConfig, plan: LaunchPlan, found: Survey, node: str) -> Iterator[Check]:
+    """The prediction in `plan` against what the devices have; nothing where none was asked for."""
+    if config.limits.memory == "off":
+        return
+    memory = None if plan.prediction is None else make_memory(plan.prediction)
+    if memory is not None:
+        yield _judged(config, plan, found, memory, node)
+    elif found.known.failure:
+        yield warning("memory", node, found.known.failure, _LEFT_OUT)
+
+
+def _judged(config: RunConfig, plan: LaunchPlan, found: Survey, memory: MemoryPreview, node: str) -> Check:
+    group = memory.decisive
+    what = f"{ranks_text(group)} need{'s' if is_one(group) else ''} {size(group.peak_bytes)} at the peak"
+    there = _there(group)
+    if memory.verdict in ("fits", "unknown"):
+        return ok("memory", node, f"{what}, and {there}")
+    name, most = next(iter(group.terms.items()))
+    what = f"{what}, most of it for {name} ({size(most)}), and {there}"
+    help_ = _GENERAL
+    if memory.verdict == "does not fit" and config.limits.memory == "refuse":
+        return failed("memory", node, what, f"{help_}; {_ANYWAY}")
+    return warning("memory", node, what, help_)
+
+
+def _there(group: PredictedMemory) -> str:
+    """What there is of memory: the smaller of what the device has and what is free of it."""
+    each = "" if is_one(group) else " for each"
+    if group.free_bytes is not None and group.free_bytes < (group.capacity_bytes or group.free_bytes + 1):
+        return f"{size(group.free_bytes)} are free{each}"
+    if group.capacity_bytes is not None:
+        return f"there are {size(group.capacity_bytes)}{each}"
+    return "how much there is is not known"

@@ -1,0 +1,95 @@
+"""The memory that every rank needs against what its device has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from torchdeck.config.schema import RunConfig
+from torchdeck.data.batch_plan import BatchPlan
+from torchdeck.plan.groups import shard_groups
+from torchdeck.plan.known import Known
+from torchdeck.plan.memory import StrategySpec, UntracedError, memory_notes, predict_memory, spec_from
+from torchdeck.plan.placement import NodeShare
+from torchdeck.plan.prediction import PredictedMemory
+
+Sizes = list[int | None]
+"""Bytes of each rank; None where unknown."""
+
+
+def spec_of(config: RunConfig, shares: Sequence[NodeShare], backend: str, known: Known) -> StrategySpec:
+    """How a run divides its model, the largest microbatch of its batch plan in place of the usual one.
+
+    Raises:
+        PlanError: the groups of hsdp do not come out even.
+    """
+    device: Literal["cpu", "cuda"] = "cuda" if any(share.devices for share in shares) else "cpu"
+    shard = None
+    if config.distributed.strategy == "hsdp":
+        shard = shard_groups(shares, config.distributed.hsdp.shard).shard
+    world_size = sum(share.nproc for share in shares)
+    spec = spec_from(config, world_size, device=device, backend=backend, shard=shard)
+    if known.batch_plan is None:
+        return spec
+    return replace(spec, microbatch=largest_microbatch(known.batch_plan))
+
+
+def largest_microbatch(plan: BatchPlan) -> int:
+    """Samples of the largest microbatch of all epochs; at least 1."""
+    epochs = (plan.epoch_columns(epoch) for epoch in range(plan.epochs))
+    return max((int(columns.batch_size.max()) for columns in epochs if len(columns)), default=1)
+
+
+def fitted(
+    config: RunConfig, spec: StrategySpec, shares: Sequence[NodeShare], known: Known
+) -> tuple[tuple[PredictedMemory, ...], tuple[str, ...]]:
+    """What the ranks need, those that need the same together; and what is to be said about it.
+
+    Args:
+        config: a run whose model is known.
+        spec: how it is divided.
+        shares: the ranks on every node.
+        known: with a profile.
+    """
+    if known.profile is None:
+        return (), ()
+    # with a queue the run starts when those that hold memory now are gone
+    free = None if config.launch.queue else free_bytes(shares)
+    try:
+        groups = predict_memory(known.profile, spec, capacities(shares), free)
+    except UntracedError as error:
+        return (), (f"memory is not predicted: {error}",)
+    notes = memory_notes(spec)
+    if known.batch_plan is not None:
+        notes += (
+            f"memory is that of the batch plan's largest microbatch, {spec.microbatch:,} samples, as long as "
+            "those the model was traced with",
+        )
+    return groups, notes
+
+
+def capacities(shares: Sequence[NodeShare]) -> Sizes:
+    """What the device of each rank has; of a CPU rank its share of the machine's memory."""
+    sizes: Sizes = []
+    for share in shares:
+        if share.devices:
+            sizes += [device.memory_bytes or None for device in share.devices]
+        else:
+            sizes += [_part(share.node.memory_bytes or None, share.nproc)] * share.nproc
+    return sizes
+
+
+def free_bytes(shares: Sequence[NodeShare]) -> Sizes:
+    """What of that was free when it was looked at."""
+    sizes: Sizes = []
+    for share in shares:
+        if share.devices:
+            sizes += [device.free_bytes for device in share.devices]
+        else:
+            sizes += [_part(share.node.free_bytes, share.nproc)] * share.nproc
+    return sizes
+
+
+def _part(size: int | None, ranks: int) -> int | None:
+    return None if size is None else size // ranks

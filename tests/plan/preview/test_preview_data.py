@@ -1,0 +1,74 @@
+"""What each rank reads, laid out."""
+
+import numpy as np
+import pytest
+
+from support.previews import preview, profile
+from torchdeck.data.batch_plan import build_batch_plan
+from torchdeck.plan.known import Known
+from torchdeck.plan.problems import PlanError
+
+LENGTHS = np.random.default_rng(5).integers(1, 65, 1000)
+
+
+def test_a_seeded_order_is_counted_whole() -> None:
+    """1,000 samples, 16 a step: 63 steps an epoch, and the ranks' samples are all samples."""
+    data = preview(1, 2, training={"epochs": 2, "microbatch": 8}).data
+    assert data is not None
+    assert (data.steps_per_epoch, data.steps, data.samples.tolist()) == (63, 126, [1000, 1000])
+    assert data.tokens is not None
+    assert data.tokens.tolist() == [128000.0, 128000.0]
+    assert (data.imbalance, data.unit, data.padding) == (1.0, "tokens", None)
+
+
+def test_samples_stand_for_tokens_where_these_are_unknown() -> None:
+    """Imbalance is then counted in samples."""
+    known = Known(profile(samples=9, tokens=None))
+    data = preview(1, 2, known=known, training={"epochs": 1, "microbatch": 2}).data
+    assert data is not None
+    assert (data.unit, data.samples.tolist()) == ("samples", [4, 5])
+    assert data.imbalance == pytest.approx(5 / 4.5)
+
+
+def test_a_batch_plan_is_counted_by_its_steps() -> None:
+    """All samples of the epochs, the plan's tokens, how every balance would do."""
+    plan = build_batch_plan(LENGTHS, token_budget=128, epochs=2)
+    made = preview(1, 4, batch_plan=plan, training={"epochs": 2, "batch_plan": "/bp", "balance": "tokens"})
+    data, prediction = made.data, made.plan.prediction
+    assert data is not None
+    assert prediction is not None
+    assert prediction.data is not None
+    assert prediction.data.fingerprint == plan.fingerprint
+    assert (data.source, int(data.samples.sum())) == ("batch plan", 2000)
+    assert data.tokens is not None
+    assert data.tokens.sum() == 2 * LENGTHS.sum()
+    assert 0 < (data.padding or 0) < 1
+    assert [policy.name for policy in data.policies if policy.chosen] == ["tokens"]
+
+
+def test_a_batch_plan_gives_the_microbatch() -> None:
+    """The arithmetic is over the plan's mean microbatch, and says so."""
+    plan = build_batch_plan(LENGTHS, token_budget=128)
+    made = preview(1, 2, batch_plan=plan, training={"epochs": 1, "batch_plan": "/bp"})
+    assert made.plan.batch is not None
+    assert made.plan.batch.microbatch == pytest.approx(1000 / plan.total_microbatches)
+    assert "mean microbatch of the batch plan" in made.arithmetic[0]
+    assert "take 1,000 samples" in made.arithmetic[-1]
+
+
+def test_a_batch_plan_that_is_too_short_is_a_problem() -> None:
+    """More steps than it has: said at its key, with how many there are."""
+    plan = build_batch_plan(LENGTHS, token_budget=128)
+    with pytest.raises(PlanError) as caught:
+        preview(1, 2, batch_plan=plan, training={"steps": 100_000, "batch_plan": "/bp"})
+    (problem,) = caught.value.problems
+    assert problem.path == "training.batch_plan"
+    assert "ends after step" in problem.wrong
+
+
+def test_nothing_is_said_of_data_that_is_not_known() -> None:
+    """Without a profile there is no data section, and steps of epochs are not known."""
+    made = preview(1, 2, known=Known(failure="not traced"), training={"epochs": 3})
+    assert made.data is None
+    assert made.plan.steps is None
+    assert made.notes == ("not traced",)
