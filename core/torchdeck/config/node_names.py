@@ -27,7 +27,7 @@ def expand(text: str) -> tuple[str, ...]:
     Raises:
         NodeNameError: a bracket is not closed, a range is none or goes down, or there are more than `MOST`.
     """
-    if not text.strip() or text != text.strip() or text.startswith("-") or re.search(r"[\s\x00-\x1f]", text):
+    if not text or text.startswith("-") or re.search(r"[\s\x00-\x1f/]", text):
         raise NodeNameError("it names nothing")
     matches = list(_PART.finditer(text))
     if "".join(match.group() for match in matches) != text:
@@ -57,7 +57,7 @@ def _numbers(inside: str) -> tuple[str, ...]:
     """What stands in one pair of brackets: numbers and ranges with commas between them."""
     found: list[str] = []
     for piece in inside.split(","):
-        match = _RANGE.fullmatch(piece.strip())
+        match = _RANGE.fullmatch(piece)
         if match is None:
             raise NodeNameError(f"[{inside}] is not a range of numbers")
         first, last = match.group(1), match.group(2) or match.group(1)

@@ -87,7 +87,7 @@ def nodes(given: Given) -> Iterator[Finding]:
             )
             yield Finding(path, f"no [[cluster.nodes]] describes {shown(unknown)}", right, (_NODES, _CLUSTER))
         seen.update(names)
-    if LOCALHOST in seen and seen & described:
+    if given.written(_NODES) and LOCALHOST in seen and seen & described - {LOCALHOST}:
         wrong = "the other nodes cannot reach this machine as localhost"
         right = "this machine described in [[cluster.nodes]] under its host name, or localhost alone"
         yield Finding(_NODES, wrong, right, (_CLUSTER,))
