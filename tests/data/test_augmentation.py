@@ -48,7 +48,7 @@ def test_parameters_never_change() -> None:
 def test_a_stream_is_its_samples(
     preset: str, mode: Mode, size: int, world_size: int, chunk_size: int, base_seed: int
 ) -> None:
-    """Each rank streams its range in chunks, each sample as it is had alone; together they are all samples."""
+    """Each rank streams its range in chunks, each sample as it is had alone; together they are all."""
     config = get_preset(preset)
     seen: list[int] = []
     for rank in range(world_size):
