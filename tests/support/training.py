@@ -26,7 +26,7 @@ pace = {pace}
 
 [training]
 steps = {steps}
-microbatch = 4
+{microbatches}
 lr = 0.01
 clip = 1.0
 warmup_steps = 5
@@ -59,6 +59,7 @@ class Training:
     precision: str = "fp32"
     steps: int = 40
     every: int = 10
+    batch_plan: Path | None = None
 
     def write(self, pace: float) -> Path:
         """The run.toml, with `pace` seconds for each forward pass."""
@@ -73,9 +74,16 @@ class Training:
                 nproc=self.nproc,
                 precision=self.precision,
                 every=self.every,
+                microbatches=self._microbatches,
             )
         )
         return file
+
+    @property
+    def _microbatches(self) -> str:
+        if self.batch_plan is None:
+            return "microbatch = 4"
+        return f'batch_plan = "{self.batch_plan}"\nbalance = "tokens"'
 
 
 def uninterrupted(command: Command, training: Training, *arguments: str) -> RunLayout:

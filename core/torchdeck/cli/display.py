@@ -8,6 +8,7 @@ import time
 from typing import Any, Protocol
 
 from torchdeck.cli.training_progress import TrainingProgress
+from torchdeck.runs.audit.result import Audit
 from torchdeck.runs.output import OutputLine
 from torchdeck.runs.state import CheckpointSeen
 from torchdeck.runs.summary import summary_lines
@@ -41,8 +42,8 @@ class Display(Protocol):
     def tick(self) -> None:
         """Time has passed."""
 
-    def end(self, view: RunView) -> None:
-        """The run is over, or watching is."""
+    def end(self, view: RunView, audit: Audit | None = None) -> None:
+        """The run is over, or watching is; with the audit of a run that there is one of."""
 
 
 class PlainDisplay:
@@ -89,11 +90,11 @@ class PlainDisplay:
         if self._held_back is not None and time.monotonic() - self._shown >= PROGRESS_INTERVAL:
             self.progress(self._held_back)
 
-    def end(self, view: RunView) -> None:
+    def end(self, view: RunView, audit: Audit | None = None) -> None:
         if self._held_back is not None and self._held_back.step is not None:
             self._show(self._held_back)
         if view.is_over:
-            print("\n".join(summary_lines(view, self._directory)), flush=True)
+            print("\n".join(summary_lines(view, self._directory, audit)), flush=True)
 
     def _show(self, progress: TrainingProgress) -> None:
         self._held_back = None
@@ -130,8 +131,9 @@ class JsonDisplay:
     def tick(self) -> None:
         """Nothing moves by itself."""
 
-    def end(self, view: RunView) -> None:
-        self._write("end", **{name: value for name, value in view.to_json().items() if name != "id"})
+    def end(self, view: RunView, audit: Audit | None = None) -> None:
+        fields = {name: value for name, value in view.to_json().items() if name != "id"}
+        self._write("end", **fields, audit=None if audit is None else audit.to_json())
 
     def _write(self, event: str, **fields: Any) -> None:
         record = {"event": event, "time": time.time(), "run": self._run_id, **fields}

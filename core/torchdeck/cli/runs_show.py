@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 from torchdeck.cli.run_lookup import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.quantities import duration, moment
 from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.audit.lines import DEFECT, audit_lines
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.state import AttemptView
 from torchdeck.runs.summary import summary_lines
@@ -18,7 +20,9 @@ from torchdeck.runs.view import RunView
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
-    parser = commands.add_parser("show", help="one run: state, why, first failing rank, what to type next")
+    parser = commands.add_parser(
+        "show", help="one run: state, why, first failing rank, prediction beside measurement"
+    )
     parser.add_argument("id", metavar="ID", help=ID_HELP)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(handler=run)
@@ -29,14 +33,31 @@ def run(args: argparse.Namespace) -> int:
     """Print all that is known of a run."""
     layout = find_run(args.id)
     view = read_run(layout)
+    from torchdeck.runs.audit.audit import audit_run
+
+    audit = audit_run(layout, view)
     if args.json:
-        print(json.dumps({**view.to_json(), "directory": str(layout.root)}, ensure_ascii=False, indent=1))
+        value = {"directory": str(layout.root), "audit": None if audit is None else audit.to_json()}
+        print(json.dumps({**view.to_json(), **value}, ensure_ascii=False, indent=1))
         return 0
     head, *rest = summary_lines(view)
-    print(head)
-    for line in (*_facts(view, layout), *rest):
-        print(line)
+    table = () if audit is None else (f"  {line}" for line in audit_lines(audit))
+    for line in (head, *_facts(view, layout), *table, *rest):
+        _say(line)
     return 0
+
+
+def _say(line: str) -> None:
+    """Print a line; one that says a defect stands out on a terminal."""
+    if DEFECT in line and sys.stdout.isatty():
+        from rich.console import Console
+        from rich.text import Text
+
+        from torchdeck.cli.terminal import DEFECT_COLOUR
+
+        Console(highlight=False).print(Text(line, style=DEFECT_COLOUR), soft_wrap=True)
+    else:
+        print(line)
 
 
 def _facts(view: RunView, layout: RunLayout) -> Iterator[str]:

@@ -15,6 +15,8 @@ from rich.text import Text
 from torchdeck.cli.display import attempt_text
 from torchdeck.cli.training_progress import TrainingProgress
 from torchdeck.quantities import duration
+from torchdeck.runs.audit.lines import DEFECT
+from torchdeck.runs.audit.result import Audit
 from torchdeck.runs.output import OutputLine
 from torchdeck.runs.state import CheckpointSeen, RunState
 from torchdeck.runs.summary import summary_lines
@@ -35,6 +37,9 @@ COLOURS = {
     RunState.RESTARTING: "yellow",
     RunState.QUEUED: "cyan",
 }
+
+DEFECT_COLOUR = "bold white on red"
+"""Of a line that says that other samples were used than planned."""
 
 
 class TerminalDisplay:
@@ -87,16 +92,16 @@ class TerminalDisplay:
         if time.monotonic() - self._drawn >= REDRAW:
             self._draw()
 
-    def end(self, view: RunView) -> None:
+    def end(self, view: RunView, audit: Audit | None = None) -> None:
         self._live.stop()
         if not view.is_over:
             return
         if self._progress is not None and self._progress.step is not None:
             self._console.print(Text(self._progress.text(self._console.width), style="dim"), soft_wrap=True)
-        head, *rest = summary_lines(view, self._directory)
+        head, *rest = summary_lines(view, self._directory, audit)
         self._console.print(Text(head, style=COLOURS.get(view.state, "")), soft_wrap=True)
         for line in rest:
-            self._console.print(Text(line), soft_wrap=True)
+            self._console.print(Text(line, style=DEFECT_COLOUR if DEFECT in line else ""), soft_wrap=True)
 
     def _draw(self) -> None:
         self._drawn = time.monotonic()

@@ -17,6 +17,7 @@ from torchdeck.launch.launcher import LaunchError
 from torchdeck.launch.requests import STOP, STOP_NOW, write_request
 from torchdeck.launch.taking_over import RequestCarrier, ensure_controller
 from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.audit.result import Audit
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.output import OutputFollower
 from torchdeck.runs.state import RunState
@@ -176,11 +177,18 @@ class Watch:
         self._display.end(view)
         return True
 
+    def _audit(self, view: RunView) -> Audit | None:
+        if not view.is_over:
+            return None
+        from torchdeck.runs.audit.audit import audit_run
+
+        return audit_run(self._layout, view)
+
     def _end(self, view: RunView) -> int:
         if view.is_over:
             for line in self._output.read_rest():
                 self._display.output(line)
-        self._display.end(view)
+        self._display.end(view, self._audit(view))
         if view.is_over:
             return view.exit_code
         again = f"the run goes on: torchdeck runs attach {view.id}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from torchdeck.runs import reasons
+from torchdeck.runs.audit.lines import verdict_lines
+from torchdeck.runs.audit.result import Audit
 from torchdeck.runs.state import RunState
 from torchdeck.runs.view import RunView
 
@@ -10,12 +12,13 @@ TRACEBACK_LINES = 40
 """A longer traceback is cut in its middle; the whole of it is in the rank's stderr.log."""
 
 
-def summary_lines(view: RunView, directory: str = "") -> list[str]:
+def summary_lines(view: RunView, directory: str = "", audit: Audit | None = None) -> list[str]:
     """State, why, the first failing rank with its traceback, and what to type next; one line each.
 
     Args:
         view: of the run.
         directory: where it is, if that is to be said.
+        audit: whether it used the samples that were planned, if that is to be said.
     """
     lines = [f"{view.state}  {view.name}  ({view.id})"]
     if view.why:
@@ -27,6 +30,7 @@ def summary_lines(view: RunView, directory: str = "") -> list[str]:
         step = "" if view.checkpoint.step is None else f"step {view.checkpoint.step}, "
         lines.append(f"  last checkpoint: {step}{_below(view.checkpoint.path, directory)}")
     lines += [f"  note: {warning}" for warning in view.warnings]
+    lines += [f"  {line}" for line in (() if audit is None else verdict_lines(audit))]
     return lines + [f"  {line}" for line in next_lines(view)]
 
 

@@ -33,6 +33,14 @@ def audit_run(layout: RunLayout, view: RunView, limits: Limits | None = None) ->
     plan = read_plan(layout.plan)
     if plan is None or plan.kind != "recipe" or not view.is_over:
         return None
+    try:
+        return _audit(layout, view, plan, limits or Limits())
+    except OSError as error:
+        samples = SamplesCheck(unknown=(f"what the ranks recorded cannot be read: {error}",))
+        return Audit(_steps(plan.prediction or Prediction(source="")), None, (), samples)
+
+
+def _audit(layout: RunLayout, view: RunView, plan: LaunchPlan, limits: Limits) -> Audit | None:
     attempts = recorded_attempts(layout)
     metrics = RunMetrics(layout.root)
     metrics.refresh()
@@ -45,7 +53,7 @@ def audit_run(layout: RunLayout, view: RunView, limits: Limits | None = None) ->
         done = None if steps is None else steps.step
         ranks = _ranks(plan, prediction, metrics, Totals(), complete=None)
         return Audit(_steps(prediction), done, ranks, samples, _notes(prediction, ranks))
-    return _audited(layout, view, plan, attempts, metrics, limits or Limits())
+    return _audited(layout, view, plan, attempts, metrics, limits)
 
 
 def _audited(
@@ -145,10 +153,10 @@ def _differences(
 
 
 def _partly(audit: SampleAudit, samples: SamplesCheck, steps: int | None) -> list[str]:
-    if not audit.partly:
+    if not audit.partly or samples.last_step == steps:
         return []
     if samples.last_step is None:
-        return ["samples were not compared: the data set is larger than what is looked at here"]
+        return ["samples were not compared: there are more ranks or data than is looked at here"]
     compared = f"{samples.first_step} to {samples.last_step} of {steps or 'more'}"
     return [f"only steps {compared} were compared, as all would take long"]
 

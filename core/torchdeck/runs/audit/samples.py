@@ -133,11 +133,12 @@ class SampleAudit:
         self, part: KeptSteps, order: StepOrder, position: DataPosition, steps: Iterator[OrderedStep]
     ) -> DataPosition | None:
         readers = {rank: RankRecords(log) for rank, log in part.attempt.logs.items()}
-        window = max(1, _WINDOW // len(readers))
-        while (wanted := window if part.upto is None else min(window, part.upto - position.step)) > 0:
-            if self._records_left < len(readers) or self._samples_left < 0:
+        while part.upto is None or position.step < part.upto:
+            wanted = min(max(1, _WINDOW // len(readers)), self._records_left // len(readers))
+            if wanted == 0 or self._samples_left < 0:
                 self.partly = True
                 return position
+            wanted = wanted if part.upto is None else min(wanted, part.upto - position.step)
             taken = {rank: reader.take(wanted) for rank, reader in readers.items()}
             self._unknown += [reader.problem for reader in readers.values() if reader.problem]
             reached = min(map(len, taken.values()))

@@ -1,0 +1,254 @@
+"""Prediction beside measurement, on runs made by hand: what is equal is called so, what is not is loud."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.audited_run import PER_EPOCH, SIZE, AuditedRun, Change, steps_of
+from torchdeck.data.batch_plan import build_batch_plan, save_batch_plan
+from torchdeck.data.planned_steps import PlannedSteps
+from torchdeck.plan.prediction import PredictedData, PredictedMemory, Prediction, RankCounts
+from torchdeck.runs.audit.audit import audit_run
+from torchdeck.runs.audit.lines import audit_lines, verdict_lines
+from torchdeck.runs.audit.result import Audit
+from torchdeck.runs.audit.samples import Limits
+
+
+def audit_of(run: AuditedRun, **limits: int) -> Audit:
+    audit = audit_run(run.layout, run.view(), Limits(**limits) if limits else None)
+    assert audit is not None
+    return audit
+
+
+def at(number: int, change: Change) -> Change:
+    """`change` in step `number` alone."""
+    return lambda step, parts: change(step, parts) if step == number else parts
+
+
+def data(**changes: Any) -> PredictedData:
+    counts = (RankCounts(0, 1, 20, 20.0),)
+    given: dict[str, Any] = {"source": "seeded order", "fingerprint": "", "size": SIZE}
+    return PredictedData(**{**given, "steps_per_epoch": PER_EPOCH, "steps": 8, "ranks": counts, **changes})
+
+
+def test_a_run_as_planned(tmp_path: Path) -> None:
+    """Two epochs by two ranks: equal, each sample once in each, counts, tokens and steps as predicted."""
+    run = AuditedRun(tmp_path, Prediction("traced", data=data()))
+    run.attempt(1, 1, 8)
+    audit = audit_of(run)
+    assert audit.samples.defects == audit.samples.unknown == ()
+    assert audit.samples.equal
+    assert (audit.samples.first_step, audit.samples.last_step, audit.samples.epochs) == (1, 8, 2)
+    assert (audit.predicted_steps, audit.steps, audit.samples.samples) == (8, 8, 2 * SIZE)
+    assert [(rank.predicted_samples, rank.samples) for rank in audit.ranks] == [(20, 20), (20, 20)]
+    assert [(rank.predicted_tokens, rank.tokens) for rank in audit.ranks] == [(20.0, 20.0)] * 2
+    wanted = "samples: 40 as planned in steps 1 to 8; 2 whole epochs, each sample once in each"
+    assert verdict_lines(audit) == [wanted]
+
+
+def test_only_the_history_of_the_weights_counts(tmp_path: Path) -> None:
+    """Steps after the checkpoint that was restored are discarded, torn records too; the epochs are whole."""
+    run = AuditedRun(tmp_path)
+    run.attempt(1, 1, 6)
+    run.attempt(2, 3, 7, changes={1: at(6, lambda *_: [[0]])})
+    run.attempt(3, 6, 8)
+    torn = run.layout.attempt(2).rank(0).samples
+    torn.write_bytes(torn.read_bytes()[:-5])
+    audit = audit_of(run)
+    assert audit.samples.equal
+    assert (audit.samples.epochs, audit.samples.samples, audit.samples.discarded_steps) == (2, 40, 4 + 1)
+    assert "; 5 steps were done again" in verdict_lines(audit)[0]
+
+
+def test_another_sample_is_a_defect(tmp_path: Path) -> None:
+    """One id that was not planned is named with rank and step, and what it does to the epoch."""
+    first = next(steps_of().steps(steps_of().start)).parts(1)[0].tolist()
+    other = (first[1] + 1) % SIZE
+    while other in first:
+        other = (other + 1) % SIZE
+    run = AuditedRun(tmp_path)
+    run.attempt(1, 1, 4, changes={1: at(1, lambda _, parts: [[parts[0][0], other, parts[0][2]]])})
+    audit = audit_of(run)
+    assert not audit.samples.equal
+    assert audit.samples.defects == (
+        f"rank 1 used sample {other} in step 1 where sample {first[1]} was planned",
+        f"sample {other} was used 2 times in epoch 0",
+    )
+    lines = audit_lines(audit)
+    assert "DEFECT: the samples that were used are not those that were planned" in lines
+    assert sum(line.startswith("DEFECT") for line in lines) == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda _, parts: [parts[0][:-1]], "rank 0 used 2 samples in step 2 where 3 were planned"),
+        (lambda _, parts: [parts[0][:1], parts[0][1:]], "microbatches of [1, 2] in step 2, not of [3]"),
+        (lambda _, parts: [parts[0][::-1]], "was planned"),
+        (lambda *_: None, "rank 0 recorded step 3 of epoch 0 where step 2 of epoch 0 was planned"),
+    ],
+)
+def test_each_kind_of_difference(change: Change, sentence: str, tmp_path: Path) -> None:
+    """Fewer samples, other microbatches, another order, a step left out."""
+    run = AuditedRun(tmp_path)
+    run.attempt(1, 1, 5, changes={0: at(2, change)})
+    audit = audit_of(run)
+    assert any(sentence in defect for defect in audit.samples.defects), audit.samples.defects
+
+
+def test_a_run_gone_wholly_wrong_is_said_in_few_lines(tmp_path: Path) -> None:
+    """A defect in every step of every rank: the first ones in full, and how many more."""
+    run = AuditedRun(tmp_path)
+    run.attempt(1, 1, 8, changes=dict.fromkeys((0, 1), lambda _, parts: [parts[0][::-1]]))
+    defects = audit_of(run).samples.defects
+    assert len(defects) == 9
+    assert defects[-1].startswith("and ")
+
+
+def test_a_restart_from_elsewhere_is_a_defect(tmp_path: Path) -> None:
+    """An attempt that goes on from a step, and from another place in the data than that step's end."""
+    run = AuditedRun(tmp_path)
+    run.attempt(1, 1, 5)
+    run.attempt(2, 4, 8, order=steps_of(world=1), world=1)
+    (defect, *_) = audit_of(run).samples.defects
+    said = "attempt 2 went on from epoch 0, consumed 9, step 3, and what counts before it ends at epoch 0, "
+    assert defect == said + "consumed 18, step 3"
+
+
+def test_what_is_not_recorded_is_not_called_equal(tmp_path: Path) -> None:
+    """A rank without a file, a damaged one, one that ends early: said, and no epoch is called whole."""
+    run = AuditedRun(tmp_path)
+    run.attempt(1, 1, 8)
+    log = run.layout.attempt(1).rank(1).samples
+    content = log.read_bytes()
+    log.write_bytes(content[:-5])
+    audit = audit_of(run)
+    assert audit.samples.unknown == ("rank 1 left no record of steps 8 on in attempt 1, which count",)
+    assert audit.samples.last_step == 7
+    log.write_bytes(content[:-1] + b"?")
+    assert "is damaged at byte" in audit_of(run).samples.unknown[0]
+    log.unlink()
+    audit = audit_of(run)
+    assert "rank 1 of attempt 1 left no record of its samples" in audit.samples.unknown[0]
+    assert audit.samples.epochs == 0
+    assert not audit.samples.equal
+    assert audit.samples.defects == ()
+
+
+def test_a_killed_runs_last_step_may_be_half_recorded(tmp_path: Path) -> None:
+    """A run that failed is compared as far as all ranks came."""
+    run = AuditedRun(tmp_path, state="FAILED")
+    run.attempt(1, 1, 5, changes={1: at(5, lambda *_: None)})
+    audit = audit_of(run)
+    assert audit.samples.equal
+    assert audit.samples.last_step == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"size": 21}, "the plan was made for 21 samples, and the data set had 20"),
+        ({"steps": 9}, "8 steps were made, and 9 were predicted"),
+        ({"fingerprint": "abc"}, "another batch plan"),
+        ({"ranks": (RankCounts(0, 1, 21, None),)}, "rank 0 used 20 samples, and 21 were predicted"),
+    ],
+)
+def test_what_plan_json_says_is_compared_too(changes: Any, sentence: str, tmp_path: Path) -> None:
+    """A finished run is held to the prediction that was shown, not only to the order that is computed now."""
+    run = AuditedRun(tmp_path, Prediction("traced", data=data(**changes)))
+    run.attempt(1, 1, 8)
+    assert any(sentence in defect for defect in audit_of(run).samples.defects)
+
+
+def test_a_run_that_went_on_from_elsewhere(tmp_path: Path) -> None:
+    """Its first steps were another run's: the rest is compared, an epoch it did not begin is not judged."""
+    run = AuditedRun(tmp_path, Prediction("traced", data=data()))
+    run.attempt(1, 3, 8)
+    audit = audit_of(run)
+    assert audit.samples.equal
+    assert (audit.samples.first_step, audit.samples.epochs) == (3, 1)
+    assert any("steps 1 to 2 were made before this run" in note for note in audit.notes)
+
+
+def test_a_large_run_is_compared_in_part(tmp_path: Path) -> None:
+    """Where the limits end, it is said how far it was compared; a data set beyond them is not looked at."""
+    run = AuditedRun(tmp_path)
+    run.attempt(1, 1, 8)
+    run.measure(0, {"step_time": 1.0})
+    audit = audit_of(run, records=1)
+    assert audit.samples.unknown == (
+        "samples were not compared: there are more ranks or data than is looked at here",
+    )
+    audit = audit_of(run, records=9)
+    assert audit.samples.unknown == ("only steps 1 to 4 of 8 were compared, as all would take long",)
+    assert (audit.steps, audit.samples.last_step, audit.samples.epochs) == (8, 4, 1)
+    audit = audit_of(run, samples=SIZE - 1)
+    assert not audit.samples.equal
+    assert audit.samples.defects == ()
+
+
+def test_memory_beside_its_range(tmp_path: Path) -> None:
+    """Each rank's peak: what the resident set grew by on the CPU, what torch allocated on a GPU."""
+    memory = PredictedMemory(
+        ranks=((0, 1),),
+        peak_bytes=3 << 20,
+        low_bytes=2 << 20,
+        high_bytes=4 << 20,
+        phase="backward",
+        terms={},
+        state={},
+        capacity_bytes=None,
+        free_bytes=None,
+        verdict="fits",
+    )
+    values = {"step_time": 1.0, "memory_peak_bytes": 9 << 20, "memory_growth_peak_bytes": 5 << 20}
+    for device, measured in (("cpu", "5.0 MiB resident"), ("cuda:0", "9.0 MiB allocated")):
+        run = AuditedRun(tmp_path / device, Prediction("traced", (memory,)), device=device)
+        run.attempt(1, 1, 8)
+        run.measure(1, values)
+        audit = audit_of(run)
+        assert audit.ranks[0].memory_bytes is None
+        row = next(line for line in audit_lines(audit) if line.startswith("rank 1"))
+        assert f"3.0 MiB (2.0 MiB to 4.0 MiB) | {measured}   " in row
+        assert any("resident set" in note for note in audit.notes) == (device == "cpu")
+
+
+def test_nothing_to_audit(tmp_path: Path) -> None:
+    """A script's run, one that goes on, and one that never trained."""
+    script = AuditedRun(tmp_path / "1", kind="script")
+    script.attempt(1, 1, 8)
+    running = AuditedRun(tmp_path / "2", state="RUNNING")
+    running.attempt(1, 1, 8)
+    for run in (script, running, AuditedRun(tmp_path / "3")):
+        assert audit_run(run.layout, run.view()) is None
+
+
+def test_a_run_without_records_says_so(tmp_path: Path) -> None:
+    """A run of an older Torchdeck has metrics alone."""
+    run = AuditedRun(tmp_path)
+    run.measure(0, {"step_time": 1.0})
+    audit = audit_of(run)
+    assert audit.steps == 8
+    assert verdict_lines(audit) == ["samples: which samples the ranks used was not recorded"]
+
+
+def test_a_run_by_a_batch_plan(tmp_path: Path) -> None:
+    """Compared with the plan's own steps; where the plan is another one now, nothing is claimed."""
+    folder = tmp_path / "plan"
+    lengths = np.arange(1, SIZE + 1)
+    plan = build_batch_plan(lengths, token_budget=40, epochs=2)
+    save_batch_plan(plan, folder)
+    order = PlannedSteps(plan, world_size=2, accumulation=1)
+    run = AuditedRun(tmp_path / "home", batch_plan=str(folder))
+    run.attempt(1, 1, 1000, order=order)
+    audit = audit_of(run)
+    assert audit.samples.equal
+    assert audit.samples.epochs == 2
+    assert audit.samples.last_step == order.total_steps(None, 2.0, order.start)
+    save_batch_plan(build_batch_plan(lengths, token_budget=40, epochs=2, seed=1), folder, overwrite=True)
+    (sentence,) = audit_of(run).samples.unknown
+    assert "is another one now" in sentence
