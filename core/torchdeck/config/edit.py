@@ -11,17 +11,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from torchdeck.config.document import Document, Entry, KeyPath, scan
+from torchdeck.config.problems import dotted
 
 
 class EditError(ValueError):
     """A text cannot be changed as asked: it is not TOML, or the key cannot stand where it should."""
 
 
-def set_value(text: str, path: Sequence[str], value: Any) -> str:
+def set_value(text: str, path: Sequence[str | int], value: Any) -> str:
     """`text` with the key at `path` set to `value`, a plain value of TOML.
 
     An existing value is replaced in place. A new key goes below the last key of its table; a new table,
-    to the end of the tables it belongs to.
+    to the end of the tables it belongs to. A number in the path is one of many tables that are there:
+    ("cluster", "nodes", 0, "gpus").
 
     Raises:
         EditError: the text is not TOML, `path` leads through a value that is no table, or is a table.
@@ -39,7 +41,7 @@ def set_value(text: str, path: Sequence[str], value: Any) -> str:
     return _checked(edited, wanted, keys)
 
 
-def remove_value(text: str, path: Sequence[str]) -> str:
+def remove_value(text: str, path: Sequence[str | int]) -> str:
     """`text` without the key at `path`, which has a line of its own; unchanged when there is no such key.
 
     Raises:
@@ -49,13 +51,13 @@ def remove_value(text: str, path: Sequence[str]) -> str:
     wanted = _parsed(text)
     table: Any = wanted
     for key in keys[:-1]:
-        table = table.get(key) if isinstance(table, dict) else None
+        table = _step(table, key)
     if not isinstance(table, dict) or keys[-1] not in table:
         return text
     document = scan(text)
     entry = next((entry for entry in document.entries if entry.path == keys), None)
     if entry is None or entry.inline is not None:
-        raise EditError(f"{'.'.join(keys)} has no line of its own to remove")
+        raise EditError(f"{dotted(keys)} has no line of its own to remove")
     del table[keys[-1]]
     edited = text[: _line_start(text, entry.start)] + text[_line_end(text, entry.value_end) :]
     return _checked(edited, wanted, keys, allow_empty=True)
@@ -68,16 +70,29 @@ def _parsed(text: str) -> dict[str, Any]:
         raise EditError(f"the text is not valid TOML: {error}") from error
 
 
-def _put(table: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+def _put(root: dict[str, Any], path: KeyPath, value: Any) -> None:
     if not path:
         raise EditError("there is no key to set: the path is empty")
+    table: Any = root
     for length, key in enumerate(path[:-1], 1):
-        table = table.setdefault(key, {})
-        if not isinstance(table, dict):
-            raise EditError(f"{'.'.join(path[:length])} is no table")
+        if isinstance(table, dict) and isinstance(key, str) and key not in table:
+            table[key] = {}
+        table = _step(table, key)
+        if not isinstance(table, dict) and not (isinstance(table, list) and isinstance(path[length], int)):
+            raise EditError(f"{dotted(path[:length])} is no table")
+    if not isinstance(table, dict) or not isinstance(path[-1], str):
+        raise EditError(f"{dotted(path)} is no key of a table")
     if isinstance(table.get(path[-1]), dict) and not isinstance(value, dict):
-        raise EditError(f"{'.'.join(path)} is a table; set its keys one by one")
+        raise EditError(f"{dotted(path)} is a table; set its keys one by one")
     table[path[-1]] = value
+
+
+def _step(value: Any, key: str | int) -> Any:
+    """What stands at `key` of a table or list; None where nothing does."""
+    if isinstance(value, dict):
+        return value.get(key)
+    inside = isinstance(value, list) and isinstance(key, int) and 0 <= key < len(value)
+    return value[key] if inside else None
 
 
 def _toml(value: Any) -> str:
@@ -106,7 +121,7 @@ def _dotted(path: KeyPath) -> str:
     return ".".join(_key(str(key)) for key in path)
 
 
-def _insert(document: Document, path: tuple[str, ...], written: str) -> str:
+def _insert(document: Document, path: KeyPath, written: str) -> str:
     """The text with a key that is not in it yet."""
     text = document.text
     newline = "\r\n" if "\r\n" in text else "\n"
@@ -173,7 +188,7 @@ def _on_top(document: Document, line: str, newline: str) -> str:
     return text[:at] + line + newline + newline + text[at:]
 
 
-def _new_table(document: Document, path: tuple[str, ...], written: str, newline: str) -> str:
+def _new_table(document: Document, path: KeyPath, written: str, newline: str) -> str:
     text = document.text
     block = f"[{_dotted(path[:-1])}]{newline}{_dotted(path[-1:])} = {written}"
     at = len(text)
@@ -200,16 +215,16 @@ def _line_end(text: str, offset: int) -> int:
     return len(text) if end < 0 else end + 1
 
 
-def _checked(edited: str, wanted: dict[str, Any], path: tuple[str, ...], *, allow_empty: bool = False) -> str:
+def _checked(edited: str, wanted: dict[str, Any], path: KeyPath, *, allow_empty: bool = False) -> str:
     """`edited`, once it is sure to say what was wanted and nothing else."""
     try:
         got = tomllib.loads(edited)
     except ValueError as error:
-        raise EditError(f"{'.'.join(path)} cannot be written into this file: {error}") from error
+        raise EditError(f"{dotted(path)} cannot be written into this file: {error}") from error
     if allow_empty:
         got, wanted = _without_empty(got), _without_empty(wanted)
     if _plain(got) != _plain(wanted):
-        raise EditError(f"{'.'.join(path)} cannot be written into this file without changing other values")
+        raise EditError(f"{dotted(path)} cannot be written into this file without changing other values")
     return edited
 
 

@@ -27,7 +27,7 @@ def expand(text: str) -> tuple[str, ...]:
     Raises:
         NodeNameError: a bracket is not closed, a range is none or goes down, or there are more than `MOST`.
     """
-    if not text or text.startswith("-") or re.search(r"[\s\x00-\x1f/]", text):
+    if not text or text.startswith(("-", ".")) or re.search(r"[\s\x00-\x1f/]", text):
         raise NodeNameError("it names nothing")
     matches = list(_PART.finditer(text))
     if "".join(match.group() for match in matches) != text:
