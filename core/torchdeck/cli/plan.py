@@ -47,9 +47,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     add_run_source(parser)
     form = parser.add_argument_group("what is shown, if not the preview").add_mutually_exclusive_group()
-    form.add_argument(
-        "--compare", metavar="A,B,…", help="strategies side by side: ddp, fsdp, hsdp, zero1, zero2, zero3"
-    )
     form.add_argument("--commands", action="store_true", help="what each node executes, and its environment")
     form.add_argument(
         "--json", action="store_true", help="the whole plan, and the preview in it under `preview`"
@@ -57,6 +54,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     form.add_argument("--svg", type=Path, metavar="FILE", help="write the preview as a picture")
     form.add_argument(
         "--export", choices=("sh", "bat"), help="write a script for each node that runs without Torchdeck"
+    )
+    parser.add_argument(
+        "--compare",
+        metavar="A,B,…",
+        help="strategies side by side: ddp, fsdp, hsdp, zero1, zero2, zero3; as text or with --json",
     )
     parser.add_argument("--rank", type=int, metavar="N", help="all about one rank, as text or with --json")
     parser.add_argument(
@@ -117,6 +119,8 @@ def _survey(args: argparse.Namespace, loaded: LoadedConfig) -> Survey:
 def _show(args: argparse.Namespace, preview: Preview) -> int:
     if args.rank is not None:
         return _show_rank(preview, args.rank, as_json=args.json)
+    if args.compare is not None:
+        return _show_strategies(preview, args.compare, as_json=args.json)
     if args.json:
         value = {**preview.plan.document(), "preview": preview.document()}
         print(json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True))
@@ -151,4 +155,21 @@ def _show_rank(preview: Preview, number: int, *, as_json: bool) -> int:
     from torchdeck.cli.preview.view import print_rank
 
     print_rank(rank, make_console())
+    return exit_codes.SUCCEEDED
+
+
+def _show_strategies(preview: Preview, words: str, *, as_json: bool) -> int:
+    from torchdeck.plan.preview.strategies import compare_strategies, strategy_kinds
+
+    try:
+        rows = compare_strategies(preview, strategy_kinds([word.strip() for word in words.split(",")]))
+    except ValueError as error:
+        return plan_failure(str(error))
+    if as_json:
+        print(json.dumps([row.document() for row in rows], ensure_ascii=False, indent=1))
+        return exit_codes.SUCCEEDED
+    from torchdeck.cli.preview.glyphs import make_console
+    from torchdeck.cli.preview.view import print_strategies
+
+    print_strategies(preview, rows, make_console())
     return exit_codes.SUCCEEDED

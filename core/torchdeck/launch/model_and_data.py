@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchdeck.config.estimate import Estimate
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
+from torchdeck.config.training import Training
 from torchdeck.nodes.inventory import InterpreterFacts
 from torchdeck.plan.known import Known
 from torchdeck.plan.problems import problem
@@ -20,6 +22,7 @@ OnProgress = Callable[[str], None]
 """Told what is waited for, in a few words."""
 
 BATCH_PLAN = "training.batch_plan"
+_OFF = 'memory is not predicted: limits.memory is "off"'
 
 
 def look_at(
@@ -28,7 +31,7 @@ def look_at(
     interpreter: InterpreterFacts,
     on_progress: OnProgress | None = None,
 ) -> tuple[Known, tuple[Problem, ...]]:
-    """What is known of model and data, and what is wrong with them; nothing for a script or module.
+    """What is known of model and data, and what is wrong with them; of a script, what [estimate] says.
 
     Args:
         config: what is asked for.
@@ -36,29 +39,37 @@ def look_at(
         interpreter: of the ranks; the model is traced by it.
         on_progress: see OnProgress.
     """
-    if config.run.recipe is None:
-        return Known(), ()
     plan, problems = _batch_plan(config)
-    profile, failure = None, ""
-    remarks: tuple[str, ...] = ()
     if config.limits.memory == "off":
-        remarks = ('memory is not predicted: limits.memory is "off"',)
-    elif home is not None:
-        profile, failure = _profile(config, home, interpreter, on_progress)
+        return Known(batch_plan=plan, remarks=(_OFF,) if config.run.recipe is not None else ()), problems
+    profile, training, failure = None, None, ""
+    if config.estimate != Estimate():
+        profile, training, wrong = _estimated(config)
+        problems += wrong
+    elif config.run.recipe is not None and home is not None:
+        profile, failure = _traced(config, home, interpreter, on_progress)
     if plan is not None and profile is not None and profile.train_samples not in (None, plan.size):
-        problems = (
-            problem(
-                BATCH_PLAN,
-                f"the batch plan is of {plan.size:,} samples, and the data has {profile.train_samples:,}",
-                "a plan that was built for this data",
-            ),
-        )
-    return Known(profile, plan, failure, remarks), problems
+        wrong_size = f"the batch plan is of {plan.size:,} samples, and the data has {profile.train_samples:,}"
+        problems += (problem(BATCH_PLAN, wrong_size, "a plan that was built for this data"),)
+    return Known(profile, plan, training, failure), problems
+
+
+def _estimated(config: RunConfig) -> tuple[ModelProfile | None, Training | None, tuple[Problem, ...]]:
+    """The profile that [estimate] describes, and how a script trains as far as it says."""
+    from torchdeck.launch.estimate import estimate_profile, estimated_config
+    from torchdeck.plan.memory.shape_derivation import EstimateError
+
+    training = estimated_config(config).training if config.run.recipe is None else None
+    try:
+        return estimate_profile(config), training, ()
+    except EstimateError as error:
+        right = "numbers of a model, or the config.json of one"
+        return None, None, (problem("estimate", str(error), right),)
 
 
 def _batch_plan(config: RunConfig) -> tuple[BatchPlan | None, tuple[Problem, ...]]:
     path = config.training.batch_plan
-    if path is None:
+    if path is None or config.run.recipe is None:
         return None, ()
     from torchdeck.data.batch_plan import BatchPlanError, load_batch_plan
 
@@ -69,7 +80,7 @@ def _batch_plan(config: RunConfig) -> tuple[BatchPlan | None, tuple[Problem, ...
         return None, (problem(BATCH_PLAN, str(error), right),)
 
 
-def _profile(
+def _traced(
     config: RunConfig, home: Path, interpreter: InterpreterFacts, on_progress: OnProgress | None
 ) -> tuple[ModelProfile | None, str]:
     """The profile, or why there is none."""

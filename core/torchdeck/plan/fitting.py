@@ -11,9 +11,12 @@ from torchdeck.data.batch_plan import BatchPlan
 from torchdeck.plan.groups import shard_groups
 from torchdeck.plan.known import Known
 from torchdeck.plan.memory import StrategySpec, UntracedError, memory_notes, predict_memory, spec_from
+from torchdeck.plan.memory.suggest import Suggestion, suggest
 from torchdeck.plan.placement import NodeShare
 from torchdeck.plan.prediction import PredictedMemory
+from torchdeck.plan.preview.memory import MemoryPreview
 
+_SUGGESTED = 3
 Sizes = list[int | None]
 """Bytes of each rank; None where unknown."""
 
@@ -29,6 +32,8 @@ def spec_of(config: RunConfig, shares: Sequence[NodeShare], backend: str, known:
     if config.distributed.strategy == "hsdp":
         shard = shard_groups(shares, config.distributed.hsdp.shard).shard
     world_size = sum(share.nproc for share in shares)
+    if known.training is not None:
+        config = config.model_copy(update={"training": known.training})
     spec = spec_from(config, world_size, device=device, backend=backend, shard=shard)
     if known.batch_plan is None:
         return spec
@@ -67,6 +72,16 @@ def fitted(
             "those the model was traced with",
         )
     return groups, notes
+
+
+def suggested(spec: StrategySpec, memory: MemoryPreview, known: Known) -> tuple[Suggestion, ...]:
+    """The cheapest changes that make it fit; none where it does, or where nothing tried suffices."""
+    group = memory.decisive
+    least = group.capacity_bytes if group.capacity_bytes is not None else group.free_bytes
+    if known.profile is None or least is None or memory.verdict not in ("tight", "does not fit"):
+        return ()
+    keep = known.batch_plan is not None
+    return suggest(known.profile, spec, least, group.free_bytes, keep_microbatch=keep)[:_SUGGESTED]
 
 
 def capacities(shares: Sequence[NodeShare]) -> Sizes:

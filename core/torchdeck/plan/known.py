@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from torchdeck.config.training import Training
+
 if TYPE_CHECKING:
     # numpy comes with these, and a script has neither
     from torchdeck.data.batch_plan import BatchPlan
@@ -19,6 +21,8 @@ class Known:
     """None where there is no model to know, or it could not be traced."""
     batch_plan: BatchPlan | None = None
     """The one that training.batch_plan names."""
+    training: Training | None = None
+    """How a script trains, as far as [estimate] says; None: as [training] says."""
     failure: str = ""
     """Why memory cannot be predicted, a sentence; empty where it can, or was not asked for."""
     remarks: tuple[str, ...] = ()

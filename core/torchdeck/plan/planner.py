@@ -57,7 +57,7 @@ def make_plan(
     backend = _backend(config.distributed.backend, shares)
     world_size = sum(share.nproc for share in shares)
     batch = _batch(config, world_size, known) if kind == "recipe" else None
-    prediction = _prediction(config, shares, backend, known) if batch is not None else None
+    prediction = _prediction(config, shares, backend, known)
     checkpoint = _checkpoint(config)
     groups = _groups(config, shares)
     shard = 1 if groups is None else groups.shard

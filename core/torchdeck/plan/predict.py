@@ -13,10 +13,10 @@ from torchdeck.plan.prediction import Prediction
 
 
 def predict(config: RunConfig, shares: Sequence[NodeShare], backend: str, known: Known) -> Prediction:
-    """All that can be said of a recipe run before it starts; parts that nothing is known of are empty.
+    """All that can be said of a run before it starts; parts that nothing is known of are empty.
 
     Args:
-        config: a recipe run's.
+        config: what is asked for.
         shares: its ranks on every node.
         backend: `gloo` or `nccl`, decided.
         known: what was found out.
@@ -25,7 +25,9 @@ def predict(config: RunConfig, shares: Sequence[NodeShare], backend: str, known:
         PlanError: what is known does not fit the config.
     """
     profile = known.profile
-    data = predict_data(config.training, sum(share.nproc for share in shares), known)
+    data = None
+    if config.run.recipe is not None:  # what a script reads is its own affair
+        data = predict_data(config.training, sum(share.nproc for share in shares), known)
     memory, notes = fitted(config, spec_of(config, shares, backend, known), shares, known)
     return Prediction(
         source="" if profile is None else profile.source,

@@ -43,10 +43,13 @@ def stacked_bar(parts: Mapping[str, int], scale: float, width: int, mark: float 
     return Text.assemble(*columns)
 
 
-def legend(parts: Mapping[str, int], sizes: Mapping[str, str]) -> list[Text]:
-    """One entry a term: its sign, name and size."""
-    signs = {term.name: (term.glyph * 2, term.light) for term in TERMS}
-    return [Text.assemble(signs[name], f" {name} ", (sizes[name], "bold")) for name in parts]
+def legend(sizes: Mapping[str, str]) -> list[Text]:
+    """One entry for each term of `sizes`: its sign, name and size."""
+    return [
+        Text.assemble((term.glyph * 2, term.light), f" {term.name} ", (sizes[term.name], "bold"))
+        for term in TERMS
+        if term.name in sizes
+    ]
 
 
 def flowed(entries: list[Text], width: int, gap: int = 3) -> list[Text]:

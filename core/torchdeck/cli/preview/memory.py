@@ -27,7 +27,7 @@ def memory_lines(memory: MemoryPreview, width: int) -> list[Text]:
     if len(memory.groups) > len(shown):
         lines.append(Text(f"  and {len(memory.groups) - len(shown)} groups that need less", style="dim"))
     parts = by_family(memory.decisive.terms)
-    entries = legend(parts, {name: size(count) for name, count in parts.items()})
+    entries = legend({name: size(count) for name, count in parts.items()})
     lines += [Text("  ").append_text(line) for line in flowed(entries, width - 2)]
     lines += [Text(f"  {line}") for line in facts(memory)]
     lines += [Text(f"  → {change.sentence}") for change in memory.suggestions]

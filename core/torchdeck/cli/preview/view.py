@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console, RenderableType
 from rich.padding import Padding
@@ -14,11 +14,13 @@ from torchdeck.cli.preview.glyphs import show
 from torchdeck.cli.preview.memory import memory_lines
 from torchdeck.cli.preview.placement import placement_lines
 from torchdeck.cli.preview.rank import rank_lines, tensor_table
+from torchdeck.cli.preview.strategies import strategy_lines
 from torchdeck.cli.preview.traffic import traffic_lines
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.plan.preview.headline import placement_line, verdict_line
 from torchdeck.plan.preview.preview import Preview
 from torchdeck.plan.preview.rank import RankPreview
+from torchdeck.plan.preview.strategies import StrategyRow
 
 
 def print_preview(preview: Preview, console: Console) -> None:
@@ -37,6 +39,12 @@ def print_rank(rank: RankPreview, console: Console) -> None:
     if table is not None:
         parts.append(Padding(table, (0, 0, 0, 2)))
     show(console, *parts)
+
+
+def print_strategies(preview: Preview, rows: Sequence[StrategyRow], console: Console) -> None:
+    """Print strategies side by side."""
+    head = [*_head(preview), Text(), Text("Memory of the fullest rank", style="bold")]
+    show(console, *_wrapped([*head, *strategy_lines(rows, console.width)], console))
 
 
 def checkpoint_lines(plan: LaunchPlan) -> list[str]:

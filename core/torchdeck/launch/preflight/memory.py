@@ -9,6 +9,7 @@ from torchdeck.launch.preflight.check import Check, failed, ok, warning
 from torchdeck.launch.prepare import Survey
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.plan.prediction import PredictedMemory
+from torchdeck.plan.shares import shares_of
 from torchdeck.plan.preview.memory import MemoryPreview, is_one, make_memory, ranks_text
 from torchdeck.quantities import size
 
@@ -36,7 +37,11 @@ def _judged(config: RunConfig, plan: LaunchPlan, found: Survey, memory: MemoryPr
         return ok("memory", node, f"{what}, and {there}")
     name, most = next(iter(group.terms.items()))
     what = f"{what}, most of it for {name} ({size(most)}), and {there}"
-    help_ = _GENERAL
+    from torchdeck.plan.fitting import spec_of, suggested  # numpy comes with it
+
+    spec = spec_of(config, shares_of(plan, found.inventory), plan.backend, found.known)
+    change = next(iter(suggested(spec, memory, found.known)), None)
+    help_ = _GENERAL if change is None else change.sentence
     if memory.verdict == "does not fit" and config.limits.memory == "refuse":
         return failed("memory", node, what, f"{help_}; {_ANYWAY}")
     return warning("memory", node, what, help_)

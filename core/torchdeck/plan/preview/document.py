@@ -11,7 +11,7 @@ Sizes are bytes, ranks count from 0, `[first, last]` is a range with both ends i
   `imbalance` (largest load ÷ mean), `padding` (share of what is computed), `ranks` (each `ranks`
   [first, last], `samples`, `tokens`), `policies` (each `name`, `imbalance`, `slowest`, `chosen`).
 - `memory`, or null: `source`, `verdict`, `groups` (each as in the plan's `prediction.memory`), `suggestions`
-  (each `keys`, `sentence`, `peak_bytes`, `verdict`).
+  (each `change`, key to new value; `sentence`, `peak_bytes`, `verdict`).
 - `communication`, or null: of one step: `sent` by each rank, `between` (nodes, by all ranks), `crossing`
   (ranks that send to other nodes), `seconds` (links are busy at least), `collectives` (each `name`, `what`,
   `ring`, `passes`, `sent`).
@@ -100,7 +100,5 @@ def _memory(memory: MemoryPreview) -> dict[str, Any]:
             }
             for group in memory.groups
         ],
-        "suggestions": [
-            {**dataclasses.asdict(change), "keys": dict(change.keys)} for change in memory.suggestions
-        ],
+        "suggestions": [dataclasses.asdict(suggestion) for suggestion in memory.suggestions],
     }

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from torchdeck.plan.prediction import PredictedMemory, Prediction
 
+if TYPE_CHECKING:
+    from torchdeck.plan.memory.suggest import Suggestion
+
 SERIOUSNESS = ("fits", "unknown", "tight", "does not fit")
 """Verdicts, the least serious first."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """A change of the config that needs less."""
-
-    keys: Mapping[str, Any]
-    """Key → new value."""
-    sentence: str
-    peak_bytes: int
-    verdict: str
 
 
 @dataclass(frozen=True)
@@ -30,7 +21,7 @@ class MemoryPreview:
     source: str
     """`traced`, or `closed form` for an estimate from a few numbers."""
     groups: tuple[PredictedMemory, ...]
-    suggestions: tuple[Change, ...] = ()
+    suggestions: tuple[Suggestion, ...] = ()
     """The cheapest first; none where all fits."""
 
     @property
@@ -67,7 +58,7 @@ def is_one(group: PredictedMemory) -> bool:
     return len(group.ranks) == 1 and group.ranks[0][0] == group.ranks[0][1]
 
 
-def make_memory(prediction: Prediction, suggestions: tuple[Change, ...] = ()) -> MemoryPreview | None:
+def make_memory(prediction: Prediction, suggestions: tuple[Suggestion, ...] = ()) -> MemoryPreview | None:
     """What `prediction` says of memory; None where it says nothing."""
     if not prediction.memory:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.config.schema import RunConfig
@@ -43,8 +43,10 @@ class Preview:
     """Why something is missing, what is not validated: one sentence each."""
     config: RunConfig = field(repr=False)
     known: Known = field(repr=False)
+    shares: tuple[NodeShare, ...] = field(repr=False)
+    """The ranks on every node."""
     spec: StrategySpec | None = field(repr=False)
-    """None where the training is not ours."""
+    """None where nothing is known of the training."""
 
     def rank(self, rank: int, *, microbatches: int = FIRST_MICROBATCHES) -> RankPreview:
         """Everything about one rank.
@@ -85,11 +87,12 @@ def make_preview(
         board=make_board(plan, shares, 1 if spec is None else spec.shard),
         arithmetic=_arithmetic(plan, data),
         data=data,
-        memory=None if plan.prediction is None else make_memory(plan.prediction),
+        memory=_memory(plan, spec, known),
         traffic=_traffic(config, spec, shares, known),
         notes=() if plan.prediction is None else plan.prediction.notes,
         config=config,
         known=known,
+        shares=tuple(shares),
         spec=spec,
     )
 
@@ -104,11 +107,20 @@ def _arithmetic(plan: LaunchPlan, data: DataPreview | None) -> tuple[str, ...]:
 def _spec(
     config: RunConfig, plan: LaunchPlan, shares: Sequence[NodeShare], known: Known
 ) -> StrategySpec | None:
-    if plan.batch is None:
+    if plan.batch is None and known.profile is None:
         return None
     from torchdeck.plan.fitting import spec_of
 
     return spec_of(config, shares, plan.backend, known)
+
+
+def _memory(plan: LaunchPlan, spec: StrategySpec | None, known: Known) -> MemoryPreview | None:
+    memory = None if plan.prediction is None else make_memory(plan.prediction)
+    if memory is None or spec is None:
+        return memory
+    from torchdeck.plan.fitting import suggested
+
+    return replace(memory, suggestions=suggested(spec, memory, known))
 
 
 def _data(config: RunConfig, plan: LaunchPlan, known: Known) -> DataPreview | None:

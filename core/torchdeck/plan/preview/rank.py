@@ -60,7 +60,7 @@ def make_rank(preview: Preview, rank: int, microbatches: int) -> RankPreview:
     """All about `rank`, which is one of the plan's; with its first `microbatches` microbatches."""
     known, data, prediction = preview.known, preview.data, preview.plan.prediction
     order = None
-    if preview.spec is not None:
+    if preview.plan.batch is not None:
         order = step_order(preview.config.training, preview.plan.world_size, known)
     return RankPreview(
         placement=preview.plan.ranks[rank],

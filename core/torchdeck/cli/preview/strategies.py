@@ -1,0 +1,60 @@
+"""Strategies side by side: what each needs and sends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from torchdeck.cli.palette import VERDICT_SIGNS, VERDICTS, by_family
+from torchdeck.cli.preview.bars import flowed, legend, stacked_bar
+from torchdeck.cli.preview.memory import capacity_in_sight, scale_of
+from torchdeck.plan.prediction import PredictedMemory
+from torchdeck.plan.preview.strategies import StrategyRow
+from torchdeck.quantities import size
+
+
+def strategy_lines(rows: Sequence[StrategyRow], width: int) -> list[Text]:
+    """A stacked bar for each strategy, and below it what it sends; the legend at the end."""
+    worst = [row.compared.worst for row in rows]
+    groups = [group for group in worst if group is not None]
+    label = max(len(row.name) for row in rows) + 2
+    lines: list[Text] = []
+    scale = scale_of(groups) if groups else 1.0
+    for row, group in zip(rows, worst, strict=True):
+        if group is None:
+            lines.append(Text(f"  {row.name:<{label}}  {row.compared.problem}", style="dim"))
+            continue
+        lines += _row(row, group, scale, label, width)
+    names = dict.fromkeys((name for group in groups for name in by_family(group.terms)), "")
+    lines += [Text("  ").append_text(line) for line in flowed(legend(names), width - 2)]
+    notes = dict.fromkeys(note for row in rows for note in row.compared.notes)
+    return [*lines, *(Text.assemble(("note ", "cyan"), note) for note in notes)]
+
+
+def _row(row: StrategyRow, group: PredictedMemory, scale: float, label: int, width: int) -> list[Text]:
+    numbers = size(group.peak_bytes)
+    mark = None
+    if group.capacity_bytes is not None:
+        numbers += f" of {size(group.capacity_bytes)}"
+        mark = float(group.capacity_bytes) if capacity_in_sight(group, scale) else None
+    sign = f"{VERDICT_SIGNS[group.verdict]} {group.verdict}"
+    room = max(10, width - label - len(numbers) - 20)
+    head = Text.assemble(
+        (f"  {row.name:<{label}}  ", "bold" if row.chosen else ""),
+        stacked_bar(by_family(group.terms), scale, room, mark),
+        f"  {numbers}  ",
+        (sign, VERDICTS[group.verdict]),
+    )
+    return [head, Text(f"  {'':<{label}}  {_below(row, group)}", style="dim")]
+
+
+def _below(row: StrategyRow, group: PredictedMemory) -> str:
+    text = f"{size(sum(group.state.values()))} between steps"
+    if row.traffic is None:
+        return text
+    text += f"; sends {size(row.traffic.sent)} a step"
+    between = [f"{size(row.traffic.between)} between nodes"] if row.traffic.between else []
+    busy = [] if row.traffic.seconds is None else [f"{row.traffic.seconds * 1000:,.3g} ms"]
+    text += f" ({', '.join(between + busy)})" if between or busy else ""
+    return text + ("   (chosen)" if row.chosen else "")
