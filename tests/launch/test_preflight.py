@@ -92,6 +92,24 @@ def test_preflight_needs_no_torch_and_little_time(tmp_path: Path) -> None:
     assert out[1:] == ["False", "False"]
 
 
+def test_machines_that_are_only_described_are_not_launched_on(tmp_path: Path) -> None:
+    """A plan of them is made; the start is refused, and it is said what can be done with the plan."""
+    asked = config_from_dict(
+        {
+            "run": {"recipe": "byte-gpt"},
+            "training": {"steps": 1},
+            "cluster": {"nodes": [{"name": "gpu[1-9]", "gpus": 8}]},
+        },
+        tmp_path,
+    )
+    found = survey(asked, {})
+    plan = plan_from(asked, found)
+    assert plan.world_size == 72
+    (check,) = preflight(asked, plan, found, tmp_path / "home")
+    assert_refused(check, "gpu1, gpu2, gpu3 and 6 more are only described", "torchdeck plan", "localhost")
+    assert not (tmp_path / "home").exists()
+
+
 def test_a_missing_script_is_named(checked: Checked) -> None:
     """The path is in the sentence."""
     assert_refused(checked.script("absent.py")["script"], "absent.py", "does not exist", "run.script")
