@@ -107,8 +107,8 @@ def communication(
 
 def links_from(cluster: Cluster, shares: Sequence[NodeShare]) -> Links:
     """Speeds as [cluster] gives them; inside nodes else NVLink's published one, where every GPU has it."""
-    models = {device.name: gpu_model(device.name) for share in shares for device in share.devices}
-    nvlink = [None if model is None else model.link_bytes for model in models.values()]
+    names = {device.name for share in shares for device in share.devices}
+    nvlink = [None if model is None else model.link_bytes for model in map(gpu_model, names)]
     fast = [speed for speed in nvlink if speed is not None]
     published = min(fast) if fast and len(fast) == len(nvlink) else None
     return Links(cluster.intra_node or published, cluster.inter_node)
