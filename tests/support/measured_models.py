@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -41,6 +41,8 @@ class Numbers(Dataset[Tensor]):
 
 class Some(nn.Module):
     """A unit with a parameter of each of some shapes; every other one is frozen too, beside a trained one."""
+
+    scale: Tensor
 
     def __init__(self, shapes: Sequence[tuple[int, ...]]) -> None:
         super().__init__()
@@ -86,7 +88,7 @@ class Vision(nn.Module):
         self.head = nn.Linear(channels, classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.stem(x.unflatten(1, (1, 8, 8)))
+        x = self.stem(x.view(-1, 1, 8, 8))
         for stage in self.stages:
             x = stage(x)
         return self.head(self.again(self.mix(x.mean((2, 3)))))  # type: ignore[no-any-return]
@@ -128,12 +130,12 @@ def vision() -> Recipe:
 
 def recipe_of(name: str) -> Recipe:
     """The recipe called `name`: one of these, or one that Torchdeck has."""
-    ours: dict[str, Any] = {
+    ours: dict[str, Callable[[], Recipe]] = {
         "shapes": shapes,
         "shapes with a scalar": lambda: shapes(scalar=True),
         "vision": vision,
     }
-    return ours[name]() if name in ours else load_recipe(name)  # type: ignore[no-any-return]
+    return ours[name]() if name in ours else load_recipe(name)
 
 
 def profile_of(name: str, options: dict[str, Any] | None = None) -> ModelProfile:

@@ -1,13 +1,13 @@
 """The peak of a real rank's memory, as its own allocator counts it; nothing of the predictor is used.
 
-torch's CPU allocator (c10, CPUAllocator.cpp) keeps a count of the bytes it has given out and not got back, and
-says it to the profiler with each allocation and each free (`profile_memory=True`). The profiler is started before
-the first tensor exists and stopped after the last step; the peak is the largest count it was told. Real ranks
-train with the product's trainer: loader, strategy, optimizer, loop.
+torch's CPU allocator (c10, CPUAllocator.cpp) keeps a count of the bytes it has given out and not got back,
+and says it to the profiler with each allocation and free (`profile_memory=True`). The profiler is started
+before the first tensor of the training exists and stopped after the last step; the peak is the largest count it was
+told. Real ranks train with the product's trainer: loader, strategy, optimizer, loop.
 
-Two things would make the count wrong, and are seen to. Frees in threads without a profiler (gloo's workers drop
-the last reference to a buffer now and then) count only where the allocator is told to report all
-(`caffe2_report_cpu_memory_usage`). And tensors that exist before (torch's own constants) are not counted.
+One thing would make the count wrong: a free in a thread without a profiler, as when a worker of gloo drops
+the last reference to a buffer. The allocator counts those too where it is told to report everything
+(`caffe2_report_cpu_memory_usage`), and the count in the next event is right again.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def measure_peak(job: Job) -> dict[str, Any]:
     bounds = [0, *marks[:-1], 1 << 63]
     peaks = [
         max((alive for when, _, alive in events if low <= when < high), default=0)
-        for low, high in zip(bounds, bounds[1:], strict=False)
+        for low, high in pairwise(bounds)
     ]
     whole = {"peak": max(peaks), "setup": peaks[0], "steps": peaks[1:], "left": events[-1][2]}
     return whole | ({"events": events, "marks": marks} if job.get("events") else {})

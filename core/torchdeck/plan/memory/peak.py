@@ -10,6 +10,7 @@ from torchdeck.plan.memory.simulate import simulate
 from torchdeck.plan.memory.spec import FULLY_SHARDED, ZERO, StrategySpec
 from torchdeck.plan.memory.state import sharded_state
 from torchdeck.plan.memory.timeline import Peak, Term
+from torchdeck.plan.memory.traces import trace_for
 from torchdeck.plan.memory.unit_sizes import unit_sizes
 from torchdeck.plan.memory.zero_peak import zero_peaks
 from torchdeck.plan.model_profile import ModelProfile
@@ -50,8 +51,9 @@ def predict_peak(profile: ModelProfile, spec: StrategySpec) -> PredictedPeak:
     context = context_bytes(spec)
     peaks = [_with(peak, Term.CONTEXT, context) for peak in peaks]
     sizes = unit_sizes(profile, spec) if spec.kind in FULLY_SHARDED else []
+    largest = int(trace_for(profile, spec).values.max(initial=0))
     highest = max(peak.total for peak in peaks)
-    return PredictedPeak(tuple(peaks), uncertainty(spec, sizes, highest - context))
+    return PredictedPeak(tuple(peaks), uncertainty(spec, sizes, largest, highest - context))
 
 
 def _with(peak: Peak, term: Term, size: int) -> Peak:

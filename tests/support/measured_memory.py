@@ -1,0 +1,161 @@
+"""Predicted peaks beside those of real ranks, for a list of configurations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from support.measured_ranks import Job, measure
+from torchdeck.distributed.settings import FsdpSettings
+from torchdeck.plan.memory.context import context_bytes
+from torchdeck.plan.memory.peak import PredictedPeak, predict_peak
+from torchdeck.plan.memory.spec import FULLY_SHARDED, Kind, StrategySpec
+from torchdeck.plan.memory.verdict import verdict
+from torchdeck.plan.model_profile import ModelProfile
+from torchdeck.tracing.request import REQUEST_VERSION, TraceRequest, WantedTrace
+from torchdeck.tracing.tracer import trace_recipe
+
+DATA = {"max_bytes": 20_000}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A training of a byte-gpt; `model` is (layers, heads, width, context)."""
+
+    kind: Kind
+    world_size: int
+    model: tuple[int, int, int, int]
+    microbatch: int
+    precision: str = "fp32"
+    accumulation: int = 1
+    checkpointing: bool = False
+    reshard: bool = True
+    bucket_view: bool = True
+    shard: int | None = None
+    optimizer: str = "adamw"
+    steps: int = 3
+
+    @property
+    def name(self) -> str:
+        """As a line of a table."""
+        parts = [
+            self.kind,
+            f"{self.world_size} ranks",
+            "x".join(map(str, self.model)),
+            f"mb {self.microbatch}",
+        ]
+        parts += [self.precision, f"acc {self.accumulation}"]
+        said = {
+            "checkpointing": self.checkpointing,
+            "no reshard": not self.reshard,
+            "own gradients": not self.bucket_view,
+            f"shard {self.shard}": self.shard is not None,
+            self.optimizer: self.optimizer != "adamw",
+        }
+        return ", ".join(parts + [word for word, wanted in said.items() if wanted])
+
+    @property
+    def options(self) -> dict[str, int]:
+        """The [model] table."""
+        return dict(zip(("layers", "heads", "width", "context"), self.model, strict=True))
+
+    @property
+    def spec(self) -> StrategySpec:
+        """What the predictor is told."""
+        spec = StrategySpec(
+            self.kind,
+            self.world_size,
+            microbatch=self.microbatch,
+            accumulation=self.accumulation,
+            precision=self.precision,
+            checkpointing=self.checkpointing,
+            reshard_after_forward=self.reshard,
+            param_precision=self.precision,
+            gradient_as_bucket_view=self.bucket_view,
+            optimizer=self.optimizer,
+        )
+        return spec.with_kind(self.kind, shard=self.shard)
+
+    @property
+    def job(self) -> Job:
+        """What the ranks are told."""
+        return {
+            "world_size": self.world_size,
+            "strategy": self.kind,
+            "recipe": "byte-gpt",
+            "model": self.options,
+            "data": DATA,
+            "fsdp": {"reshard_after_forward": self.reshard} if self.kind in FULLY_SHARDED else {},
+            "ddp": {"gradient_as_bucket_view": self.bucket_view},
+            "distributed": {"hsdp": {"shard": self.shard}} if self.shard else {},
+            "training": {
+                "steps": self.steps,
+                "microbatch": self.microbatch,
+                "accumulation": self.accumulation,
+                "precision": self.precision,
+                "activation_checkpointing": self.checkpointing,
+                "optimizer": self.optimizer,
+            },
+        }
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One configuration, predicted and measured; both without what a process takes besides tensors."""
+
+    setting: Setting
+    prediction: PredictedPeak
+    measured: int
+    """Largest of all ranks and steps, bytes."""
+    usual: int
+    """Largest of all ranks, each in the best of its repeated steps: nothing was freed late, for want of a core."""
+
+    @cached_property
+    def predicted(self) -> int:
+        return self.prediction.highest.total - context_bytes(self.setting.spec)
+
+    @property
+    def high(self) -> int:
+        """Upper end of the predicted range."""
+        return self.predicted + self.prediction.uncertainty
+
+    @property
+    def error(self) -> float:
+        """Of the prediction, as a fraction of what was measured."""
+        return self.predicted / self.measured - 1
+
+    def verdict_at(self, capacity: int) -> str:
+        """What would be said of a device of `capacity` bytes."""
+        return verdict(self.predicted, self.high, capacity)
+
+
+def compare(settings: Sequence[Setting]) -> list[Compared]:
+    """Predict and measure each of `settings`."""
+    profiles = [profile_of(setting) for setting in settings]
+    found = measure("support.measured_peak:measure_peak", [setting.job for setting in settings])
+    return [
+        Compared(
+            setting,
+            predict_peak(profile, setting.spec),
+            measured=max(rank["peak"] for rank in ranks),
+            usual=max(max(rank["setup"], min(rank["steps"][1:])) for rank in ranks),
+        )
+        for setting, profile, ranks in zip(settings, profiles, found, strict=True)
+    ]
+
+
+def profile_of(setting: Setting) -> ModelProfile:
+    """The model of `setting`, traced as it trains."""
+    spec = setting.spec
+    wanted = WantedTrace(spec.microbatch, cast=spec.cast, checkpointing=spec.checkpointing)
+    request = TraceRequest(
+        REQUEST_VERSION,
+        "byte-gpt",
+        dict(setting.options),
+        dict(DATA),
+        precision=setting.precision,  # type: ignore[arg-type]  # one of its literals
+        fsdp=FsdpSettings(),
+        traces=(wanted,),
+    )
+    return trace_recipe(request, lambda _: None)
