@@ -1,4 +1,4 @@
-"""`torchdeck plan`."""
+"""`torchdeck plan`: what is planned, and in which form it is said."""
 
 import argparse
 import json
@@ -32,6 +32,11 @@ def command(*words: str) -> int:
     return int(args.handler(args))
 
 
+def untraced(*words: str) -> int:
+    """The command without building the model, which takes seconds."""
+    return command(words[0], "--no-trace", *words[1:])
+
+
 @pytest.fixture
 def run_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -40,14 +45,28 @@ def run_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_the_plan_is_shown_to_people(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Placement, arithmetic, argv, environment, slots, fingerprint."""
-    assert command(str(run_file)) == 0
+def test_the_preview_is_shown_to_people(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Placement, arithmetic, fingerprint, and where the rest is."""
+    assert untraced(str(run_file)) == 0
+    shown = capsys.readouterr()
+    for words in (
+        "2 ranks on localhost, ddp over gloo",
+        "  localhost   0  1  CPU",
+        "global batch 16 × 4 × 2 = 128 samples",
+        "lr 0.0003 × √2 = 0.000424264",
+        "fingerprint ",
+        "--commands",
+    ):
+        assert words in shown.out, words
+    assert shown.err == ""
+
+
+def test_what_nodes_execute_is_shown(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Argv, environment, slots, the whole fingerprint."""
+    assert untraced(str(run_file), "--commands") == 0
     shown = capsys.readouterr().out
     for words in (
         "2 ranks on localhost (cpu), ddp over gloo",
-        "global batch 16 × 4 × 2 = 128 samples",
-        "lr 0.0003 × √2 = 0.000424264",
         "-m torch.distributed.run --nnodes 1 --nproc-per-node 2",
         "-u -m torchdeck.distributed.entry",
         "TORCHDECK_RUN_ID=@{run_id}",
@@ -59,9 +78,11 @@ def test_the_plan_is_shown_to_people(run_file: Path, capsys: pytest.CaptureFixtu
 
 
 def test_json_is_the_whole_plan(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is printed is what plan.json will hold; overrides count."""
-    assert command(str(run_file), "--json", "--set", "training.microbatch=4") == 0
-    made = LaunchPlan.from_json(json.loads(capsys.readouterr().out))
+    """What is printed is what plan.json will hold, and the preview beside it; overrides count."""
+    assert untraced(str(run_file), "--json", "--set", "training.microbatch=4") == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["preview"]["placement"]["world_size"] == 2
+    made = LaunchPlan.from_json(printed)
     assert made.batch is not None
     assert made.batch.global_batch == 32
     assert made.name == "run"
@@ -74,6 +95,34 @@ def test_any_script_can_be_planned(run_file: Path, capsys: pytest.CaptureFixture
     made = json.loads(capsys.readouterr().out)
     assert made["nodes"][0]["command"][2:] == [str(run_file.parent / "train.py"), *words]
     assert (made["world_size"], made["kind"], made["name"]) == (3, "script", "train")
+
+
+def test_one_rank_is_shown(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where it is, for people and as JSON; one that is not there is said."""
+    assert untraced(str(run_file), "--rank", "1") == 0
+    assert "rank 1: cpu of localhost (node 0, local rank 1)" in capsys.readouterr().out
+    assert untraced(str(run_file), "--rank", "1", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["placement"]["local_rank"] == 1
+    assert untraced(str(run_file), "--rank", "2") == 2
+    assert "there is no rank 2: ranks go from 0 to 1" in capsys.readouterr().err
+
+
+def test_a_picture_is_written(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whole, and its path is said; a folder that is not there is said too."""
+    picture = run_file.parent / "plan.svg"
+    assert untraced(str(run_file), "--svg", str(picture)) == 0
+    assert capsys.readouterr().out == f"{picture}\n"
+    assert picture.read_text().startswith("<svg ")
+    assert untraced(str(run_file), "--svg", str(run_file.parent / "no/plan.svg")) == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_a_strategy_that_is_none_is_said(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With those there are; and without a trace there is nothing to compare."""
+    assert untraced(str(run_file), "--compare", "ddp,dpp") == 2
+    assert "there is no strategy 'dpp'; right is one of single, ddp" in capsys.readouterr().err
+    assert untraced(str(run_file), "--compare", "ddp") == 2
+    assert "nothing to compare" in capsys.readouterr().err
 
 
 def test_scripts_are_exported(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,10 +171,20 @@ def test_a_config_that_does_not_fit_the_machine_is_refused(
 ) -> None:
     """The config is right and the machine is not: exit 3, with the line that asks for too much."""
     run_file.write_text(RUN.replace('devices = "cpu"', "devices = [98, 99]"))
-    assert command(str(run_file)) == 3
+    assert untraced(str(run_file)) == 3
     said = capsys.readouterr().err
     assert "run.toml:11: distributed.devices[0]: localhost has no GPU 98" in said
     assert "distributed.devices[1]" in said
+
+
+def test_a_batch_plan_that_is_not_there_is_a_problem(
+    run_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At its key and line, before anything is traced."""
+    text = RUN.replace("steps = 1000\nmicrobatch = 16\n", 'steps = 1000\nbatch_plan = "absent"\n')
+    run_file.write_text(text)
+    assert untraced(str(run_file)) == 3
+    assert "run.toml:5: training.batch_plan: there is no batch plan in" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,11 @@ def suggested(spec: StrategySpec, memory: MemoryPreview, known: Known) -> tuple[
     if known.profile is None or least is None or memory.verdict not in ("tight", "does not fit"):
         return ()
     keep = known.batch_plan is not None
-    return suggest(known.profile, spec, least, group.free_bytes, keep_microbatch=keep)[:_SUGGESTED]
+    found = suggest(known.profile, spec, least, group.free_bytes, keep_microbatch=keep)[:_SUGGESTED]
+    if known.training is None:
+        return found
+    # a script takes them as it will, not from run.toml
+    return tuple(replace(one, sentence=one.sentence.replace("training.", "the script's ")) for one in found)
 
 
 def capacities(shares: Sequence[NodeShare]) -> Sizes:

@@ -50,8 +50,6 @@ def facts(memory: MemoryPreview) -> list[str]:
         lines.append(f"counted among activations: {', '.join(inside)}")
     if group.free_bytes is not None and group.free_bytes < group.high_bytes:
         lines.append(f"only {size(group.free_bytes)} are free now: something else uses the device")
-    if memory.source == "closed form":
-        lines.append("an estimate from a few numbers of the model, not a trace of it")
     return lines
 
 

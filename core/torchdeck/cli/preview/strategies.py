@@ -16,37 +16,35 @@ from torchdeck.quantities import size
 
 def strategy_lines(rows: Sequence[StrategyRow], width: int) -> list[Text]:
     """A stacked bar for each strategy, and below it what it sends; the legend at the end."""
-    worst = [row.compared.worst for row in rows]
-    groups = [group for group in worst if group is not None]
-    label = max(len(row.name) for row in rows) + 2
-    lines: list[Text] = []
+    groups = [group for row in rows if (group := row.compared.worst) is not None]
+    label = max(len(row.name) for row in rows)
+    beside = max((len(_beside(group)) for group in groups), default=0)
     scale = scale_of(groups) if groups else 1.0
-    for row, group in zip(rows, worst, strict=True):
+    lines: list[Text] = []
+    for row in rows:
+        group = row.compared.worst
         if group is None:
             lines.append(Text(f"  {row.name:<{label}}  {row.compared.problem}", style="dim"))
             continue
-        lines += _row(row, group, scale, label, width)
+        name = (f"  {row.name:<{label}}  ", "bold" if row.chosen else "")
+        verdict = (f"  {_beside(group)}", VERDICTS[group.verdict])
+        room = max(8, width - label - beside - 6)
+        lines.append(Text.assemble(name, _bar(group, scale, room), verdict))
+        lines.append(Text(f"  {'':<{label}}  {_below(row, group)}", style="dim"))
     names = dict.fromkeys((name for group in groups for name in by_family(group.terms)), "")
     lines += [Text("  ").append_text(line) for line in flowed(legend(names), width - 2)]
     notes = dict.fromkeys(note for row in rows for note in row.compared.notes)
     return [*lines, *(Text.assemble(("note ", "cyan"), note) for note in notes)]
 
 
-def _row(row: StrategyRow, group: PredictedMemory, scale: float, label: int, width: int) -> list[Text]:
-    numbers = size(group.peak_bytes)
-    mark = None
-    if group.capacity_bytes is not None:
-        numbers += f" of {size(group.capacity_bytes)}"
-        mark = float(group.capacity_bytes) if capacity_in_sight(group, scale) else None
-    sign = f"{VERDICT_SIGNS[group.verdict]} {group.verdict}"
-    room = max(10, width - label - len(numbers) - 20)
-    head = Text.assemble(
-        (f"  {row.name:<{label}}  ", "bold" if row.chosen else ""),
-        stacked_bar(by_family(group.terms), scale, room, mark),
-        f"  {numbers}  ",
-        (sign, VERDICTS[group.verdict]),
-    )
-    return [head, Text(f"  {'':<{label}}  {_below(row, group)}", style="dim")]
+def _bar(group: PredictedMemory, scale: float, width: int) -> Text:
+    mark = float(group.capacity_bytes or 0) if capacity_in_sight(group, scale) else None
+    return stacked_bar(by_family(group.terms), scale, width, mark)
+
+
+def _beside(group: PredictedMemory) -> str:
+    of = "" if group.capacity_bytes is None else f" of {size(group.capacity_bytes)}"
+    return f"{size(group.peak_bytes)}{of}  {VERDICT_SIGNS[group.verdict]} {group.verdict}"
 
 
 def _below(row: StrategyRow, group: PredictedMemory) -> str:

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from torchdeck.plan.preview.preview import Preview
 
 
+_TIMES = 10
+_LEAST = 0.005
+
+
 def headline(preview: Preview) -> str:
     """Ranks, strategy, verdict: `2 ranks on localhost, ddp over gloo: fits: 3.1 GiB of 80.0 GiB, 4 %`."""
     where = placement_line(preview)
@@ -30,13 +34,14 @@ def verdict_line(memory: MemoryPreview) -> str:
     """`fits: 3.1 GiB of 80.0 GiB, 4 %`; of the ranks that decide it."""
     group = memory.decisive
     filled = fullness(group)
+    said = f"{memory.verdict} (estimated)" if memory.source == "closed form" else memory.verdict
     if filled is None:
-        return f"memory {memory.verdict}: {size(group.peak_bytes)} a rank"
-    return (
-        f"{memory.verdict}: {size(group.peak_bytes)} of {size(group.capacity_bytes or 0)}, {percent(filled)}"
-    )
+        return f"memory {said}: {size(group.peak_bytes)} a rank"
+    return f"{said}: {size(group.peak_bytes)} of {size(group.capacity_bytes or 0)}, {percent(filled)}"
 
 
 def percent(share: float) -> str:
-    """`74 %`; `under 1 %` for what would round to nothing."""
-    return "under 1 %" if 0 < share < 0.005 else f"{share * 100:.0f} %"
+    """`74 %`; `under 1 %` for what would round to nothing, `21 times` for what is far too much."""
+    if share >= _TIMES:
+        return f"{share:.0f} times"
+    return "under 1 %" if 0 < share < _LEAST else f"{share * 100:.0f} %"

@@ -1,0 +1,129 @@
+"""`torchdeck plan` with the model traced: what is predicted, and that it is kept."""
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from torchdeck.cli import plan
+from torchdeck.cli.check import add_parser as add_check
+from torchdeck.plan.prediction import Prediction
+
+RUN = """\
+[run]
+recipe = "byte-gpt"
+[model]
+layers = 1
+heads = 1
+width = 16
+context = 16
+[data]
+max_bytes = 20000
+heldout = 0.1
+[training]
+epochs = 1
+microbatch = 4
+[distributed]
+strategy = "fsdp"
+nproc = 2
+devices = "cpu"
+"""
+
+
+def command(*words: str) -> int:
+    """The command, as the command line would call it."""
+    parser = argparse.ArgumentParser()
+    subparsers = parser.add_subparsers()
+    plan.add_parser(subparsers)
+    add_check(subparsers)
+    args = parser.parse_args(words)
+    return int(args.handler(args))
+
+
+def test_the_model_is_traced_once_and_predicted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first time says what it waits for; then memory, data and traffic are there at once."""
+    monkeypatch.chdir(tmp_path)
+    Path("run.toml").write_text(RUN)
+    assert command("plan", "run.toml", "--json") == 0
+    first = capsys.readouterr()
+    assert first.err == "torchdeck: tracing the model\n"
+    printed = json.loads(first.out)
+    prediction = Prediction.from_json(printed["prediction"])
+    assert prediction.source == "traced"
+    assert {memory.verdict for memory in prediction.memory} == {"fits"}
+    assert prediction.data is not None
+    assert sum(counts.samples * (counts.last - counts.first + 1) for counts in prediction.data.ranks) == (
+        prediction.data.size
+    )
+    assert printed["preview"]["communication"]["sent"] > 0
+    assert command("plan", "run.toml") == 0
+    again = capsys.readouterr()
+    assert again.err == ""
+    for words in ("✓ fits: ", "Memory of a rank", "Communication", "seeded order over"):
+        assert words in again.out, words
+    assert command("plan", "run.toml", "--compare", "ddp,hsdp,zero3,single") == 0
+    compared = capsys.readouterr().out
+    assert "hsdp 2 × 1" in compared
+    assert "single is one rank, and there are 2" in compared
+    assert command("plan", "run.toml", "--rank", "1") == 0
+    assert "embedding.weight" in capsys.readouterr().out
+    assert command("check", "run.toml") == 0
+    assert "at the peak" in capsys.readouterr().out
+
+
+def test_a_recipe_that_is_not_trusted_is_planned_all_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its code is not run; the plan says why memory is missing and what would help."""
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text("raise SystemExit('it was run')\n")
+    Path("run.toml").write_text('[run]\nrecipe = "mine.py"\n[training]\nsteps = 1\n')
+    assert command("plan", "run.toml") == 0
+    shown = capsys.readouterr()
+    assert "--trust" in shown.out
+    assert "it was run" not in shown.out + shown.err
+
+
+def test_a_model_that_cannot_be_traced_is_planned_all_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model file that raises: a note with the reason."""
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text("raise RuntimeError('no such layer')\n")
+    Path("run.toml").write_text('[run]\nrecipe = "mine.py"\n[training]\nsteps = 1\n')
+    assert command("plan", "run.toml", "--trust") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "memory is not predicted" in shown
+    assert "no such layer" in shown
+
+
+def test_without_a_prediction_nothing_is_traced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """limits.memory = "off" starts no process and says so."""
+    monkeypatch.chdir(tmp_path)
+    Path("run.toml").write_text(RUN + '[limits]\nmemory = "off"\n')
+    assert command("plan", "run.toml") == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert 'limits.memory is "off"' in shown.out
+
+
+def test_a_model_is_estimated_from_a_few_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script on machines that are only described: labelled as an estimate."""
+    monkeypatch.chdir(tmp_path)
+    Path("run.toml").write_text(
+        '[run]\nscript = "train.py"\n[estimate]\nparameters = 7e9\nlayers = 32\nwidth = 4096\n'
+        '[distributed]\nstrategy = "fsdp"\n'
+        '[[cluster.nodes]]\nname = "gpu[0-3]"\ngpus = 8\ngpu = "H100"\n'
+    )
+    assert command("plan", "run.toml") == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert "(estimated)" in shown.out
+    assert "32 ranks on 4 nodes" in shown.out
