@@ -41,7 +41,7 @@ def test_docs_name_every_key(capsys: pytest.CaptureFixture[str]) -> None:
             assert f"| `{key.path[-1]}` | " in text
             assert key.description in text
         if key.section is not None:
-            assert f"## [{key.name}]" in text
+            assert f"## {key.title}\n" in text
 
 
 def test_many_bytes_are_shown_as_a_size(capsys: pytest.CaptureFixture[str]) -> None:
