@@ -104,6 +104,16 @@ def _walk(group: list[int], world_size: int, rank: int) -> int:
     return whole + max(0, end - max(start, current))
 
 
+@pytest.mark.parametrize(
+    ("kind", "unreduced", "update"), [("zero1", 6158, 6160), ("zero2", 0, 6160), ("zero3", 0, 6168)]
+)
+def test_gradients_on_their_way_to_the_optimizer(kind: Kind, unreduced: int, update: int) -> None:
+    """Values of two real bf16 ranks, at the end of backward and inside the optimizer's step."""
+    state = zero_state(tensors(SHAPES), spec(kind, 2, precision="bf16"), options=SMALL)
+    assert state.unreduced_gradients.tolist() == [unreduced] * 2
+    assert state.update_gradients.tolist() == [update] * 2
+
+
 @pytest.mark.parametrize(("limit", "partitions"), [(10**9, 1), (20, 2), (5, 3), (1, 4)])
 def test_sub_groups_of_stage_three(limit: int, partitions: int) -> None:
     """A flat partition is closed by the parameter that reaches the limit; each has a step count."""

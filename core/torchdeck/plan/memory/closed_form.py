@@ -3,8 +3,13 @@
 Activations of a block are those of Korthikanti et al. 2022 (arXiv:2205.05198, section 4.1), term by term, so
 that grouped heads, gated MLPs and the absence of dropout are counted. In 16 bit, with dropout, an MLP of
 4 · width and as many keys as queries, their sum is the paper's s·b·h(34 + 5·a·s/h). With attention = "sdpa"
-there is no a·s² term, as flash attention computes it again in backward. Under autocast the residual stream,
-which the norms keep, is fp32.
+there is no a·s² term, as flash attention computes it again in backward. Three things are not the paper's:
+under autocast the residual stream, which the norms keep, is fp32; RMSNorm keeps what torch's own does, where a
+fused kernel keeps less; and autocast copies the input of a gated block's layers once for each.
+
+Set beside traces (peak of one forward and backward, over precisions, microbatches, checkpointing and cast
+weights), it was off by 0.01 % in the median and 0.5 % at most over 48 traces of 8 shapes of byte-gpt, and by
+0.2 % and 2.0 % over 36 traces of 5 shapes like Llama's. Models with other blocks can be off by much more.
 """
 
 from __future__ import annotations

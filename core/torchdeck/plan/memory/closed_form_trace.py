@@ -35,28 +35,44 @@ class Activations:
     def attention(self, tokens: int, *, cast: bool) -> int:
         """From the norm's input, s·b·h, to the projection's."""
         shape, item = self.shape, self.item
-        # what the norm puts out, queries, what attention puts out; keys and values
-        kept = tokens * item * (shape.width + 2 * shape.query_width + 2 * shape.kv_width)
-        kept += tokens * shape.heads * _FULL * (not self.eager)  # the logarithm of each row's sum
+        # what attention is computed from and puts out
+        kept = tokens * item * (2 * shape.query_width + 2 * shape.kv_width)
         if self.eager:
             scores = tokens * shape.context * shape.heads
             kept += scores * (item + (1 + item) * self.dropout)
-        return kept + self.stream(tokens, cast=cast) + self._extras(tokens)
+        else:
+            kept += tokens * shape.heads * _FULL  # the logarithm of each row's sum
+        return kept + self._half(tokens, readers=3, cast=cast)
 
     def mlp(self, tokens: int, *, cast: bool) -> int:
         """From the norm's input to the end of the block."""
-        inner = 4 if self.shape.gated else 2
-        kept = tokens * self.item * (self.shape.width + inner * self.shape.mlp_width)
-        return kept + self.stream(tokens, cast=cast) + self._extras(tokens)
+        inner = tokens * self.item * self.shape.mlp_width
+        return inner * (4 if self.shape.gated else 2) + self._half(tokens, readers=2, cast=cast)
 
     def inside_mlp(self, tokens: int) -> int:
         """The most of an MLP's inner tensors that are there at once when nothing is kept."""
         return tokens * self.item * (3 if self.shape.gated else 2) * self.shape.mlp_width
 
-    def _extras(self, tokens: int) -> int:
-        """A norm's mean and spread (spread alone under RMSNorm), and dropout's mask, one byte an element."""
-        statistics = (2 if self.shape.layer_norm else 1) * _FULL
-        return tokens * (statistics + self.shape.width * self.dropout)
+    def inside_norm(self, tokens: int, *, cast: bool) -> int:
+        """What a norm keeps between its input and output.
+
+        LayerNorm is one kernel, which keeps its mean and spread. torch's RMSNorm is made of several, which
+        keep the normalised input and, of 16-bit input, both in fp32, but not the input itself.
+        """
+        if self.shape.layer_norm:
+            return tokens * 2 * _FULL
+        upcast = cast and self.item != _FULL
+        return tokens * (_FULL + self.shape.width * (2 * _FULL - self.item if upcast else _FULL))
+
+    def _half(self, tokens: int, *, readers: int, cast: bool) -> int:
+        """What a norm keeps and puts out, and dropout's mask, one byte an element.
+
+        Autocast copies the norm's output for each layer that reads it: `readers` where they are separate.
+        """
+        autocast = not cast and self.item != _FULL
+        copies = readers if autocast and self.shape.gated else 1
+        kept = tokens * self.shape.width * (copies * self.item + self.dropout)
+        return kept + self.stream(tokens, cast=cast) + self.inside_norm(tokens, cast=cast)
 
 
 class _Events:
@@ -170,7 +186,8 @@ def _loss(run: _Pass, blocks: Sequence[Sequence[Weight]]) -> None:
     logits, full = run.tokens * shape.vocabulary * run.activations.item, run.tokens * shape.vocabulary * _FULL
     weight = shape.vocabulary * shape.width
     copied = weight * run.activations.item * run.autocast
-    events.add(Event.LOGITS, ROOT, run.hidden)
+    norm = run.activations.inside_norm(run.tokens, cast=run.cast)
+    events.add(Event.LOGITS, ROOT, run.hidden + norm)
     events.add(Event.CAST, ROOT, copied)
     events.add(Event.LOGITS, ROOT, logits)
     events.mark(Event.FORWARD_END, ROOT)
@@ -187,7 +204,7 @@ def _loss(run: _Pass, blocks: Sequence[Sequence[Weight]]) -> None:
     events.add(Event.CAST, ROOT, -copied)
     events.add(Event.GRADIENT, ROOT, (weight + sum(n for _, (n, *_) in _norms(shape))) * run.gradient_size)
     events.add(Event.ACTIVATION, ROOT, -logits)
-    events.add(Event.LOGITS, ROOT, -run.hidden)
+    events.add(Event.LOGITS, ROOT, -run.hidden - norm)
     events.add(Event.ACTIVATION, ROOT, -run.stream)  # the last block's output, which the last norm kept
 
 
@@ -223,9 +240,10 @@ def _block_backward(run: _Pass, unit: int, block: Sequence[Weight]) -> None:
     incoming = run.hidden * run.autocast  # the stream's gradient in the precision of the layer
     events.add(Event.ACTIVATION, unit, incoming + inner)
     _weight_gradients(run, unit, block, ("mlp.down", "rest"), inner)
-    events.add(Event.ACTIVATION, unit, inner, -inner, inner - layers)
+    grown = inner * (2 if shape.gated else 1)  # gradients of what made up the input of the last layer
+    events.add(Event.ACTIVATION, unit, grown, -inner, inner - layers)
     _weight_gradients(run, unit, block, ("mlp.up", "mlp.gate", "mlp_norm"), run.hidden)
-    events.add(Event.ACTIVATION, unit, -inner, layers + run.hidden - run.mlp)
+    events.add(Event.ACTIVATION, unit, -grown, layers + run.hidden - run.mlp)
     mixed, heads = row * shape.query_width, row * (shape.query_width + 2 * shape.kv_width)
     events.add(Event.ACTIVATION, unit, mixed)
     _weight_gradients(run, unit, block, ("attention.out",), mixed)

@@ -69,6 +69,10 @@ class ZeroState:
     """In the machine's memory; zeros without offload."""
     passing_gradients: Bytes
     """The part of the device's gradients that the step frees, shape (n,); the rest stands all the time."""
+    unreduced_gradients: Bytes
+    """Device, at the end of backward, shape (n,): stage 1 reduces nothing before, and holds all of them whole."""
+    update_gradients: Bytes
+    """Device, while the optimizer updates, shape (n,): fp32 gradients of the partition, made for it."""
 
 
 @dataclass(frozen=True)
@@ -174,18 +178,20 @@ def _replicated_weights(
         touched, missing = _partition_contents(group, partition, layout.ranks)
         whole += touched
         padding += missing
+    trainable = sum(sum(group) for group in groups)
+    unreduced = layout.each(trainable * layout.item) if stage == 1 else none
     if not offload:
         gradients = (whole + padding) * layout.item
-        return ZeroState(
-            ZeroShare(flat, gradients, optimizer, none), ZeroShare(none, none, none, none), gradients
-        )
+        device = ZeroShare(flat, gradients, optimizer, none)
+        update = layout.each(local * _MASTER_SIZE)
+        return ZeroState(device, ZeroShare(none, none, none, none), gradients, unreduced, update)
     through = layout.each(max(max(group) for group in groups) * layout.item)
     # stage 2 keeps a copy of what it has accumulated so far; stage 1 reduces at the last microbatch only
     kept = whole * layout.item if stage == 2 and layout.accumulation > 1 else none
     host = ZeroShare(
         none, layout.each(local * _MASTER_SIZE) + kept, optimizer, layout.each(local * layout.item) + through
     )
-    return ZeroState(ZeroShare(flat, none, none, through), host, none)
+    return ZeroState(ZeroShare(flat, none, none, through), host, none, unreduced, none)
 
 
 def _partition_contents(group: Sequence[int], partition: int, ranks: Bytes) -> tuple[Bytes, Bytes]:
@@ -226,9 +232,10 @@ def _sharded_weights(
     bucket = layout.each(options.reduce_bucket * layout.item)
     if not offload:
         device = ZeroShare(weights, accumulated, optimizer, bucket)
-        return ZeroState(device, ZeroShare(none, none, none, none), none)
+        update = layout.each(local * _MASTER_SIZE)
+        return ZeroState(device, ZeroShare(none, none, none, none), none, none, update)
     host = ZeroShare(none, accumulated + layout.each(local * _MASTER_SIZE), optimizer, none)
-    return ZeroState(ZeroShare(weights, none, none, bucket), host, none)
+    return ZeroState(ZeroShare(weights, none, none, bucket), host, none, none, none)
 
 
 def _sub_groups(pieces: Sequence[int], limit: int) -> int:
