@@ -32,6 +32,8 @@ PLAIN = str.maketrans(
         "✕": "x",
         "◐": "~",
         "−": "-",
+        "≈": "~",
+        "²": "^2",
     }
 )
 """Sign → what stands for it in ASCII."""
@@ -52,4 +54,5 @@ def show(console: Console, *parts: RenderableType) -> None:
         return
     with console.capture() as captured:
         console.print(*parts, sep="\n")
-    console.file.write(captured.get().translate(PLAIN))
+    plain = captured.get().translate(PLAIN)
+    console.file.write(plain.encode(console.encoding, "backslashreplace").decode(console.encoding))

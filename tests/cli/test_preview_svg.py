@@ -1,0 +1,100 @@
+"""The preview as a picture."""
+
+import dataclasses
+import re
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from support.previews import memory, preview, with_memory
+from torchdeck.cli.svg.page import WIDTH, preview_svg
+from torchdeck.cli.svg.style import BODY
+from torchdeck.cli.svg.text import escaped, fitted, text_width, wrapped
+from torchdeck.plan.preview import Preview
+
+SVG = "{http://www.w3.org/2000/svg}"
+LONG = "a-machine-with-a-name-that-goes-on-and-on-and-on-{:04d}.rack-17.cluster.example.org"
+
+
+def drawn(made: Preview) -> ET.Element:
+    """The picture, parsed."""
+    return ET.fromstring(preview_svg(made))  # noqa: S314 - our own text
+
+
+def cases() -> list[Preview]:
+    """Few nodes and many, short names and long, with memory and without."""
+    sharded = {"strategy": "hsdp"}
+    return [
+        preview(1, 2),
+        with_memory(preview(3, 8, name=LONG, distributed=sharded), memory(0, 23, peak=100, capacity=80)),
+        with_memory(preview(40, 8, name=LONG, distributed=sharded), memory(0, 319, capacity=None)),
+    ]
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_no_text_leaves_the_picture(number: int) -> None:
+    """Every text ends inside of the page, measured by rather too wide letters."""
+    for text in drawn(cases()[number]).iter(f"{SVG}text"):
+        said = "".join(text.itertext()) if text.find(f"{SVG}title") is None else text[0].tail or ""
+        width = text_width(said, float(text.attrib["font-size"])) / 1.04
+        x = float(text.attrib["x"])
+        shift = {"start": 0.0, "middle": 0.5, "end": 1.0}[text.attrib.get("text-anchor", "start")]
+        assert x >= shift * width, said
+        assert x + (1 - shift) * width <= WIDTH, said
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_every_shape_is_inside_the_picture(number: int) -> None:
+    """Nothing is cut off at its edge."""
+    root = drawn(cases()[number])
+    height = float(root.attrib["height"])
+    for rect in root.iter(f"{SVG}rect"):
+        x, y = float(rect.attrib.get("x", 0)), float(rect.attrib.get("y", 0))
+        assert x >= 0
+        assert x + float(rect.attrib["width"]) <= WIDTH
+        assert y + float(rect.attrib["height"]) <= height
+
+
+def test_every_class_has_a_colour_by_day_and_by_night() -> None:
+    """What is drawn is styled in both."""
+    text = preview_svg(cases()[1])
+    day, _, night = text.partition("@media (prefers-color-scheme: dark)")
+    used = {name for names in re.findall(r'class="([^"]+)"', text) for name in names.split()}
+    for name in used - {"bold", "rule"}:
+        assert f".{name}{{fill:" in day, name
+        assert f".{name}{{fill:" in night, name
+
+
+def test_names_are_escaped() -> None:
+    """A name is text, whatever stands in it."""
+    made = preview(1, 1)
+    made = dataclasses.replace(made, plan=dataclasses.replace(made.plan, name="<script>&"))
+    assert escaped('<script>&"\x00') == "&lt;script&gt;&amp;&quot;\N{REPLACEMENT CHARACTER}"
+    assert "<script>" not in preview_svg(made)
+    assert "<script>&" in [text.text for text in drawn(made).iter(f"{SVG}text")]
+
+
+def test_a_long_text_is_fitted() -> None:
+    """Its ends stay, its middle goes."""
+    short = fitted("node-" + "x" * 100 + "-17", BODY, 120)
+    assert text_width(short, BODY) <= 120
+    assert short.startswith("node-")
+    assert short.endswith("-17")
+    assert "…" in short
+
+
+def test_a_sentence_is_wrapped() -> None:
+    """No line is wider than there is room, and no word is lost."""
+    sentence = "one two three four five six seven eight nine ten"
+    lines = wrapped(sentence, BODY, 100)
+    assert " ".join(lines) == sentence
+    assert all(text_width(line, BODY) <= 100 for line in lines)
+
+
+def test_ranks_stand_where_they_are() -> None:
+    """Of few nodes every rank has its number, of many every node its square."""
+    few = drawn(preview(2, 4))
+    numbers = [text.text for text in few.iter(f"{SVG}text") if (text.text or "").isdigit()]
+    assert numbers == [str(rank) for rank in range(8)]
+    titles = [title.text or "" for title in drawn(preview(128, 8)).iter(f"{SVG}title")]
+    assert "n0127: ranks 1016 to 1023" in titles

@@ -1,0 +1,123 @@
+"""The preview on a terminal, at any width, with and without UTF-8."""
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from support.previews import memory, preview, with_memory
+from torchdeck.cli.preview.view import print_preview, print_rank
+from torchdeck.data.batch_plan import build_batch_plan
+from torchdeck.plan.preview import Preview
+
+LONG = "a-machine-with-a-name-that-goes-on-and-on-{:04d}.cluster.example.org"
+
+
+def shown(made: Preview, width: int = 80, encoding: str = "utf-8") -> str:
+    """What a terminal of so many columns would show."""
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, write_through=True)
+    print_preview(made, Console(file=file, width=width, highlight=False))
+    buffer = file.buffer
+    assert isinstance(buffer, io.BytesIO)
+    return buffer.getvalue().decode(encoding)
+
+
+def full() -> Preview:
+    """A preview with something in each section."""
+    plan = build_batch_plan(np.arange(1, 201) % 60 + 1, token_budget=128)
+    made = preview(
+        16,
+        8,
+        name=LONG,
+        batch_plan=plan,
+        training={"epochs": 1, "batch_plan": "/bp", "scaling": "sqrt"},
+        distributed={"strategy": "hsdp"},
+    )
+    return with_memory(made, memory(0, 126, peak=85, verdict="does not fit"), memory(127, 127, peak=70))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    """Whatever the names: lines are broken or shortened by us, not by the terminal."""
+    assert max(map(len, shown(full(), width).splitlines())) <= width
+
+
+def test_without_utf8_all_is_ascii() -> None:
+    """Bars, lines and signs have plain forms."""
+    text = shown(full(), encoding="ascii")
+    for words in ("x does not fit", "sqrt 128", "##", "ranks 0-126", "|", "fullest rank / mean"):
+        assert words in text, words
+    assert "\\" not in text
+
+
+def test_the_verdict_is_on_top() -> None:
+    """The most serious of all groups, with its numbers."""
+    head = shown(full()).splitlines()[:4]
+    assert head[1] == "128 ranks on 16 nodes, hsdp over nccl"
+    assert head[2] == "✕ does not fit: 85.0 GiB of 80.0 GiB, 106 %"
+
+
+def test_many_nodes_are_summed_up() -> None:
+    """The first, how many more, the last."""
+    text = shown(preview(128, 8))
+    assert "and 124 more like it" in text
+    assert "n0127  1016 1017" in text
+    assert len(text.splitlines()) < 40
+
+
+def test_devices_that_are_chosen_are_named() -> None:
+    """Indices are said where they are not simply the first ones."""
+    assert "2 × Tester 80GB (1, 3)" in shown(preview(1, 4, distributed={"devices": [1, 3]}))
+
+
+def test_groups_are_set_apart() -> None:
+    """A line between ranks of two shard groups, and what it means."""
+    text = shown(preview(1, 4, distributed={"strategy": "hsdp", "hsdp": {"shard": 2}}))
+    assert "0  1│ 2  3" in text
+    assert "sharded over 2 ranks each, in 2 groups that replicate" in text
+
+
+def test_a_full_bar_has_its_capacity_marked() -> None:
+    """Below it nothing of the bar, beyond it the part that is too much."""
+    made = with_memory(preview(1, 2), memory(peak=160, verdict="does not fit"))
+    (line,) = [line for line in shown(made).splitlines() if line.startswith("  ranks 0–1")]
+    before, _, after = line.partition("│")
+    assert before.endswith("▒")
+    assert after.startswith("▒")
+
+
+def test_every_term_has_a_sign_of_its_own() -> None:
+    """The legend reads without colour."""
+    text = shown(with_memory(preview(1, 2), memory()))
+    for words in (
+        "██ parameters 6.0 GiB",
+        "▓▓ gradients 4.0 GiB",
+        "▒▒ optimizer",
+        "░░ activations",
+        "·· other",
+    ):
+        assert words in text, words
+
+
+def test_how_even_the_ranks_are() -> None:
+    """Each rank's bar with its distance from the mean, and every balance."""
+    text = shown(full())
+    for words in (
+        "fullest rank ÷ mean",
+        "padding",
+        "balance tokens",
+        "(chosen)",
+        "least: rank",
+        "most: rank",
+    ):
+        assert words in text, words
+
+
+def test_a_rank_is_shown_whole() -> None:
+    """Place, samples, tensors."""
+    file = io.StringIO()
+    print_rank(preview(2, 2, distributed={"strategy": "fsdp"}).rank(3), Console(file=file, width=80))
+    text = file.getvalue()
+    for words in ("rank 3: cuda:1 of n0001", "shard 3 of 4", "step 0, microbatch 0 (8 samples): ", "none"):
+        assert words in text, words
