@@ -25,6 +25,11 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument("id", metavar="ID", help=ID_HELP)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--audit-all",
+        action="store_true",
+        help="compare every sample of a large run with its plan, however long it takes",
+    )
     parser.set_defaults(handler=run)
 
 
@@ -34,8 +39,9 @@ def run(args: argparse.Namespace) -> int:
     layout = find_run(args.id)
     view = read_run(layout)
     from torchdeck.runs.audit.audit import audit_run
+    from torchdeck.runs.audit.samples import Limits
 
-    audit = audit_run(layout, view)
+    audit = audit_run(layout, view, Limits.none() if args.audit_all else None)
     if args.json:
         value = {"directory": str(layout.root), "audit": None if audit is None else audit.to_json()}
         print(json.dumps({**view.to_json(), **value}, ensure_ascii=False, indent=1))

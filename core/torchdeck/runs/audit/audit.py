@@ -156,9 +156,9 @@ def _partly(audit: SampleAudit, samples: SamplesCheck, steps: int | None) -> lis
     if not audit.partly or samples.last_step == steps:
         return []
     if samples.last_step is None:
-        return ["samples were not compared: there are more ranks or data than is looked at here"]
+        return ["they were not compared, there being many; torchdeck runs show --audit-all does"]
     compared = f"{samples.first_step} to {samples.last_step} of {steps or 'more'}"
-    return [f"only steps {compared} were compared, as all would take long"]
+    return [f"only steps {compared} were compared; torchdeck runs show --audit-all compares all"]
 
 
 def _earlier(attempt: RecordedAttempt) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,10 +34,15 @@ Records = Mapping[int, Sequence[SampleRecord]]
 class Limits:
     """How much of a large run is compared: some seconds' worth."""
 
-    records: int = 200_000
+    records: int = 100_000
     """Of all ranks together."""
     samples: int = 20_000_000
     """Of all ranks together; a data set with more is not looked at, as its order alone would take as long."""
+
+    @classmethod
+    def none(cls) -> Limits:
+        """Everything is compared, however long that takes."""
+        return cls(sys.maxsize, sys.maxsize)
 
 
 @dataclass
