@@ -1,0 +1,113 @@
+"""What is found out of model and data before a plan is made, and what refuses a start for it."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.machines import PYTHON, node
+from support.previews import memory
+from torchdeck.config.loader import config_from_dict
+from torchdeck.config.schema import RunConfig
+from torchdeck.data.batch_plan import build_batch_plan, save_batch_plan
+from torchdeck.launch.model_and_data import look_at
+from torchdeck.launch.preflight.check import Check
+from torchdeck.launch.preflight.memory import check_memory
+from torchdeck.launch.prepare import Survey, plan_from, survey
+from torchdeck.nodes.inventory import Inventory
+from torchdeck.plan.known import Known
+from torchdeck.plan.launch_plan import CodeTree
+from torchdeck.plan.prediction import Prediction
+from torchdeck.plan.problems import PlanError
+
+
+def recipe(folder: Path, **tables: Any) -> RunConfig:
+    """A byte-gpt run in `folder`."""
+    return config_from_dict(
+        {"run": {"recipe": "byte-gpt"}, "training": {"steps": 1}, **tables},
+        folder,
+    )
+
+
+def saved(folder: Path, samples: int = 100) -> Path:
+    """A batch plan in `folder`."""
+    path = folder / "bp"
+    save_batch_plan(build_batch_plan(np.full(samples, 8), token_budget=64), path)
+    return path
+
+
+def test_a_script_has_nothing_to_look_at(tmp_path: Path) -> None:
+    """No model, no data: nothing is started, nothing imported."""
+    config = config_from_dict({"run": {"script": "train.py"}}, tmp_path)
+    assert look_at(config, tmp_path, PYTHON) == (Known(), ())
+
+
+def test_a_batch_plan_is_opened_and_verified(tmp_path: Path) -> None:
+    """Even where nothing is traced."""
+    path = saved(tmp_path)
+    known, problems = look_at(recipe(tmp_path, training={"epochs": 1, "batch_plan": str(path)}), None, PYTHON)
+    assert problems == ()
+    assert known.batch_plan is not None
+    assert known.batch_plan.size == 100
+
+
+def test_a_damaged_batch_plan_is_a_problem(tmp_path: Path) -> None:
+    """One byte that was changed: no plan, at the key."""
+    path = saved(tmp_path)
+    for file in path.rglob("*.bin"):
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+    config = recipe(tmp_path, training={"epochs": 1, "batch_plan": str(path)})
+    with pytest.raises(PlanError) as caught:
+        plan_from(config, survey(config))
+    assert [problem.path for problem in caught.value.problems] == ["training.batch_plan"]
+
+
+def checked(folder: Path, *groups: Any, limits: str = "refuse", known: Known | None = None) -> list[Check]:
+    """What preflight says where `groups` are predicted."""
+    config = recipe(folder, limits={"memory": limits}, distributed={"devices": "cpu", "nproc": 2})
+    found = Survey(Inventory((node(),)), {"localhost": PYTHON}, {}, CodeTree(), (), known or Known())
+    plan = plan_from(config, found)
+    prediction = Prediction("traced", groups) if groups else None
+    return list(check_memory(config, dataclasses.replace(plan, prediction=prediction), found, "localhost"))
+
+
+def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
+    """With the largest term, what there is, and what would help."""
+    (check,) = checked(tmp_path, memory(peak=90, verdict="does not fit"))
+    assert check.status == "failed"
+    for words in ("ranks 0–1 need 90.0 GiB", "activations (36.0 GiB)", "there are 80.0 GiB for each"):
+        assert words in check.what, words
+    assert "training.microbatch" in check.fix
+    assert 'limits.memory = "warn"' in check.fix
+
+
+@pytest.mark.parametrize(("verdict", "limits"), [("does not fit", "warn"), ("tight", "refuse")])
+def test_what_may_fit_warns(tmp_path: Path, verdict: str, limits: str) -> None:
+    """The run starts all the same."""
+    (check,) = checked(tmp_path, memory(peak=79, verdict=verdict), limits=limits)
+    assert check.status == "warning"
+
+
+def test_what_fits_is_said(tmp_path: Path) -> None:
+    """The fullest group with its numbers."""
+    (check,) = checked(tmp_path, memory(0, 0, peak=40), memory(1, 1, peak=20))
+    assert check.status == "ok"
+    assert check.what == "rank 0 needs 40.0 GiB at the peak, and there are 80.0 GiB"
+
+
+def test_a_model_that_was_not_traced_warns(tmp_path: Path) -> None:
+    """Nobody is kept from starting by a trace that failed."""
+    (check,) = checked(tmp_path, known=Known(failure="memory is not predicted: it raised"))
+    assert (check.status, check.what) == ("warning", "memory is not predicted: it raised")
+    assert checked(tmp_path, limits="off") == []
+
+
+def test_free_memory_counts_where_it_is_less(tmp_path: Path) -> None:
+    """A device that others use: what is free is said."""
+    group = dataclasses.replace(memory(peak=50, verdict="does not fit"), free_bytes=30 * 2**30)
+    (check,) = checked(tmp_path, group)
+    assert "30.0 GiB are free for each" in check.what

@@ -1,0 +1,46 @@
+"""Memory of ranks against what devices have."""
+
+import dataclasses
+
+import numpy as np
+
+from support.machines import byte_gpt, node
+from support.previews import memory, preview
+from torchdeck.data.batch_plan import build_batch_plan
+from torchdeck.plan.fitting import capacities, free_bytes, largest_microbatch, spec_of, suggested
+from torchdeck.plan.known import Known
+from torchdeck.plan.placement import NodeShare
+from torchdeck.plan.prediction import Prediction
+from torchdeck.plan.preview.memory import make_memory
+
+
+def test_ranks_on_the_cpu_share_the_machine() -> None:
+    """Its memory and what is free of it, in equal parts; GPUs have their own."""
+    machine = dataclasses.replace(node(gpus=2), memory_bytes=100, free_bytes=50)
+    cpu = NodeShare(machine, 0, 4, ())
+    assert (capacities([cpu]), free_bytes([cpu])) == ([25] * 4, [12] * 4)
+    gpu = NodeShare(machine, 0, 2, machine.devices)
+    assert (capacities([gpu]), free_bytes([gpu])) == ([2**30] * 2, [None, None])
+    assert capacities([NodeShare(node(), 0, 1, ())]) == [None]
+
+
+def test_a_batch_plan_is_as_large_as_its_largest_microbatch() -> None:
+    """Memory is that of the fullest, not of the mean."""
+    plan = build_batch_plan(np.arange(1, 65), token_budget=64)
+    largest = max(int(columns.batch_size.max()) for columns in [plan.epoch_columns(0)])
+    assert largest_microbatch(plan) == largest
+    config = byte_gpt(training={"epochs": 1, "batch_plan": "/bp"}, distributed={"nproc": 2})
+    share = NodeShare(node(), 0, 2, ())
+    assert spec_of(config, [share], "gloo", Known(batch_plan=plan)).microbatch == largest
+
+
+def test_nothing_is_suggested_where_it_fits() -> None:
+    """Nor where nothing is known of the model."""
+    made = preview(1, 2)
+    fits = make_memory(Prediction("traced", (memory(),)))
+    assert fits is not None
+    assert made.spec is not None
+    assert suggested(made.spec, fits, made.known) == ()
+    misfit = make_memory(Prediction("traced", (memory(peak=90, verdict="does not fit"),)))
+    assert misfit is not None
+    assert suggested(made.spec, misfit, Known()) == ()
