@@ -188,3 +188,13 @@ def test_bad_arguments_are_refused_with_the_rule() -> None:
         exact(23, 4, 0, drop_last=True)
     with pytest.raises(ValueError, match="epoch is -1"):
         exact(23, 4, 0).set_epoch(-1)
+
+
+def test_torchs_loader_takes_it() -> None:
+    """As the sampler of a torch DataLoader it decides what is loaded, and the loader knows how much."""
+    sampler = exact(11, 2, 1, seed=3)
+    loader: torch.utils.data.DataLoader[Any] = torch.utils.data.DataLoader(
+        Numbers(11), batch_size=2, sampler=sampler
+    )
+    assert len(loader) == 3
+    assert [index for batch in loader for index in batch.tolist()] == list(sampler)
