@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from torchdeck.plan.memory.spec import StrategySpec
-from torchdeck.plan.model_profile import ModelProfile, Trace
+from torchdeck.plan.model_profile import ROOT, Event, ModelProfile, Trace
 
 
 class UntracedError(ValueError):
@@ -41,6 +41,7 @@ def trace_for(profile: ModelProfile, spec: StrategySpec) -> Trace:
 
 
 def _affine(near: Trace, far: Trace, microbatch: int) -> Trace:
+    near, far = _merged(near), _merged(far)
     if not (np.array_equal(near.kinds, far.kinds) and np.array_equal(near.units, far.units)):
         raise UntracedError(
             f"microbatches of {near.microbatch} and {far.microbatch} run different operations, so what "
@@ -51,6 +52,20 @@ def _affine(near: Trace, far: Trace, microbatch: int) -> Trace:
     if np.any(np.sign(values) * np.sign(near.values) < 0):
         raise UntracedError(f"what microbatch {microbatch} needs does not follow from what was traced")
     return Trace(microbatch, near.cast, near.checkpointing, near.kinds, near.units, values)
+
+
+def _merged(trace: Trace) -> Trace:
+    """The trace with frees that follow each other as one a kind: their order is chance where a cache is
+    emptied (autocast's copies of weights), and no peak depends on it."""
+    freed = trace.values < 0
+    # each allocation and mark is a run of its own; a free belongs to the run of the free before it
+    runs = np.cumsum(~(freed & np.concatenate(([False], freed[:-1]))))
+    keys = runs * (max(Event) + 1) + trace.kinds
+    distinct, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    values = np.zeros(len(distinct), dtype=np.int64)
+    np.add.at(values, inverse.reshape(-1), trace.values)
+    units = np.where(freed[first], ROOT, trace.units[first]).astype(np.int32)
+    return Trace(trace.microbatch, trace.cast, trace.checkpointing, trace.kinds[first], units, values)
 
 
 def _settings(spec: StrategySpec) -> str:
