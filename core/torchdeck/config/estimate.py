@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from torchdeck.config.fields import Section, option
 
-Count = Annotated[int, Field(ge=1, le=2**31)]
+_MOST = 2**31
 _SCRIPT = "training of a script"
 
 
@@ -21,6 +19,7 @@ class Estimate(Section):
         unit="parameters",
         ge=1,
         le=1e14,
+        right="a whole number from 1 to 1e14, such as 7e9",
     )
     config: str | None = option(
         "A Hugging Face config.json to read the numbers from; those written here hold before it.",
@@ -33,21 +32,29 @@ class Estimate(Section):
         "Kind of block: gated and without biases (llama), or GELU with biases and learned positions (gpt2).",
         default="llama",
     )
-    layers: Count | None = option("Transformer blocks; absent: from parameters and width.", default=None)
-    width: Count | None = option(
-        "Size of the hidden state; absent: from parameters and layers.", default=None
+    layers: int | None = option(
+        "Transformer blocks; absent: from parameters and width.", default=None, ge=1, le=_MOST
     )
-    heads: Count | None = option(
-        "Attention heads of a block; absent: one for each 128 of width.", default=None
+    width: int | None = option(
+        "Size of the hidden state; absent: from parameters and layers.", default=None, ge=1, le=_MOST
     )
-    kv_heads: Count | None = option("Heads of keys and values; absent: as many as heads.", default=None)
-    mlp_width: Count | None = option(
+    heads: int | None = option(
+        "Attention heads of a block; absent: one for each 128 of width.", default=None, ge=1, le=_MOST
+    )
+    kv_heads: int | None = option(
+        "Heads of keys and values; absent: as many as heads.", default=None, ge=1, le=_MOST
+    )
+    mlp_width: int | None = option(
         "Inner size of a block's MLP; absent: 8/3 × width up to a multiple of 256 (llama), 4 × width (gpt2).",
         default=None,
+        ge=1,
+        le=_MOST,
     )
-    vocabulary: Count | None = option("Tokens there are; absent: 32000 (llama), 50257 (gpt2).", default=None)
-    context: Count | None = option(
-        "Tokens in a sample; absent: 4096 (llama), 1024 (gpt2).", default=None, unit="tokens"
+    vocabulary: int | None = option(
+        "Tokens there are; absent: 32000 (llama), 50257 (gpt2).", default=None, ge=1, le=_MOST
+    )
+    context: int | None = option(
+        "Tokens in a sample; absent: 4096 (llama), 1024 (gpt2).", default=None, ge=1, le=_MOST, unit="tokens"
     )
     tie_weights: bool | None = option(
         "The output layer shares the embedding's weights; absent: false (llama), true (gpt2).", default=None
@@ -56,9 +63,11 @@ class Estimate(Section):
         "Attention without its matrix kept (sdpa, flash), or with it (eager).", default="sdpa"
     )
     dropout: bool = option("Blocks drop activations, whose masks are kept for backward.", default=False)
-    microbatch: Count | None = option(
+    microbatch: int | None = option(
         "Samples in one forward and backward of one rank; a recipe says training.microbatch.",
         default=None,
+        ge=1,
+        le=_MOST,
         unit="samples",
         group=_SCRIPT,
     )

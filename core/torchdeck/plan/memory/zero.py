@@ -70,7 +70,7 @@ class ZeroState:
     passing_gradients: Bytes
     """The part of the device's gradients that the step frees, shape (n,); the rest stands all the time."""
     unreduced_gradients: Bytes
-    """Device, at the end of backward, shape (n,): stage 1 reduces nothing before, and holds all of them whole."""
+    """Device, at the end of backward, shape (n,): stage 1 reduces none before, and holds all of them."""
     update_gradients: Bytes
     """Device, while the optimizer updates, shape (n,): fp32 gradients of the partition, made for it."""
 
