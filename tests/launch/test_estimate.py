@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -116,3 +117,23 @@ def test_parameters_that_the_embeddings_exceed_are_refused(tmp_path: Path) -> No
     """Said with both counts."""
     with pytest.raises(EstimateError, match=r"1,000,000 parameters do not go with this shape.*16,384,256"):
         estimate_profile(script(tmp_path, parameters=1e6, layers=2, width=256))
+
+
+def test_more_than_can_be_counted_is_refused(tmp_path: Path) -> None:
+    """Numbers that are each right, and whose product no counter holds; and a file of endless layers."""
+    with pytest.raises(EstimateError, match="more bytes than can be counted"):
+        estimate_profile(
+            script(
+                tmp_path,
+                layers=1,
+                width=2**20,
+                heads=2**16,
+                context=2**24,
+                microbatch=2**20,
+                attention="eager",
+            )
+        )
+    sizes = {"n_embd": 64, "n_head": 4, "n_layer": 10**9, "n_positions": 8, "vocab_size": 8}
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "gpt2", **sizes}))
+    with pytest.raises(EstimateError, match="1000000000 layers are more than"):
+        estimate_profile(script(tmp_path, config="config.json"))

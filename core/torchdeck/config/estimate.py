@@ -6,7 +6,6 @@ from typing import Literal
 
 from torchdeck.config.fields import Section, option
 
-_MOST = 2**31
 _SCRIPT = "training of a script"
 
 
@@ -33,28 +32,28 @@ class Estimate(Section):
         default="llama",
     )
     layers: int | None = option(
-        "Transformer blocks; absent: from parameters and width.", default=None, ge=1, le=_MOST
+        "Transformer blocks; absent: from parameters and width.", default=None, ge=1, le=10_000
     )
     width: int | None = option(
-        "Size of the hidden state; absent: from parameters and layers.", default=None, ge=1, le=_MOST
+        "Size of the hidden state; absent: from parameters and layers.", default=None, ge=1, le=2**20
     )
     heads: int | None = option(
-        "Attention heads of a block; absent: one for each 128 of width.", default=None, ge=1, le=_MOST
+        "Attention heads of a block; absent: one for each 128 of width.", default=None, ge=1, le=2**16
     )
     kv_heads: int | None = option(
-        "Heads of keys and values; absent: as many as heads.", default=None, ge=1, le=_MOST
+        "Heads of keys and values; absent: as many as heads.", default=None, ge=1, le=2**16
     )
     mlp_width: int | None = option(
         "Inner size of a block's MLP; absent: 8/3 × width up to a multiple of 256 (llama), 4 × width (gpt2).",
         default=None,
         ge=1,
-        le=_MOST,
+        le=2**22,
     )
     vocabulary: int | None = option(
-        "Tokens there are; absent: 32000 (llama), 50257 (gpt2).", default=None, ge=1, le=_MOST
+        "Tokens there are; absent: 32000 (llama), 50257 (gpt2).", default=None, ge=1, le=2**24
     )
     context: int | None = option(
-        "Tokens in a sample; absent: 4096 (llama), 1024 (gpt2).", default=None, ge=1, le=_MOST, unit="tokens"
+        "Tokens in a sample; absent: 4096 (llama), 1024 (gpt2).", default=None, ge=1, le=2**24, unit="tokens"
     )
     tie_weights: bool | None = option(
         "The output layer shares the embedding's weights; absent: false (llama), true (gpt2).", default=None
@@ -67,7 +66,7 @@ class Estimate(Section):
         "Samples in one forward and backward of one rank; a recipe says training.microbatch.",
         default=None,
         ge=1,
-        le=_MOST,
+        le=2**20,
         unit="samples",
         group=_SCRIPT,
     )

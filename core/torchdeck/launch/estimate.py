@@ -61,6 +61,8 @@ def estimate_profile(config: RunConfig) -> ModelProfile:
         )
     except ValueError as error:
         raise EstimateError(f"[estimate] describes no model: {error}") from error
+    except OverflowError as error:
+        raise EstimateError("[estimate] describes a model of more bytes than can be counted") from error
 
 
 def _read(path: Path) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ from math import prod
 
 Weight = tuple[str, tuple[int, ...]]
 """Name and shape."""
+MOST_LAYERS = 10_000
 
 
 @dataclass(frozen=True)
@@ -14,7 +15,7 @@ class ModelShape:
     """What the weights of one architecture family hang on: GPT-2, or Llama and what is built like it.
 
     Raises:
-        ValueError: keys and values cannot be shared among the heads evenly.
+        ValueError: keys and values cannot be shared among the heads evenly, or there are too many layers.
     """
 
     layers: int
@@ -42,6 +43,8 @@ class ModelShape:
     """Rows of the position embedding; a sample may be shorter."""
 
     def __post_init__(self) -> None:
+        if self.layers > MOST_LAYERS:
+            raise ValueError(f"{self.layers} layers are more than the {MOST_LAYERS} that are estimated")
         if self.heads % self.kv_heads:
             raise ValueError(
                 f"{self.heads} heads cannot share {self.kv_heads} heads of keys and values evenly: "
