@@ -18,7 +18,7 @@ from torchdeck.config.presets import (
 
 def test_the_presets() -> None:
     """The default one comes first."""
-    assert preset_names() == ["quickstart", "fsdp", "own-recipe", "script"]
+    assert preset_names() == ["quickstart", "cluster", "fsdp", "own-recipe", "script"]
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -74,5 +74,5 @@ def test_the_example_recipe_learns() -> None:
 
 def test_an_unknown_preset() -> None:
     """The names there are are said."""
-    with pytest.raises(UnknownPresetError, match="quickstart, fsdp"):
+    with pytest.raises(UnknownPresetError, match="quickstart, cluster, fsdp"):
         preset_text("../secret")
