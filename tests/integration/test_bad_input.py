@@ -41,6 +41,7 @@ nproc = 1
 
 [limits]
 min_free_disk = "1MiB"
+memory = "off"
 """
 
 

@@ -12,7 +12,7 @@ from support.previews import memory
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
 from torchdeck.data.batch_plan import build_batch_plan, save_batch_plan
-from torchdeck.launch.model_and_data import look_at
+from torchdeck.launch.model_and_data import look_at, trace
 from torchdeck.launch.preflight.check import Check
 from torchdeck.launch.preflight.memory import check_memory
 from torchdeck.launch.prepare import Survey, plan_from, survey
@@ -41,13 +41,14 @@ def saved(folder: Path, samples: int = 100) -> Path:
 def test_a_script_has_nothing_to_look_at(tmp_path: Path) -> None:
     """No model, no data: nothing is started, nothing imported."""
     config = config_from_dict({"run": {"script": "train.py"}}, tmp_path)
-    assert look_at(config, tmp_path, PYTHON) == (Known(), ())
+    assert look_at(config) == (Known(), ())
+    assert trace(config, Known(), tmp_path, PYTHON) == (Known(), ())
 
 
 def test_a_batch_plan_is_opened_and_verified(tmp_path: Path) -> None:
     """Even where nothing is traced."""
     path = saved(tmp_path)
-    known, problems = look_at(recipe(tmp_path, training={"epochs": 1, "batch_plan": str(path)}), None, PYTHON)
+    known, problems = look_at(recipe(tmp_path, training={"epochs": 1, "batch_plan": str(path)}))
     assert problems == ()
     assert known.batch_plan is not None
     assert known.batch_plan.size == 100
@@ -72,7 +73,7 @@ def checked(folder: Path, *groups: Any, limits: str = "refuse", known: Known | N
     found = Survey(Inventory((node(),)), {"localhost": PYTHON}, {}, CodeTree(), (), known or Known())
     plan = plan_from(config, found)
     prediction = Prediction("traced", groups) if groups else None
-    return list(check_memory(config, dataclasses.replace(plan, prediction=prediction), found, "localhost"))
+    return list(check_memory(config, dataclasses.replace(plan, prediction=prediction), found))
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli import exit_codes
@@ -15,6 +14,7 @@ from torchdeck.cli.run_source import EXAMPLES, add_run_source, load_run_source
 if TYPE_CHECKING:
     from torchdeck.config.loader import LoadedConfig
     from torchdeck.launch.preflight import Check
+    from torchdeck.launch.prepare import Survey
     from torchdeck.plan.problems import PlanError
 
 _SIGNS = {"ok": "[green]ok[/]     ", "warning": "[yellow]warning[/]", "failed": "[red]failed[/] "}
@@ -52,28 +52,37 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _look(loaded: LoadedConfig) -> tuple[list[Check], PlanError | None]:
-    from torchdeck.launch.preflight import preflight
+    from torchdeck.launch.preflight import check_memory, preflight
     from torchdeck.launch.preflight.check import failed
-    from torchdeck.launch.prepare import plan_from, survey
+    from torchdeck.launch.prepare import plan_from, survey, with_model
     from torchdeck.plan.problems import PlanError
     from torchdeck.runs.home import HomeError, torchdeck_home
 
-    home: Path | None = None
-    why = ""
-    try:
-        home = torchdeck_home()
-    except HomeError as error:
-        why = str(error)
-    with progress_line(TRACING) as progress:
-        found = survey(loaded.config, home=home, on_progress=progress)
-    plan, misfit = None, None
+    found = survey(loaded.config)
     try:
         plan = plan_from(loaded.config, found, loaded.locate)
+        home = torchdeck_home()
+        checks = preflight(loaded.config, plan, found, home)
+        with progress_line(TRACING) as progress:
+            found = with_model(loaded.config, found, home, progress)
+        plan = plan_from(loaded.config, found, loaded.locate)
+        return [*checks, *check_memory(loaded.config, plan, found)], None
+    except HomeError as error:
+        return [failed("home", "localhost", str(error), "")], None
     except PlanError as error:
-        misfit = error
-    if home is None:
-        return [failed("home", "localhost", why, "")], misfit
-    return preflight(loaded.config, plan, found, home), misfit
+        return _without_plan(loaded, found), error
+
+
+def _without_plan(loaded: LoadedConfig, found: Survey) -> list[Check]:
+    """What can be looked at where no plan can be made."""
+    from torchdeck.launch.preflight import preflight
+    from torchdeck.launch.preflight.check import failed
+    from torchdeck.runs.home import HomeError, torchdeck_home
+
+    try:
+        return preflight(loaded.config, None, found, torchdeck_home())
+    except HomeError as error:
+        return [failed("home", "localhost", str(error), "")]
 
 
 def _document(checks: list[Check], misfit: PlanError | None) -> dict[str, Any]:

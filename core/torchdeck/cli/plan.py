@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,42 +79,43 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """Plan and print; 0, or 2 for a bad config, 3 when it does not fit these machines."""
     from torchdeck.config.problems import ConfigError
-    from torchdeck.launch.prepare import plan_from
+    from torchdeck.launch.prepare import plan_from, survey
     from torchdeck.launch.trust import TrustError
 
     try:
         loaded = load_run_source(args)
-        found = _survey(args, loaded)
+        found = survey(loaded.config)
         plan = plan_from(loaded.config, found, loaded.locate)
+        if args.export is not None:
+            return export_scripts(plan, args.export, args.out)
+        if not args.no_trace:
+            found = _with_model(args, loaded, found)
+            plan = plan_from(loaded.config, found, loaded.locate)
     except ConfigError as error:
         return report(error, as_json=args.json)
     except TrustError as error:
         return plan_failure(str(error))
-    if args.export is not None:
-        return export_scripts(plan, args.export, args.out)
     from torchdeck.plan.preview import make_preview
 
     return _show(args, make_preview(loaded.config, plan, found.inventory, found.known))
 
 
-def _survey(args: argparse.Namespace, loaded: LoadedConfig) -> Survey:
-    """What there is; traces the model, unless it was asked not to, or has nothing to show for it."""
-    from torchdeck.launch.prepare import survey
-
-    if args.no_trace or args.export is not None:
-        return survey(loaded.config)
+def _with_model(args: argparse.Namespace, loaded: LoadedConfig, found: Survey) -> Survey:
+    """What there is, with the recipe's model."""
     from torchdeck.cli.progress_line import TRACING, progress_line
     from torchdeck.launch.checked_plan import trust_recipe
+    from torchdeck.launch.prepare import with_model
     from torchdeck.runs.home import HomeError, torchdeck_home
 
     try:
         home = torchdeck_home()
-    except HomeError:
-        return survey(loaded.config)
+    except HomeError as error:
+        known = replace(found.known, failure=f"memory is not predicted: {error}")
+        return replace(found, known=known)
     if args.trust:
         trust_recipe(loaded.config, home)
     with progress_line(TRACING) as progress:
-        return survey(loaded.config, home=home, on_progress=progress)
+        return with_model(loaded.config, found, home, progress)
 
 
 def _show(args: argparse.Namespace, preview: Preview) -> int:

@@ -8,8 +8,8 @@ from pathlib import Path
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.launch.launcher import LaunchError
 from torchdeck.launch.model_and_data import OnProgress
-from torchdeck.launch.preflight import Check, failures, preflight
-from torchdeck.launch.prepare import Locate, plan_from, survey
+from torchdeck.launch.preflight import Check, check_memory, failures, preflight
+from torchdeck.launch.prepare import Locate, plan_from, survey, with_model
 from torchdeck.launch.trust import trust as trust_folder
 from torchdeck.plan.launch_plan import LaunchPlan
 
@@ -37,13 +37,20 @@ def checked_plan(
         PlanError: they do not fit each other.
         PreflightError: something would stop the run.
     """
-    found = survey(config, home=home, on_progress=on_progress)
+    found = survey(config)
     plan = plan_from(config, found, locate)
-    checks = preflight(config, plan, found, home)
+    # what refuses at once comes before what takes seconds
+    checks = _passed(preflight(config, plan, found, home))
+    found = with_model(config, found, home, on_progress)
+    plan = plan_from(config, found, locate)
+    return plan, [*checks, *_passed(list(check_memory(config, plan, found)))]
+
+
+def _passed(checks: list[Check]) -> list[Check]:
     failed = failures(checks)
     if failed:
         raise PreflightError(failed)
-    return plan, checks
+    return checks
 
 
 def trust_recipe(config: RunConfig, home: Path) -> None:

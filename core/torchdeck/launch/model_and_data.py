@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,33 +26,54 @@ BATCH_PLAN = "training.batch_plan"
 _OFF = 'memory is not predicted: limits.memory is "off"'
 
 
-def look_at(
-    config: RunConfig,
-    home: Path | None,
-    interpreter: InterpreterFacts,
-    on_progress: OnProgress | None = None,
-) -> tuple[Known, tuple[Problem, ...]]:
-    """What is known of model and data, and what is wrong with them; of a script, what [estimate] says.
+def look_at(config: RunConfig) -> tuple[Known, tuple[Problem, ...]]:
+    """What is known of model and data without running any of it, and what is wrong with them.
 
-    Args:
-        config: what is asked for.
-        home: TORCHDECK_HOME, where profiles of models are kept; None: the model is not traced.
-        interpreter: of the ranks; the model is traced by it.
-        on_progress: see OnProgress.
+    That is the batch plan, whole and verified, and what [estimate] says of the model.
     """
     plan, problems = _batch_plan(config)
     if config.limits.memory == "off":
         return Known(batch_plan=plan, remarks=(_OFF,) if config.run.recipe is not None else ()), problems
-    profile, training, failure = None, None, ""
-    if config.estimate != Estimate():
-        profile, training, wrong = _estimated(config)
-        problems += wrong
-    elif config.run.recipe is not None and home is not None:
-        profile, failure = _traced(config, home, interpreter, on_progress)
-    if plan is not None and profile is not None and profile.train_samples not in (None, plan.size):
-        wrong_size = f"the batch plan is of {plan.size:,} samples, and the data has {profile.train_samples:,}"
-        problems += (problem(BATCH_PLAN, wrong_size, "a plan that was built for this data"),)
-    return Known(profile, plan, training, failure), problems
+    if config.estimate == Estimate():
+        return Known(batch_plan=plan), problems
+    profile, training, wrong = _estimated(config)
+    return Known(profile, plan, training), problems + wrong
+
+
+def trace(
+    config: RunConfig,
+    known: Known,
+    home: Path,
+    interpreter: InterpreterFacts,
+    on_progress: OnProgress | None = None,
+) -> tuple[Known, tuple[Problem, ...]]:
+    """`known` with the profile of a recipe's model, traced by a process of its own the first time.
+
+    A model that cannot be traced is no problem, but a failure that `known` then tells of.
+
+    Args:
+        config: what is asked for.
+        known: what `look_at` found.
+        home: TORCHDECK_HOME, where profiles of models are kept.
+        interpreter: of the ranks; the model is traced by it.
+        on_progress: see OnProgress.
+    """
+    if config.run.recipe is None or config.limits.memory == "off" or config.estimate != Estimate():
+        return known, ()
+    from torchdeck.launch.profiling import ProfilingError, profile_model
+
+    try:
+        profile = profile_model(config, home, interpreter=interpreter, on_progress=on_progress)
+    except ProfilingError as error:
+        return replace(known, failure=f"memory is not predicted: {error}"), ()
+    return replace(known, profile=profile), _misfits(known.batch_plan, profile)
+
+
+def _misfits(plan: BatchPlan | None, profile: ModelProfile) -> tuple[Problem, ...]:
+    if plan is None or profile.train_samples in (None, plan.size):
+        return ()
+    wrong = f"the batch plan is of {plan.size:,} samples, and the data has {profile.train_samples:,}"
+    return (problem(BATCH_PLAN, wrong, "a plan that was built for this data"),)
 
 
 def _estimated(config: RunConfig) -> tuple[ModelProfile | None, Training | None, tuple[Problem, ...]]:
@@ -78,15 +100,3 @@ def _batch_plan(config: RunConfig) -> tuple[BatchPlan | None, tuple[Problem, ...
     except (BatchPlanError, OSError) as error:
         right = "a folder that torchdeck batchplan build has written"
         return None, (problem(BATCH_PLAN, str(error), right),)
-
-
-def _traced(
-    config: RunConfig, home: Path, interpreter: InterpreterFacts, on_progress: OnProgress | None
-) -> tuple[ModelProfile | None, str]:
-    """The profile, or why there is none."""
-    from torchdeck.launch.profiling import ProfilingError, profile_model
-
-    try:
-        return profile_model(config, home, interpreter=interpreter, on_progress=on_progress), ""
-    except ProfilingError as error:
-        return None, f"memory is not predicted: {error}"

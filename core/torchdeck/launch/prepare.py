@@ -11,7 +11,7 @@ from torchdeck.config.chosen_nodes import LOCALHOST
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
 from torchdeck.launch.code_tree import read_code_tree
-from torchdeck.launch.model_and_data import OnProgress, look_at
+from torchdeck.launch.model_and_data import OnProgress, look_at, trace
 from torchdeck.nodes.described import inventory_from
 from torchdeck.nodes.interpreter import probe_interpreter
 from torchdeck.nodes.inventory import InterpreterFacts, Inventory
@@ -42,29 +42,16 @@ class Survey:
     """Why no plan can be made, seen while looking."""
 
 
-def survey(
-    config: RunConfig,
-    environ: Mapping[str, str] | None = None,
-    *,
-    home: Path | None = None,
-    on_progress: OnProgress | None = None,
-) -> Survey:
-    """Look at the machine, the interpreter, the code, the data and the model that `config` names.
+def survey(config: RunConfig, environ: Mapping[str, str] | None = None) -> Survey:
+    """Look at the machine, the interpreter, the code and the data that `config` names; imports none of it.
 
-    Imports none of it: a model is traced by a process of its own, once. Without, it takes a few milliseconds
-    where the interpreter is our own and there is no GPU.
-
-    Args:
-        config: what is asked for.
-        environ: the launching shell's; our own by default.
-        home: TORCHDECK_HOME, where profiles of models are kept; None: the model is not looked at.
-        on_progress: told what is waited for.
+    Takes a few milliseconds where the interpreter is our own and there is no GPU.
     """
     local = [probe_local(name) for name in config.distributed.nodes if name == LOCALHOST]
     inventory = Inventory((*local, *inventory_from(config.cluster)))
     interpreter = probe_interpreter(config.run.interpreter)
     code, warnings = read_code_tree(config, Path(config.run.working_dir or Path.cwd()))
-    known, problems = look_at(config, home, interpreter, on_progress)
+    known, problems = look_at(config)
     return Survey(
         inventory=inventory,
         # nodes that are only described are taken to have the Python that was found here
@@ -75,6 +62,22 @@ def survey(
         known=known,
         problems=problems,
     )
+
+
+def with_model(config: RunConfig, found: Survey, home: Path, on_progress: OnProgress | None = None) -> Survey:
+    """`found` with what is known of the recipe's model, which is traced the first time; seconds, then.
+
+    Args:
+        config: what is asked for.
+        found: what `survey` found.
+        home: TORCHDECK_HOME, where profiles of models are kept.
+        on_progress: told what is waited for.
+    """
+    interpreter = next(iter(found.interpreters.values()), None)
+    if interpreter is None:
+        return found
+    known, problems = trace(config, found.known, home, interpreter, on_progress)
+    return replace(found, known=known, problems=found.problems + problems)
 
 
 def plan_from(config: RunConfig, found: Survey, locate: Locate | None = None) -> LaunchPlan:

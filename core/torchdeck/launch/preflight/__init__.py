@@ -19,13 +19,13 @@ from torchdeck.launch.preflight.sources import check_sources
 from torchdeck.launch.prepare import Survey
 from torchdeck.plan.launch_plan import LaunchPlan
 
-__all__ = ["Check", "failures", "preflight"]
+__all__ = ["Check", "check_memory", "failures", "preflight"]
 
 
 def preflight(config: RunConfig, plan: LaunchPlan | None, found: Survey, home: Path) -> list[Check]:
     """Everything that would stop a run or make it hang, looked for before the start.
 
-    Tens of milliseconds; up to a second where this host's own name does not resolve.
+    Memory is looked at apart, by `check_memory`, as a model's first trace takes seconds. This takes tens of milliseconds; up to a second where this host's own name does not resolve.
 
     Args:
         config: what is asked for.
@@ -57,7 +57,6 @@ def _checks(
         yield from check_interpreter(found.interpreters[node], node, recipe=run.recipe is not None)
     if plan is not None:
         yield from check_devices(plan, home)
-        yield from check_memory(config, plan, found, node)
     port = config.distributed.rendezvous.port
     if port != "auto":
         yield check_port(port, node)

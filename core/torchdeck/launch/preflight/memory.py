@@ -18,10 +18,11 @@ _LEFT_OUT = 'limits.memory = "off" leaves the prediction out'
 _GENERAL = "lower training.microbatch, or use a strategy that shards the weights"
 
 
-def check_memory(config: RunConfig, plan: LaunchPlan, found: Survey, node: str) -> Iterator[Check]:
+def check_memory(config: RunConfig, plan: LaunchPlan, found: Survey) -> Iterator[Check]:
     """The prediction in `plan` against what the devices have; nothing where none was asked for."""
     if config.limits.memory == "off":
         return
+    node = plan.nodes[0].name
     memory = None if plan.prediction is None else make_memory(plan.prediction)
     if memory is not None:
         yield _judged(config, plan, found, memory, node)
