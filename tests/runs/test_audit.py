@@ -192,14 +192,14 @@ def test_a_large_run_is_compared_in_part(tmp_path: Path) -> None:
 
 
 def test_memory_beside_its_range(tmp_path: Path) -> None:
-    """Each rank's peak: what the resident set grew by on the CPU, what torch allocated on a GPU."""
+    """Peaks without context: what the resident set grew by on the CPU, what torch allocated on a GPU."""
     memory = PredictedMemory(
         ranks=((0, 1),),
-        peak_bytes=3 << 20,
-        low_bytes=2 << 20,
-        high_bytes=4 << 20,
+        peak_bytes=103 << 20,
+        low_bytes=102 << 20,
+        high_bytes=104 << 20,
         phase="backward",
-        terms={},
+        terms={"context": 100 << 20, "parameters": 3 << 20},
         state={},
         capacity_bytes=None,
         free_bytes=None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.plan.prediction import PredictedData, Prediction
+from torchdeck.plan.prediction import PredictedData, PredictedMemory, Prediction
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.audit.kept_steps import RecordedAttempt, recorded_attempts
 from torchdeck.runs.audit.planned_order import read_plan
@@ -17,6 +17,9 @@ from torchdeck.telemetry.reader import RunMetrics
 
 ALLOCATED, RESIDENT = "memory_peak_bytes", "memory_growth_peak_bytes"
 """What the trainer calls the peak on a GPU, and on the CPU."""
+
+CONTEXT = "context"
+"""What the prediction calls interpreter, libraries and driver."""
 
 
 def audit_run(layout: RunLayout, view: RunView, limits: Limits | None = None) -> Audit | None:
@@ -103,15 +106,15 @@ def _ranks(
     found = []
     for placement in plan.ranks:
         rank = placement.rank
-        memory = prediction.memory_of(rank)
+        memory = _without_context(prediction.memory_of(rank))
         kind, name = ("resident", RESIDENT) if placement.device == "cpu" else ("allocated", ALLOCATED)
         measured = metrics.latest(name, rank)
         found.append(
             RankAudit(
                 rank=rank,
-                predicted_memory_bytes=None if memory is None else memory.peak_bytes,
-                predicted_low_bytes=None if memory is None else memory.low_bytes,
-                predicted_high_bytes=None if memory is None else memory.high_bytes,
+                predicted_memory_bytes=memory and memory[0],
+                predicted_low_bytes=memory and memory[1],
+                predicted_high_bytes=memory and memory[2],
                 memory_bytes=None if measured is None else int(measured.value),
                 memory_kind="" if measured is None else kind,
                 predicted_samples=counts.get(rank, totals.planned_samples.get(rank)),
@@ -121,6 +124,14 @@ def _ranks(
             )
         )
     return tuple(found)
+
+
+def _without_context(memory: PredictedMemory | None) -> tuple[int, int, int] | None:
+    """Peak, low and high without interpreter, libraries and driver: neither measure has these in it."""
+    if memory is None:
+        return None
+    context = memory.terms.get(CONTEXT, 0)
+    return memory.peak_bytes - context, memory.low_bytes - context, memory.high_bytes - context
 
 
 def _counts(data: PredictedData) -> Mapping[int, int]:
@@ -171,7 +182,10 @@ def _earlier(attempt: RecordedAttempt) -> list[str]:
 
 def _notes(prediction: Prediction, ranks: tuple[RankAudit, ...]) -> tuple[str, ...]:
     resident = any(rank.memory_kind == "resident" for rank in ranks)
-    kept = "memory of CPU ranks is the growth of the resident set, which holds more than tensors"
+    kept = (
+        "memory of CPU ranks is what the resident set grew by since before the model was built, and holds "
+        "what libraries and allocators keep for themselves"
+    )
     return (*prediction.notes, kept) if resident else prediction.notes
 
 

@@ -31,7 +31,7 @@ def verdict_lines(audit: Audit) -> list[str]:
 
 def audit_lines(audit: Audit) -> list[str]:
     """A table, prediction beside measurement, then the verdict on samples and what to know."""
-    rows: list[tuple[str, ...]] = [("", "memory", "samples", "tokens")]
+    rows: list[tuple[str, ...]] = [("", "memory without context", "samples", "tokens")]
     rows += [_row(rank) for rank in audit.ranks[:SHOWN]]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["predicted | measured"]

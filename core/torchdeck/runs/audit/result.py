@@ -37,6 +37,7 @@ class RankAudit:
 
     rank: int
     predicted_memory_bytes: int | None = None
+    """The peak without its context: interpreter, libraries and driver are not in what is measured either."""
     predicted_low_bytes: int | None = None
     predicted_high_bytes: int | None = None
     memory_bytes: int | None = None
