@@ -71,7 +71,7 @@ def trace_in_process(
 
 
 def _environment(config: RunConfig, shipped: Path) -> dict[str, str]:
-    """As `plan.rank_environment` has it for ranks, but that no GPU is seen and one thread is enough."""
+    """As `plan.rank_environment` has it for ranks, but that no GPU is seen."""
     own = config.run.env
     users_path = own.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     return {
@@ -80,7 +80,6 @@ def _environment(config: RunConfig, shipped: Path) -> dict[str, str]:
         "PYTHONPATH": f"{shipped}:{users_path}" if users_path else str(shipped),
         "PYTHONUNBUFFERED": "1",
         "CUDA_VISIBLE_DEVICES": "",
-        "OMP_NUM_THREADS": "1",
     }
 
 

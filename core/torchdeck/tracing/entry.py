@@ -26,7 +26,7 @@ def main() -> int:
         profile = _answer(json.load(sys.stdin), lambda words: _say(answers, {"progress": words}))
     except BaseException as error:  # noqa: BLE001 - whatever a recipe raises, sys.exit too, becomes the answer
         traceback.print_exception(type(error), error, error.__traceback__)
-        _say(answers, {"error": str(error)})
+        _say(answers, {"error": _sentence(error)})
         return 1
     _say(answers, {"profile": profile})
     return 0
@@ -39,14 +39,17 @@ def _answer(value: Any, progress: Any) -> dict[str, Any]:
     if request.limit is not None:
         signal.alarm(int(request.limit) + _GRACE)  # its default action ends the process
     progress("starting torch")
-    from torchdeck.tracing.faults import TracingError, explain
     from torchdeck.tracing.tracer import trace_recipe
 
     gc.freeze()  # what was imported stays, and looking through it takes 0.1 s each time
-    try:
-        return trace_recipe(request, progress).to_json()
-    except Exception as error:
-        raise TracingError(explain(error, request.recipe)) from error
+    return trace_recipe(request, progress).to_json()
+
+
+def _sentence(error: BaseException) -> str:
+    """What is said of `error`; our own errors are sentences already."""
+    if type(error).__module__.startswith("torchdeck."):
+        return str(error)
+    return f"tracing failed by {type(error).__name__}: {error}"
 
 
 def _take_stdout() -> IO[str]:

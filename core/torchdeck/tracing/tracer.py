@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -15,13 +15,17 @@ from torchdeck.distributed.activation_checkpointing import checkpoint_blocks
 from torchdeck.distributed.precision import DTYPES
 from torchdeck.distributed.seeding import seed_all
 from torchdeck.distributed.trainer.setup import build_model
+from torchdeck.distributed.units import blocks_of
 from torchdeck.plan.model_profile import ModelProfile, Trace
+from torchdeck.recipes.errors import RecipeError
 from torchdeck.recipes.loader import Recipe, load_recipe
 from torchdeck.tracing.batch import TracingData, open_data
-from torchdeck.tracing.faults import explained
+from torchdeck.tracing.faults import TracingError, ValuesNeededError, explained, import_sentence
 from torchdeck.tracing.microbatch import trace_microbatch
+from torchdeck.tracing.no_gpu import WithoutGpu
+from torchdeck.tracing.real_memory import MAX_PARAMETERS, bounded_memory
 from torchdeck.tracing.request import TraceRequest, WantedTrace
-from torchdeck.tracing.units import UnitMap, buffer_infos, map_units, parameter_infos
+from torchdeck.tracing.units import UnitMap, buffer_infos, check_shapes, map_units, parameter_infos
 from torchdeck.tracing.weights import gathered, gathered_dtype
 
 Progress = Callable[[str], None]
@@ -35,17 +39,48 @@ def trace_recipe(request: TraceRequest, progress: Progress) -> ModelProfile:
         RecipeError, TracingError: the recipe cannot be traced; the message says why.
     """
     progress("loading the recipe")
-    with explained("importing", request.recipe):
-        recipe = load_recipe(request.recipe)
+    try:
+        with explained("the import", request.recipe):
+            recipe = load_recipe(request.recipe)
+    except RecipeError as error:
+        raise TracingError(import_sentence(error, request.recipe)) from error
     return trace_loaded(recipe, request, progress)
 
 
 def trace_loaded(recipe: Recipe, request: TraceRequest, progress: Progress) -> ModelProfile:
-    """As `trace_recipe`, of a recipe whose functions are at hand."""
+    """As `trace_recipe`, of a recipe whose functions are at hand.
+
+    Where what it computes depends on values, a model of up to 200M parameters is traced with real memory.
+    """
     progress("reading the data")
     data = open_data(recipe, request)
     progress("building the model")
-    return _Tracer(recipe, request, data, FakeTensorMode(allow_non_fake_inputs=True)).profile(progress)
+    tracer = _Tracer(recipe, request, data, FakeTensorMode(allow_non_fake_inputs=True))
+    parameters: int | None = None
+    try:
+        model = tracer.build()
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        return tracer.profile(model, progress)
+    except ValuesNeededError as error:
+        if parameters is not None and parameters > MAX_PARAMETERS:
+            raise TracingError(
+                f"{error}; its result depends on values in tensors, and the model is too large "
+                f"({parameters:,} parameters) to be traced with real ones: avoid .item(), and conditions and "
+                "shapes that depend on values"
+            ) from error
+        return _trace_with_memory(replace(tracer, fake=None), str(error), progress)
+
+
+def _trace_with_memory(tracer: _Tracer, reason: str, progress: Progress) -> ModelProfile:
+    progress("building the model with real memory")
+    with bounded_memory():
+        model = tracer.build()
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        if parameters > MAX_PARAMETERS:
+            raise TracingError(f"{reason}; with {parameters:,} parameters it is too large to be traced so")
+        profile = tracer.profile(model, progress)
+    note = f"traced with real tensors, as shapes may depend on values: {reason}"
+    return replace(profile, notes=(*profile.notes, note))
 
 
 @dataclass(frozen=True)
@@ -58,26 +93,33 @@ class _Tracer:
     fake: FakeTensorMode | None
     """None: real tensors."""
 
-    def profile(self, progress: Progress) -> ModelProfile:
-        """Build the model and trace it."""
-        request = self.request
-        seed_all(request.seed)
-        with self._tensors(), explained("build_model(options)", self.recipe.name):
-            model = build_model(self.recipe, request.model).train()
-        units, notes = map_units(model, self.recipe, request.fsdp)
-        parameters = parameter_infos(model, units)
-        plain = [wanted for wanted in request.traces if not wanted.checkpointing]
-        traced = [self._trace(wanted, model, units, progress) for wanted in plain]
+    def build(self) -> nn.Module:
+        """The model, ready to train."""
+        seed_all(self.request.seed)
+        with self._tensors(), WithoutGpu(), explained("build_model(options)", self.recipe.name):
+            model = build_model(self.recipe, self.request.model).train()
+        check_shapes(model)
+        return model
+
+    def profile(self, model: nn.Module, progress: Progress) -> ModelProfile:
+        """Trace `model` as requested; blocks stay checkpointed."""
+        request, recipe = self.request, self.recipe
+        with explained("blocks(model)", recipe.name):
+            units, notes = map_units(model, recipe, request.fsdp)
+        parameters, buffers = parameter_infos(model, units), buffer_infos(model, units)
+        traced = [
+            self._trace(each, model, units, progress) for each in request.traces if not each.checkpointing
+        ]
         again = [wanted for wanted in request.traces if wanted.checkpointing]
-        if again and self.recipe.blocks is None:
-            notes += ("the recipe has no function blocks(model), so activation checkpointing has no blocks",)
+        if again and (recipe.blocks is None or not blocks_of(model, recipe.blocks)):
+            notes += ("the recipe names no blocks, so there are none to compute again in backward",)
         elif again:
-            checkpoint_blocks(model, self.recipe.blocks)
-            traced += [self._trace(wanted, model, units, progress) for wanted in again]
+            checkpoint_blocks(model, recipe.blocks)
+            traced += [self._trace(each, model, units, progress) for each in again]
         return ModelProfile(
             source="traced",
             parameters=parameters,
-            buffers=buffer_infos(model, units),
+            buffers=buffers,
             units=units.names,
             precision=request.precision,
             traces=tuple(trace for trace, _ in traced),
@@ -95,9 +137,9 @@ class _Tracer:
         weights: AbstractContextManager[object] = nullcontext()
         if wanted.cast:
             weights = gathered(model, units, gathered_dtype(DTYPES[request.precision], request.fsdp))
-        batch = self.data.batch(wanted.microbatch)
-        with self._tensors(), weights:
-            batches = [self._like(batch)]
+        batches = [self.data.batch(wanted.microbatch)]
+        with self._tensors(), WithoutGpu(), weights:
+            batches[0] = self._like(batches[0])
             return trace_microbatch(wanted, self.recipe, model, units, batches, request.precision)
 
     def _tensors(self) -> AbstractContextManager[object]:

@@ -56,11 +56,25 @@ def map_units(model: nn.Module, recipe: Recipe, options: FsdpSettings) -> tuple[
     ), notes
 
 
+def check_shapes(model: nn.Module) -> None:
+    """Refuse lazy modules, which have no parameters to shard or train before the first forward.
+
+    Raises:
+        RecipeError: there is one.
+    """
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if isinstance(tensor, (UninitializedParameter, UninitializedBuffer)):
+            raise RecipeError(
+                f"{name} of the model has no shape before the first forward (a lazy module): give the layer "
+                "its input size"
+            )
+
+
 def parameter_infos(model: nn.Module, units: UnitMap) -> tuple[TensorInfo, ...]:
     """What `model` trains and holds frozen; a shared parameter stands once, by its first name.
 
     Raises:
-        RecipeError: one has a type or state that training cannot use.
+        RecipeError: one has a type that is not known here.
     """
     named = model.named_parameters()
     return tuple(_info(name, tensor, units, trainable=tensor.requires_grad) for name, tensor in named)
@@ -76,11 +90,6 @@ def buffer_infos(model: nn.Module, units: UnitMap) -> tuple[TensorInfo, ...]:
 
 
 def _info(name: str, tensor: Tensor, units: UnitMap, *, trainable: bool) -> TensorInfo:
-    if isinstance(tensor, (UninitializedParameter, UninitializedBuffer)):
-        raise RecipeError(
-            f"{name} of the model has no shape before the first forward (a lazy module): give the layer its "
-            "input size"
-        )
     dtype = str(tensor.dtype).removeprefix("torch.")
     if dtype not in ITEM_SIZES:
         raise RecipeError(f"{name} of the model is {dtype}, which cannot be predicted: use another type")
