@@ -80,7 +80,7 @@ def main() -> None:
     strategy = make_strategy(settings.distributed, Precision(settings.training.precision), place)
     strategy.setup()
     turns = Turns(None if sys.argv[2:] == ["alone"] else HandWritten(recipe, settings))
-    hooks = [*make_hooks(context.rank_layout(place.rank), place.rank, strategy.device), turns]
+    hooks = [*make_hooks(context.rank_layout(place.rank), place, strategy.device), turns]
     trainer = Trainer(settings, recipe, strategy, context, hooks)
     trainer.run()
     strategy.close()

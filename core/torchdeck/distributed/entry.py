@@ -76,7 +76,7 @@ def _train(settings: RecipeSettings, place: Place, context: RunContext) -> None:
     strategy = make_strategy(settings.distributed, Precision(settings.training.precision), place)
     strategy.setup()
     check_agreement(strategy.group, _to_be_same(settings))
-    hooks = make_hooks(context.rank_layout(place.rank), place.rank, place.world_size, strategy.device)
+    hooks = make_hooks(context.rank_layout(place.rank), place, strategy.device)
     trainer = Trainer(settings, recipe, strategy, context, hooks)
     finished = trainer.run()
     trainer.close()

@@ -12,6 +12,7 @@ from torchdeck.data.step_order import DataPosition, StepOrder
 from torchdeck.distributed.trainer.memory import RankMemory
 from torchdeck.distributed.trainer.step import StepResult
 from torchdeck.distributed.trainer.throughput import Rates
+from torchdeck.environment import Place
 from torchdeck.rundir.layout import RankLayout
 from torchdeck.telemetry.progress import ProgressFile, StepTimes
 from torchdeck.telemetry.writer import MetricsWriter
@@ -168,16 +169,16 @@ class LinesHook(Hook):
         print(f"step {step}/{self._total} heldout_loss {loss!r}", flush=True)
 
 
-def make_hooks(layout: RankLayout | None, rank: int, world_size: int, device: torch.device) -> list[Hook]:
+def make_hooks(layout: RankLayout | None, place: Place, device: torch.device) -> list[Hook]:
     """A rank's hooks: files where there is a run directory, lines on rank 0."""
     hooks: list[Hook] = []
     if layout is not None:
         hooks += [
             ProgressHook(layout.progress),
             # before metrics: a row that is there is of a step whose samples are
-            SamplesHook(layout.samples, rank, world_size),
-            MetricsHook(layout.metrics, rank, device),
+            SamplesHook(layout.samples, place.rank, place.world_size),
+            MetricsHook(layout.metrics, place.rank, device),
         ]
-    if rank == 0:
+    if place.rank == 0:
         hooks.append(LinesHook())
     return hooks
