@@ -7,7 +7,8 @@ import pytest
 from rich.console import Console
 
 from support.previews import memory, preview, with_memory
-from torchdeck.cli.preview.view import print_preview, print_rank
+from torchdeck.cli.preview.rank import print_rank
+from torchdeck.cli.preview.view import print_preview
 from torchdeck.data.batch_plan import build_batch_plan
 from torchdeck.plan.preview import Preview
 

@@ -25,7 +25,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "check",
         help="look for what would stop a run, without starting it",
-        description="Look for what would stop a run, without starting it. Exits with 3 when something would.\n"
+        description="Look for what would stop a run, without starting it. Exits with 3 if something would.\n"
         "The model of a recipe is traced once, to know whether it fits the memory.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

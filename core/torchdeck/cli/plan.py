@@ -154,7 +154,7 @@ def _show_rank(preview: Preview, number: int, *, as_json: bool) -> int:
         print(json.dumps(rank.document(), ensure_ascii=False, indent=1))
         return exit_codes.SUCCEEDED
     from torchdeck.cli.preview.glyphs import make_console
-    from torchdeck.cli.preview.view import print_rank
+    from torchdeck.cli.preview.rank import print_rank
 
     print_rank(rank, make_console())
     return exit_codes.SUCCEEDED
@@ -171,7 +171,7 @@ def _show_strategies(preview: Preview, words: str, *, as_json: bool) -> int:
         print(json.dumps([row.document() for row in rows], ensure_ascii=False, indent=1))
         return exit_codes.SUCCEEDED
     from torchdeck.cli.preview.glyphs import make_console
-    from torchdeck.cli.preview.view import print_strategies
+    from torchdeck.cli.preview.strategies import print_strategies
 
     print_strategies(preview, rows, make_console())
     return exit_codes.SUCCEEDED

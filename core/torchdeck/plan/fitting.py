@@ -67,10 +67,8 @@ def fitted(
         return (), (f"memory is not predicted: {error}",)
     notes = memory_notes(spec)
     if known.batch_plan is not None:
-        notes += (
-            f"memory is that of the batch plan's largest microbatch, {spec.microbatch:,} samples, as long as "
-            "those the model was traced with",
-        )
+        largest = f"memory is that of the batch plan's largest microbatch, {spec.microbatch:,} samples"
+        notes += (f"{largest}, as long as those the model was traced with",)
     return groups, notes
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from rich.console import Console, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from torchdeck.cli.preview.glyphs import show
+from torchdeck.cli.preview.lines import wrapped
 from torchdeck.cli.preview.placement import shortened
 from torchdeck.plan.preview.rank import MicrobatchPreview, RankPreview
 from torchdeck.quantities import rate, size
@@ -12,6 +16,15 @@ from torchdeck.quantities import rate, size
 SHOWN_IDS = 12
 SHOWN_TENSORS = 40
 _NAME = 48
+
+
+def print_rank(rank: RankPreview, console: Console) -> None:
+    """Print one rank."""
+    parts: list[RenderableType] = list(wrapped(rank_lines(rank), console))
+    table = tensor_table(rank)
+    if table is not None:
+        parts.append(Padding(table, (0, 0, 0, 2)))
+    show(console, *parts)
 
 
 def rank_lines(rank: RankPreview) -> list[Text]:

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.console import Console
 from rich.text import Text
 
 from torchdeck.cli.palette import VERDICT_SIGNS, VERDICTS, by_family
 from torchdeck.cli.preview.bars import flowed, legend, stacked_bar
+from torchdeck.cli.preview.glyphs import show
+from torchdeck.cli.preview.lines import head, wrapped
 from torchdeck.cli.preview.memory import capacity_in_sight, scale_of
 from torchdeck.plan.prediction import PredictedMemory
+from torchdeck.plan.preview import Preview
 from torchdeck.plan.preview.strategies import StrategyRow
 from torchdeck.quantities import size
+
+
+def print_strategies(preview: Preview, rows: Sequence[StrategyRow], console: Console) -> None:
+    """Print strategies side by side."""
+    lines = [*head(preview), Text(), Text("Memory of the fullest rank", style="bold")]
+    show(console, *wrapped([*lines, *strategy_lines(rows, console.width)], console))
 
 
 def strategy_lines(rows: Sequence[StrategyRow], width: int) -> list[Text]:

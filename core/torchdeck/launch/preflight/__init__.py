@@ -25,7 +25,8 @@ __all__ = ["Check", "check_memory", "failures", "preflight"]
 def preflight(config: RunConfig, plan: LaunchPlan | None, found: Survey, home: Path) -> list[Check]:
     """Everything that would stop a run or make it hang, looked for before the start.
 
-    Memory is looked at apart, by `check_memory`, as a model's first trace takes seconds. This takes tens of milliseconds; up to a second where this host's own name does not resolve.
+    Memory is looked at apart, by `check_memory`, as a model's first trace takes seconds. This takes tens of
+    milliseconds; up to a second where this host's own name does not resolve.
 
     Args:
         config: what is asked for.

@@ -9,8 +9,8 @@ from torchdeck.launch.preflight.check import Check, failed, ok, warning
 from torchdeck.launch.prepare import Survey
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.plan.prediction import PredictedMemory
-from torchdeck.plan.shares import shares_of
 from torchdeck.plan.preview.memory import MemoryPreview, is_one, make_memory, ranks_text
+from torchdeck.plan.shares import shares_of
 from torchdeck.quantities import size
 
 _ANYWAY = 'set limits.memory = "warn" to start all the same'
