@@ -109,7 +109,7 @@ class Compared:
     measured: int
     """Largest of all ranks and steps, bytes."""
     usual: int
-    """Largest of all ranks, each in the best of its repeated steps: nothing was freed late, for want of a core."""
+    """Largest of all ranks, each in the best of its repeated steps, where no buffer was freed late."""
 
     @cached_property
     def predicted(self) -> int:

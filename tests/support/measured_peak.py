@@ -1,9 +1,9 @@
 """The peak of a real rank's memory, as its own allocator counts it; nothing of the predictor is used.
 
 torch's CPU allocator (c10, CPUAllocator.cpp) keeps a count of the bytes it has given out and not got back,
-and says it to the profiler with each allocation and free (`profile_memory=True`). The profiler is started
-before the first tensor of the training exists and stopped after the last step; the peak is the largest count it was
-told. Real ranks train with the product's trainer: loader, strategy, optimizer, loop.
+and tells the profiler with each allocation and free (`profile_memory=True`). The profiler is started before
+the first tensor of the training and stopped after the last step; the peak is the largest count it was told.
+Real ranks train with the trainer of the product: loader, strategy, optimizer, loop.
 
 One thing would make the count wrong: a free in a thread without a profiler, as when a worker of gloo drops
 the last reference to a buffer. The allocator counts those too where it is told to report everything

@@ -84,9 +84,10 @@ class Timeline:
         self._append(terms, values)
 
     def enter(self, phase: str) -> None:
-        """What follows belongs to `phase`."""
+        """What follows belongs to `phase`, and so does what is alive now."""
         self._flush()
         self.phase = phase
+        self._append(np.zeros(1, dtype=np.int8), np.zeros(1, dtype=np.int64))
 
     def peaks(self) -> list[Peak]:
         """The peak of each phase, in order of first sight; memory held over from before counts."""

@@ -1,0 +1,96 @@
+"""fsdp and hsdp, followed by hand. Over two ranks a block is gathered into 4,000 bytes, the head into 400."""
+
+from dataclasses import replace
+
+from support.small_profile import BLOCK, HEAD, INPUT, KEPT, LOGITS, profile, trace
+from torchdeck.plan.memory.simulate import simulate
+from torchdeck.plan.memory.spec import StrategySpec
+from torchdeck.plan.memory.timeline import Peak, Term
+from torchdeck.plan.model_profile import ModelProfile
+
+B, H = 4 * BLOCK, 4 * HEAD
+STATE = (2 * B + H) // 2 + 16
+NCCL = StrategySpec("fsdp", 2, shard=2, backend="nccl")
+
+
+def peaks(spec: StrategySpec, model: ModelProfile | None = None) -> dict[str, Peak]:
+    return {peak.phase: peak for peak in simulate(model or profile(), spec, 0).peaks()}
+
+
+def test_setup_cuts_unit_by_unit() -> None:
+    """All weights, and the shards of the first unit, before its whole weights go."""
+    assert peaks(NCCL)["setup"].total == 16 + 2 * B + H + B // 2
+
+
+def test_forward_holds_two_outputs_of_gathers() -> None:
+    """When the second block is gathered, the first one's output is there yet; then it is copied out."""
+    found = peaks(NCCL)["forward"]
+    # in the second block: head, output and weights of the block, what both blocks keep
+    assert found.total == STATE + INPUT + H + 2 * B + 2 * KEPT
+    assert found.terms[Term.GATHERED] == H + 2 * B
+
+
+def test_backward_copies_out_what_was_gathered_ahead() -> None:
+    """Output and weights of the first block; of the second what went into its reduce-scatter and came out."""
+    found = peaks(NCCL)["backward"]
+    assert found.terms[Term.GATHERED] == H + 2 * B
+    assert found.terms[Term.BUCKETS] == B
+    assert found.terms[Term.GRADIENTS] == H + B // 2
+    assert found.total == STATE + INPUT + KEPT + (H + 2 * B) + B + (H + B // 2)
+
+
+def test_gloo_copies_what_it_gathers() -> None:
+    """A block's output, and gloo's copy of it, beside the first block's output."""
+    found = peaks(replace(NCCL, backend="gloo"))["forward"]
+    assert found.total == STATE + INPUT + KEPT + H + B + B + B
+    assert found.terms[Term.BUCKETS] == B
+
+
+def test_without_resharding_blocks_stay() -> None:
+    """All units and an output in the second block; backward ends with the first block and gathers nothing."""
+    found = peaks(replace(NCCL, reshard_after_forward=False))
+    assert found["forward"].terms[Term.GATHERED] == H + B + 2 * B
+    assert found["backward"].terms[Term.GATHERED] == H + B
+
+
+def test_one_rank_gathers_nothing() -> None:
+    """Weights are copied from the only shard; there is no output to hold."""
+    found = peaks(StrategySpec("fsdp", 1))["forward"]
+    assert found.terms[Term.GATHERED] == H + B
+
+
+def test_gradients_are_reduced_unit_by_unit() -> None:
+    """After the step only shards of gradients are left, and then nothing is."""
+    spec = replace(NCCL, accumulation=3)
+    timeline = simulate(profile(), spec, 0)
+    timeline.enter("afterwards")
+    timeline.spike(Term.CONTEXT, 1)
+    found = {peak.phase: peak for peak in timeline.peaks()}
+    assert found["optimizer"].terms[Term.GRADIENTS] == (2 * B + H) // 2
+    assert found["afterwards"].terms == {
+        Term.PARAMETERS: STATE - 16, Term.BUFFERS: 16, Term.INPUTS: 2 * INPUT, Term.CONTEXT: 1
+    }  # fmt: skip
+
+
+def test_accumulation_keeps_whole_gradients() -> None:
+    """Those of all units between two microbatches, in the reduction's precision."""
+    whole = 2 * B + H
+    found = peaks(replace(NCCL, accumulation=2))["forward"]
+    assert found.terms[Term.GRADIENTS] == whole
+    bf16 = replace(NCCL, accumulation=2, precision="bf16", param_precision="bf16")
+    casted = peaks(bf16, profile(trace(cast=True, item=2), precision="bf16"))["forward"]
+    assert casted.terms[Term.GRADIENTS] == whole
+    # while the second block is gathered: this rank's part of it in 16 bit beside both outputs
+    assert casted.terms[Term.GATHERED] == (H + 2 * B) // 2 + B // 4
+
+
+def test_hsdp_is_fsdp_in_a_group() -> None:
+    """All-reduce between groups works in place."""
+    groups = StrategySpec("hsdp", 8, shard=2, backend="nccl")
+    assert peaks(groups) == peaks(NCCL)
+
+
+def test_forward_adds_up() -> None:
+    """Logits come after the last gather's output; a large loss makes the end of forward the peak."""
+    found = peaks(replace(NCCL, microbatch=1000), profile(trace(1000)))["forward"]
+    assert found.total == STATE + 1000 * (INPUT + 2 * KEPT + LOGITS) + H + B

@@ -1,0 +1,94 @@
+"""Memory of all ranks, in groups."""
+
+from dataclasses import replace
+
+import pytest
+
+from support.small_profile import profile, trace
+from torchdeck.plan.memory.context import context_bytes
+from torchdeck.plan.memory.peak import predict_peak
+from torchdeck.plan.memory.predict import memory_notes, predict_memory
+from torchdeck.plan.memory.simulate import simulate
+from torchdeck.plan.memory.spec import StrategySpec
+from torchdeck.plan.memory.state import sharded_state
+from torchdeck.plan.prediction import PredictedMemory
+
+
+def fsdp(ranks: int) -> StrategySpec:
+    return StrategySpec("fsdp", ranks, shard=ranks)
+
+
+def members(group: PredictedMemory) -> list[int]:
+    return [rank for first, last in group.ranks for rank in range(first, last + 1)]
+
+
+@pytest.mark.parametrize(
+    "spec", [StrategySpec("ddp", 5), fsdp(1), fsdp(7), fsdp(64), StrategySpec("hsdp", 12, shard=4)], ids=str
+)
+def test_every_rank_stands_once_with_its_own_state(spec: StrategySpec) -> None:
+    """Groups are a partition, and each rank's state and peak are those of a simulation of its own."""
+    groups = predict_memory(profile(), spec)
+    assert sorted(rank for group in groups for rank in members(group)) == list(range(spec.world_size))
+    state = sharded_state(profile(), spec)
+    for group in groups:
+        for rank in members(group):
+            optimizer = int(state.optimizer[rank % spec.shard])
+            alone = max(peak.total for peak in simulate(profile(), spec, optimizer).peaks())
+            assert group.state["optimizer"] == optimizer
+            assert group.peak_bytes == alone + context_bytes(spec)
+
+
+def test_terms_add_up_largest_first() -> None:
+    """To the peak, by the names that people read."""
+    (group,) = predict_memory(profile(trace(1000)), replace(fsdp(2), microbatch=1000))
+    assert sum(group.terms.values()) == group.peak_bytes
+    assert list(group.terms.values()) == sorted(group.terms.values(), reverse=True)
+    assert list(group.terms)[:2] == ["context", "activations"]
+    assert set(group.state) == {"parameters", "gradients", "optimizer"}
+
+
+def test_devices_that_differ_part_ranks() -> None:
+    """Each has the capacity and verdict of its own device; one of an unknown size has none."""
+    spec = StrategySpec("ddp", 4)
+    peak = predict_peak(profile(), spec).highest.total
+    groups = predict_memory(profile(), spec, [2 * peak, peak - 1, None, 2 * peak], [None, None, None, peak])
+    found = {rank: group for group in groups for rank in members(group)}
+    assert [found[rank].verdict for rank in range(4)] == ["fits", "does not fit", "unknown", "tight"]
+    assert [found[rank].capacity_bytes for rank in range(4)] == [2 * peak, peak - 1, None, 2 * peak]
+    assert found[3].free_bytes == peak
+
+
+def test_devices_must_be_as_many_as_ranks() -> None:
+    """Three for four."""
+    with pytest.raises(ValueError, match="3 devices are described for 4 ranks"):
+        predict_memory(profile(), StrategySpec("ddp", 4), [1, 2, 3])
+
+
+def test_range_allows_for_a_buffer_of_gloo_freed_late() -> None:
+    """One gathered unit where gloo shards; without gloo and without shards only scratch memory."""
+    width = {
+        spec: predict_peak(profile(), spec).uncertainty
+        for spec in (fsdp(2), replace(fsdp(2), backend="nccl"), fsdp(1), StrategySpec("ddp", 2))
+    }
+    late, without, alone, whole = width.values()
+    assert late == pytest.approx(4000, abs=400)
+    assert max(without, alone, whole) < 400
+
+
+def test_what_nobody_measured_is_said() -> None:
+    """A CUDA device's own memory, and all of ZeRO."""
+    assert memory_notes(fsdp(2)) == ()
+    assert "not validated" in memory_notes(replace(fsdp(2), device="cuda"))[0]
+    assert "ZeRO" in memory_notes(StrategySpec("zero1", 2))[0]
+
+
+def test_zero_is_state_and_activations() -> None:
+    """Stage by stage less is kept; terms add up."""
+    peaks = []
+    for stage in ("zero1", "zero2", "zero3"):
+        spec = StrategySpec("ddp", 4).with_kind(stage)
+        groups = predict_memory(profile(), spec)
+        assert all(sum(group.terms.values()) == group.peak_bytes for group in groups)
+        peaks.append(groups[0].state["parameters"] + groups[0].state["optimizer"])
+    assert peaks[0] == peaks[1]
+    assert peaks[2] > 0
