@@ -16,29 +16,30 @@ class Term(NamedTuple):
     light: str
     """Its colour on a light ground, as #rrggbb."""
     dark: str
+    terminal: str
+    """Between the two: nobody knows a terminal's ground."""
     glyph: str
     """Tells it apart where there is no colour."""
 
 
 TERMS: tuple[Term, ...] = (
-    Term("parameters", "#0072b2", "#3d9be0", "█"),
-    Term("gradients", "#e69f00", "#e69f00", "▓"),
-    Term("optimizer", "#009e73", "#1fb88d", "▒"),
-    Term("gathered", "#cc79a7", "#d48db5", "▞"),
-    Term("activations", "#56b4e9", "#7cc7f2", "░"),
-    Term("other", "#8a8f98", "#8a8f98", "·"),
+    Term("parameters", "#0072b2", "#3d9be0", "#2a8ad4", "█"),
+    Term("gradients", "#e69f00", "#e69f00", "#d18f00", "▓"),
+    Term("optimizer", "#009e73", "#1fb88d", "#12a67c", "▒"),
+    Term("gathered", "#cc79a7", "#d48db5", "#c77aa5", "▞"),
+    Term("activations", "#56b4e9", "#7cc7f2", "#4cabe0", "░"),
+    Term("other", "#8a8f98", "#8a8f98", "#8a8f98", "·"),
 )
 
 FAMILIES: Mapping[str, str] = {"logits": "activations"}
 """Terms of a prediction that count as another of `TERMS`; what is not named at all is `other`."""
 
-SERIES = "#0072b2"
-VERDICTS: Mapping[str, str] = {
-    "fits": "#1a7f37",
-    "tight": "#9a6700",
-    "does not fit": "#cf222e",
-    "unknown": "#57606a",
-}
+SERIES = "#2a8ad4"
+"""Bars on a terminal."""
+GROUPS = ("#2a8ad4", "#12a67c")
+"""Shard groups on a terminal, in turn."""
+VERDICTS: Mapping[str, str] = {"fits": "green", "tight": "yellow", "does not fit": "red", "unknown": "dim"}
+"""On a terminal, whose own theme knows its ground."""
 VERDICT_SIGNS: Mapping[str, str] = {"fits": "✓", "tight": "◐", "does not fit": "✕", "unknown": "?"}
 
 

@@ -103,7 +103,6 @@ def run(args: argparse.Namespace) -> int:
 def _with_model(args: argparse.Namespace, loaded: LoadedConfig, found: Survey) -> Survey:
     """What there is, with the recipe's model."""
     from torchdeck.cli.progress_line import TRACING, progress_line
-    from torchdeck.launch.checked_plan import trust_recipe
     from torchdeck.launch.prepare import with_model
     from torchdeck.runs.home import HomeError, torchdeck_home
 
@@ -113,6 +112,8 @@ def _with_model(args: argparse.Namespace, loaded: LoadedConfig, found: Survey) -
         known = replace(found.known, failure=f"memory is not predicted: {error}")
         return replace(found, known=known)
     if args.trust:
+        from torchdeck.launch.checked_plan import trust_recipe
+
         trust_recipe(loaded.config, home)
     with progress_line(TRACING) as progress:
         return with_model(loaded.config, found, home, progress)

@@ -31,7 +31,7 @@ def stacked_bar(parts: Mapping[str, int], scale: float, width: int, mark: float 
         mark: where a line is drawn, in the unit of the parts; None: nowhere.
     """
     columns: list[tuple[str, str]] = []
-    signs = {term.name: (term.glyph, term.light) for term in TERMS}
+    signs = {term.name: (term.glyph, term.terminal) for term in TERMS}
     reached = 0.0
     for name, count in parts.items():
         reached += count
@@ -46,7 +46,7 @@ def stacked_bar(parts: Mapping[str, int], scale: float, width: int, mark: float 
 def legend(sizes: Mapping[str, str]) -> list[Text]:
     """One entry for each term of `sizes`: its sign, name and size."""
     return [
-        Text.assemble((term.glyph * 2, term.light), f" {term.name} ", (sizes[term.name], "bold"))
+        Text.assemble((term.glyph * 2, term.terminal), f" {term.name} ", (sizes[term.name], "bold"))
         for term in TERMS
         if term.name in sizes
     ]

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
+from torchdeck.cli.palette import GROUPS
 from torchdeck.plan.preview.board import Board, BoardNode
 
 SHOWN_ALIKE = 3
 """Of many nodes that are alike, so many and the last are drawn."""
 SHOWN_NODES = 12
 _NAME = 24
-_GROUP_STYLES = ("#0072b2", "#009e73")
 
 
 def placement_lines(board: Board, width: int) -> list[Text]:
@@ -69,7 +69,7 @@ def _cells(board: Board, ranks: Sequence[int], cell: int) -> Text:
         group = board.shard_group(rank)
         if rank != ranks[0]:
             text.append("│" if grouped and rank % board.shard == 0 else " ", style="dim")
-        text.append(f"{rank:>{cell}}", style=_GROUP_STYLES[group % 2] if grouped else "bold")
+        text.append(f"{rank:>{cell}}", style=GROUPS[group % 2] if grouped else "bold")
     return text
 
 
