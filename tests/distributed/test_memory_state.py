@@ -20,6 +20,8 @@ JOBS: list[dict[str, Any]] = [
     *({"world_size": world, "strategy": "fsdp", "models": MODELS} for world in range(1, 9)),
     {"world_size": 3, "strategy": "fsdp", "models": MODELS, "optimizer": SGD},
     {"world_size": 2, "strategy": "fsdp", "models": [("byte-gpt", GPT)], "precision": "bf16"},
+    {"world_size": 4, "strategy": "hsdp", "models": MODELS, "distributed": {"hsdp": {"shard": 2}}},
+    {"world_size": 6, "strategy": "hsdp", "models": MODELS, "distributed": {"hsdp": {"shard": 3}}},
     {"world_size": 1, "strategy": "single", "models": WITH_SCALAR},
     {"world_size": 1, "strategy": "single", "models": WITH_SCALAR, "optimizer": {"optimizer": "sgd"}},
     {"world_size": 2, "strategy": "ddp", "models": WITH_SCALAR},

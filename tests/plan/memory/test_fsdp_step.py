@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 
+import numpy as np
+
 from support.small_profile import BLOCK, HEAD, INPUT, KEPT, LOGITS, profile, trace
 from torchdeck.plan.memory.simulate import simulate
 from torchdeck.plan.memory.spec import StrategySpec
 from torchdeck.plan.memory.timeline import Peak, Term
-from torchdeck.plan.model_profile import ModelProfile
+from torchdeck.plan.model_profile import Event, ModelProfile
 
 B, H = 4 * BLOCK, 4 * HEAD
 STATE = (2 * B + H) // 2 + 16
@@ -51,6 +53,21 @@ def test_without_resharding_blocks_stay() -> None:
     found = peaks(replace(NCCL, reshard_after_forward=False))
     assert found["forward"].terms[Term.GATHERED] == H + B + 2 * B
     assert found["backward"].terms[Term.GATHERED] == H + B
+
+
+def test_nothing_is_gathered_while_the_loss_is_backward() -> None:
+    """The root's weights, too, are given up after forward, and come again with the gradient of its output."""
+    made, large = trace(), 10**6
+    where = int(np.flatnonzero(made.kinds == Event.BACKWARD_BEGIN)[0]) + 1
+    made = replace(
+        made,
+        kinds=np.insert(made.kinds, where, [Event.LOGITS, Event.LOGITS]),
+        units=np.insert(made.units, where, [0, 0]),
+        values=np.insert(made.values, where, [large, -large]),
+    )
+    assert Term.GATHERED not in peaks(NCCL, profile(made))["backward"].terms
+    kept = peaks(replace(NCCL, reshard_after_forward=False), profile(made))["backward"]
+    assert kept.terms[Term.GATHERED] == H + 2 * B
 
 
 def test_one_rank_gathers_nothing() -> None:

@@ -71,8 +71,8 @@ def test_range_allows_for_a_buffer_of_gloo_freed_late() -> None:
         for spec in (fsdp(2), replace(fsdp(2), backend="nccl"), fsdp(1), StrategySpec("ddp", 2))
     }
     late, without, alone, whole = width.values()
-    assert late == pytest.approx(4000, abs=400)
-    assert max(without, alone, whole) < 400
+    assert late == pytest.approx(4000, abs=500)
+    assert max(without, alone, whole) < 500
 
 
 def test_what_nobody_measured_is_said() -> None:

@@ -43,11 +43,13 @@ class FsdpStep:
         self._scattered = 0
         """Input of the last reduce-scatter, kept until the next."""
         self._last = True
+        self._in_loss = True
+        """Backward has not come to what the model returned."""
 
     def microbatch(self, replay: Replay, *, first: bool, last: bool) -> None:
         """Forward and backward; gradients are reduced in the last one."""
         self._last = last
-        self._order = []
+        self._order, self._in_loss = [], True
         adds = not first and not self._upcasts
         for segment in replay.segments(after_gradient=1 if adds else 0):
             tell(self._timeline, segment)
@@ -74,7 +76,10 @@ class FsdpStep:
         elif segment.mark == Event.FORWARD_END:
             self._end_forward(unit)
         elif segment.mark == Event.BACKWARD_BEGIN:
-            self._begin_backward(unit)
+            if unit == ROOT and self._in_loss:
+                self._in_loss = False
+            else:
+                self._begin_backward(unit)
         elif segment.mark == Event.BACKWARD_END:
             self._end_backward(unit)
 
@@ -99,11 +104,11 @@ class FsdpStep:
 
     def _end_forward(self, unit: int) -> None:
         self._order.append(unit)
-        if unit == ROOT:  # never resharded here: backward begins with it
+        if self._spec.reshard_after_forward:
+            self._free(unit)
+        if unit == ROOT:
             self._timeline.add(Term.GATHERED, -self._output)
             self._output = 0
-        elif self._spec.reshard_after_forward:
-            self._free(unit)
 
     def _begin_backward(self, unit: int) -> None:
         size = self._sizes[unit].gathered

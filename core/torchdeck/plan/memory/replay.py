@@ -35,7 +35,9 @@ class Segment:
 class Replay:
     """One microbatch as it was traced.
 
-    The batch is left out: the loader keeps it longer than forward and backward do.
+    The batch is left out: the loader keeps it longer than forward and backward do. The root's backward begins
+    twice: with the loss, and when it comes to what the model returned, which is where the first gradient of
+    the root's weights or the backward of another unit is next.
 
     Attributes:
         inputs: bytes of the batch.
@@ -44,7 +46,11 @@ class Replay:
 
     def __init__(self, trace: Trace) -> None:
         kept = (trace.kinds != Event.INPUT) & ((trace.values != 0) | (trace.kinds < Event.INPUT))
-        self._kinds, self._units, self._values = trace.kinds[kept], trace.units[kept], trace.values[kept]
+        kinds, units = trace.kinds[kept], trace.units[kept]
+        where = _end_of_loss(kinds, units)
+        self._kinds = np.insert(kinds, where, np.int8(Event.BACKWARD_BEGIN))
+        self._units = np.insert(units, where, np.int32(ROOT))
+        self._values = np.insert(trace.values[kept], where, np.int64(0))
         self.inputs = int(trace.values[(trace.kinds == Event.INPUT) & (trace.values > 0)].sum())
         self.gradients = int(trace.values[trace.kinds == Event.GRADIENT].sum())
 
@@ -84,6 +90,17 @@ class Replay:
             np.insert(self._units, where + 1, self._units[where]),
             np.insert(self._values, where + 1, -after_gradient * self._values[where]),
         )
+
+
+def _end_of_loss(kinds: npt.NDArray[np.int8], units: npt.NDArray[np.int32]) -> int:
+    """Where backward leaves the loss; the end of a trace without backward."""
+    begins = np.flatnonzero((kinds == Event.BACKWARD_BEGIN) & (units == ROOT))
+    if not len(begins):
+        return len(kinds)
+    after = int(begins[0]) + 1
+    own = (kinds[after:] == Event.GRADIENT) & (units[after:] == ROOT)
+    ends = np.flatnonzero(own | (kinds[after:] == Event.BACKWARD_BEGIN))
+    return after + int(ends[0]) if len(ends) else after
 
 
 def tell(timeline: Timeline, segment: Segment) -> None:
