@@ -8,16 +8,19 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from support.run_files import load, write
 from support.waiting import wait_until
 from torchdeck.config.schema import RunConfig
+from torchdeck.data.batch_plan import build_batch_plan
 from torchdeck.launch import profiling
 from torchdeck.launch.profile_cache import KEPT, ProfileCache, profile_key
 from torchdeck.launch.profiling import ProfilingError, profile_model, wanted_traces
 from torchdeck.launch.trust import trust
 from torchdeck.nodes.inventory import InterpreterFacts
+from torchdeck.plan.heaviest_microbatch import heaviest_microbatch
 from torchdeck.plan.model_profile import ModelProfile
 from torchdeck.tracing.request import WantedTrace
 
@@ -257,3 +260,17 @@ def test_wanted_traces_cover_what_predicting_needs(folder: Path) -> None:
         )
     )
     assert {trace.cast for trace in kept} == {False}
+
+
+def test_with_a_batch_plan_its_heaviest_microbatch_is_traced(tmp_path: Path) -> None:
+    """Just its samples, and half of them."""
+    config = load(tmp_path, '[run]\nrecipe = "byte-gpt"\n[training]\nsteps = 1\n')
+    plan = build_batch_plan(np.array([3, 9, 9, 9, 2, 1]), token_budget=27, max_length=9)
+    whole, _, half, _ = wanted_traces(config, plan)
+    heaviest = heaviest_microbatch(plan)
+    assert heaviest is not None
+    assert list(whole.samples) == heaviest.sample_ids.tolist()
+    assert whole.microbatch == 3
+    assert half.samples == whole.samples[:1]
+    alone = wanted_traces(config, build_batch_plan(np.array([5]), token_budget=5))
+    assert [(trace.microbatch, trace.samples) for trace in alone[::2]] == [(1, (0,)), (2, (0, 0))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.launch.preflight.interpreter import check_interpreter
@@ -15,8 +15,12 @@ from torchdeck.launch.tracing_process import TracingFailedError, trace_in_proces
 from torchdeck.launch.trust import TrustError, is_trusted
 from torchdeck.nodes.interpreter import probe_interpreter
 from torchdeck.nodes.inventory import InterpreterFacts
+from torchdeck.plan.heaviest_microbatch import heaviest_microbatch
 from torchdeck.plan.model_profile import ModelProfile, ProfileFormatError
 from torchdeck.tracing.request import REQUEST_VERSION, WantedTrace
+
+if TYPE_CHECKING:
+    from torchdeck.data.batch_plan import BatchPlan
 
 TRACING_LIMIT = 120.0
 """Seconds that tracing may take; reading the data is part of it."""
@@ -26,19 +30,26 @@ class ProfilingError(Exception):
     """There is no profile of the model; the message says why and what would help."""
 
 
-def wanted_traces(config: RunConfig) -> tuple[WantedTrace, ...]:
+def wanted_traces(config: RunConfig, plan: BatchPlan | None = None) -> tuple[WantedTrace, ...]:
     """The traces that predicting any strategy for `config` needs.
 
     The configured microbatch and another size, so that what grows with the microbatch is known; with weights
     that autocast copies and, where FSDP would gather them in another type, with such weights; each with and
-    without activation checkpointing.
+    without activation checkpointing. With a batch plan the microbatch is its heaviest, of just its samples.
     """
     training, fsdp = config.training, config.distributed.fsdp
     gathered = training.precision if fsdp.param_dtype == "auto" else fsdp.param_dtype
-    sizes = (training.microbatch, training.microbatch // 2 or 2)
+    heaviest = None if plan is None else heaviest_microbatch(plan)
+    ids = () if heaviest is None else tuple(heaviest.sample_ids.tolist())
+    size = len(ids) or training.microbatch
+    other = size // 2 or 2
+    sizes = ((size, ids), (other, ids[:other] if other < size else ids * other))
     casts = (False,) if gathered == "fp32" else (False, True)
     return tuple(
-        WantedTrace(size, cast, again) for size in sizes for cast in casts for again in (False, True)
+        WantedTrace(count, cast, again, samples)
+        for count, samples in sizes
+        for cast in casts
+        for again in (False, True)
     )
 
 

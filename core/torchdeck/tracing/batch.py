@@ -11,9 +11,10 @@ from torchdeck.distributed.batches import SizedDataset
 from torchdeck.distributed.process_group import ProcessGroup
 from torchdeck.distributed.trainer.setup import build_heldout_data, build_training_data
 from torchdeck.environment import Place
+from torchdeck.recipes.errors import RecipeError
 from torchdeck.recipes.loader import Recipe
 from torchdeck.tracing.faults import explained
-from torchdeck.tracing.request import TraceRequest
+from torchdeck.tracing.request import TraceRequest, WantedTrace
 
 _TIMEOUT = 60.0
 
@@ -27,15 +28,22 @@ class TracingData:
     heldout_samples: int | None
     """None where nothing is evaluated, or nothing held out."""
 
-    def batch(self, microbatch: int) -> Any:
-        """The first `microbatch` samples as a batch; again from the first where there are fewer.
+    def batch(self, wanted: WantedTrace) -> Any:
+        """The wanted samples as a batch; the first ones again where there are fewer.
 
         Raises:
-            RecipeError, TracingError: a sample cannot be read, or they cannot be put together.
+            RecipeError, TracingError: a sample is not there, cannot be read, or does not go with the others.
         """
+        size = len(self.train)
+        if any(sample >= size for sample in wanted.samples):
+            raise RecipeError(
+                f"the batch plan names sample {max(wanted.samples)}, and the data has {size}: build the plan "
+                "for this data"
+            )
+        ids = wanted.samples or [i % size for i in range(wanted.microbatch)]
         collate = self.recipe.collate or default_collate
-        with explained("reading the first samples", self.recipe.name):
-            samples = [self.train[i % len(self.train)] for i in range(microbatch)]
+        with explained("reading samples", self.recipe.name):
+            samples = [self.train[i] for i in ids]
         with explained("collate(samples)" if self.recipe.collate else "collating", self.recipe.name):
             return collate(samples)
 

@@ -19,6 +19,8 @@ class WantedTrace:
     """Samples."""
     cast: bool = False
     checkpointing: bool = False
+    samples: tuple[int, ...] = ()
+    """Ids of the samples; empty: the first ones of the data."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,15 @@ class TraceRequest:
 
 
 def _wanted(value: Any, path: str) -> WantedTrace:
-    wanted = read_fields(WantedTrace, value, path)
+    if not isinstance(value, dict):
+        raise SettingsError(f"{path} must be an object, not {value!r}")
+    rest = {name: item for name, item in value.items() if name != "samples"}
+    wanted = read_fields(WantedTrace, rest, path)
     if wanted.microbatch < 1:
         raise SettingsError(f"{path}.microbatch is {wanted.microbatch}; right is 1 or more")
-    return wanted
+    samples = value.get("samples", [])
+    if not isinstance(samples, (list, tuple)) or any(type(item) is not int or item < 0 for item in samples):
+        raise SettingsError(f"{path}.samples must be a list of whole numbers from 0")
+    if samples and len(samples) != wanted.microbatch:
+        raise SettingsError(f"{path}.samples has {len(samples)} ids for {wanted.microbatch} samples")
+    return replace(wanted, samples=tuple(samples))

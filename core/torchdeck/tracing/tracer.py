@@ -137,7 +137,7 @@ class _Tracer:
         weights: AbstractContextManager[object] = nullcontext()
         if wanted.cast:
             weights = gathered(model, units, gathered_dtype(DTYPES[request.precision], request.fsdp))
-        batches = [self.data.batch(wanted.microbatch)]
+        batches = [self.data.batch(wanted)]
         with self._tensors(), WithoutGpu(), weights:
             batches[0] = self._like(batches[0])
             return trace_microbatch(wanted, self.recipe, model, units, batches, request.precision)

@@ -1,0 +1,52 @@
+"""The request that the tracing process reads: checked before anything is done."""
+
+from typing import Any
+
+import pytest
+
+from torchdeck.distributed.checked import SettingsError
+from torchdeck.tracing.request import TraceRequest, WantedTrace
+
+GOOD: dict[str, Any] = {
+    "version": 1,
+    "recipe": "byte-gpt",
+    "model": {"layers": 2},
+    "data": {},
+    "precision": "bf16",
+    "fsdp": {"wrap": "size", "min_params": 5, "param_dtype": "auto"},
+    "traces": [{"microbatch": 3, "cast": True}, {"microbatch": 2, "samples": [7, 0]}],
+}
+
+
+def test_a_request_is_read() -> None:
+    """Every field, and defaults for what is missing."""
+    request = TraceRequest.from_json(GOOD)
+    assert request.traces == (WantedTrace(3, cast=True), WantedTrace(2, samples=(7, 0)))
+    assert request.fsdp.min_params == 5
+    assert (request.seed, request.heldout, request.limit) == (0, False, None)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"version": 2}, "has version 2; this Torchdeck reads 1"),
+        ({"precision": "fp8"}, "request.precision is 'fp8'; right is one of"),
+        ({"traces": None}, "request.traces must be a list"),
+        ({"traces": [3]}, r"request.traces\[0\] must be an object"),
+        ({"traces": [{"microbatch": 0}]}, r"request.traces\[0\].microbatch is 0; right is 1 or more"),
+        ({"traces": [{"microbatch": 1, "samples": [-1]}]}, "samples must be a list of whole numbers from 0"),
+        ({"traces": [{"microbatch": 2, "samples": [1]}]}, "samples has 1 ids for 2 samples"),
+        ({"fsdp": {"wrap": "all"}}, "request.fsdp.wrap is 'all'"),
+        ({"odd": 1}, "unknown fields odd"),
+    ],
+)
+def test_a_wrong_request_is_refused(change: dict[str, Any], said: str) -> None:
+    """The sentence names the field."""
+    with pytest.raises(SettingsError, match=said):
+        TraceRequest.from_json(GOOD | change)
+
+
+def test_something_else_is_refused() -> None:
+    """Not an object at all."""
+    with pytest.raises(SettingsError, match="has version None"):
+        TraceRequest.from_json([])
