@@ -163,6 +163,45 @@ def test_a_plan_for_other_data_is_refused(tmp_path: Path, here: RankHere) -> Non
     assert "returned int: return a text that differs where the data does" in refused(here, number, tmp_path)
 
 
+PACKING_COLLATE = """
+
+
+def collate(samples, layout=None):
+    sizes = [1] * len(samples) if layout is None or layout.row_sizes is None else layout.row_sizes
+    rows, taken = [], iter(samples)
+    for size in sizes:
+        row = [next(taken) for _ in range(size)]
+        counted = {name: torch.cat([s[name][s["targets"] >= 0] for s in row]) for name in row[0]}
+        length = LENGTH if layout is None else layout.max_len
+        padding = length - len(counted["tokens"])
+        assert padding >= 0
+        rows.append({
+            "tokens": nn.functional.pad(counted["tokens"], (0, padding)),
+            "targets": nn.functional.pad(counted["targets"], (0, padding), value=-100),
+        })
+    return torch.utils.data.default_collate(rows)
+"""
+
+
+def test_packed_rows_reach_a_collate_that_wants_them(tmp_path: Path, here: RankHere) -> None:
+    """A recipe without a parameter for the layout is refused; one with it trains every token once."""
+    plan = make_plan(tmp_path / "plan", token_budget=24, max_length=12, pack=True)
+    assert any(microbatch.rows < microbatch.batch_size for microbatch in plan.iter_epoch(0))
+    message = refused(here, single(tmp_path, tmp_path / "plan"), tmp_path)
+    assert "the batch plan packs several samples into a row" in message
+    assert "define collate(samples, layout=None)" in message
+    recipe = tmp_path / "packing.py"
+    recipe.write_text(Path(RECIPE).read_text() + PACKING_COLLATE)
+    for workers in (0, 1):
+        run = tmp_path / str(workers)
+        epoch: dict[str, Any] = {"steps": None, "epochs": 1.0, "lr": 0.05, "eval_every": 2}
+        settings = single(run, tmp_path / "plan", recipe=str(recipe), data={"workers": workers}, **epoch)
+        code, error, _ = here.run(settings, run)
+        assert (code, error) == (0, "")
+        records = list(SampleLog(RunLayout(run).attempt(1).rank(0).samples).records())
+        assert sum(record.tokens for record in records) == LENGTHS.sum()
+
+
 def test_a_plan_that_was_edited_or_is_too_short_is_refused(tmp_path: Path, here: RankHere) -> None:
     """One changed byte in its columns is found by its hash; more epochs than it has are not made up."""
     make_plan(tmp_path / "plan")

@@ -12,12 +12,13 @@ from torchdeck.data.batch_plan import (
     Balance,
     BatchPlan,
     BatchPlanError,
+    Microbatch,
     PlannedStep,
     PlanPosition,
     plan_steps,
 )
 from torchdeck.data.order import Ids, PositionError
-from torchdeck.data.step_order import DataPosition, OrderedStep, StepOrder
+from torchdeck.data.step_order import DataPosition, Layout, OrderedStep, StepOrder
 
 _SHORT = 12
 """Digits of a fingerprint that are shown."""
@@ -74,6 +75,10 @@ class StepOfPlan(OrderedStep):
             for microbatch in self._step.parts(rank)
         ]
 
+    def layouts(self, rank: int) -> list[Layout | None]:
+        parts = self._step.parts(rank)
+        return [None if part is None else _layout(part) for part in parts]
+
     def shapes(self) -> Iterator[Hashable]:
         columns, indices = self._step.columns, self._step.indices
         return zip(columns.rows[indices].tolist(), columns.max_len[indices].tolist(), strict=True)
@@ -101,6 +106,13 @@ class PlannedSteps(StepOrder):
 
     def epoch_samples(self, epoch: int) -> int:
         return len(self._plan.epoch_columns(epoch).sample_ids)
+
+    @property
+    def needs_layout(self) -> str:
+        counts = self._plan.meta.counts
+        if self._plan.epochs and self._plan.epoch_columns(0).row_sizes is not None:
+            return "packs several samples into a row"
+        return f"cuts {counts.truncated} samples to its maximum length" if counts.truncated else ""
 
     @property
     def batch_plan(self) -> str:
@@ -174,6 +186,11 @@ class PlannedSteps(StepOrder):
 
     def _marked(self, position: PlanPosition) -> MarkedPosition:
         return MarkedPosition(position, self.batch_plan)
+
+
+def _layout(part: Microbatch) -> Layout:
+    rows = None if part.row_sizes is None else tuple(part.row_sizes.tolist())
+    return Layout(part.max_len, rows)
 
 
 def _planned(position: DataPosition) -> PlanPosition:

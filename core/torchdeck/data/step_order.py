@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from torchdeck.data.order import (
     GlobalBatch,
@@ -34,6 +34,15 @@ class DataPosition(Protocol):
 
     def to_json(self) -> dict[str, Any]:
         """What a checkpoint holds."""
+
+
+class Layout(NamedTuple):
+    """How a batch plan lays out a microbatch, for a collate that wants to know."""
+
+    max_len: int
+    """Tokens that each row is padded, and a longer sample cut, to."""
+    row_sizes: tuple[int, ...] | None
+    """Samples in each row, in order; None where each has a row of its own."""
 
 
 class OrderedStep(ABC):
@@ -63,6 +72,10 @@ class OrderedStep(ABC):
     def parts(self, rank: int) -> list[Ids]:
         """Ids of the microbatches of `rank`, as many on every rank; some may be empty."""
 
+    def layouts(self, rank: int) -> list[Layout | None]:
+        """One for each of `parts`; None where nothing is said of it."""
+        return [None] * len(self.parts(rank))
+
     @abstractmethod
     def shapes(self) -> Iterator[Hashable]:
         """What tells the microbatches' shapes apart, for torch.compile compiles once for each."""
@@ -89,6 +102,11 @@ class StepOrder(ABC):
     @abstractmethod
     def start(self) -> DataPosition:
         """The very beginning."""
+
+    @property
+    def needs_layout(self) -> str:
+        """Why samples alone do not tell what a microbatch is, as a clause; empty where they do."""
+        return ""
 
     @abstractmethod
     def restored(self, value: Mapping[str, Any]) -> DataPosition:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import sys
 from collections import deque
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, default_collate
 
 from torchdeck.data.order import Ids
-from torchdeck.data.step_order import DataPosition, OrderedStep, StepOrder
+from torchdeck.data.step_order import DataPosition, Layout, OrderedStep, StepOrder
 from torchdeck.distributed.seeding import seed_all
 
 NO_IDS: Ids = np.empty(0, np.int64)
@@ -71,7 +72,8 @@ class BatchLoader:
         order: the steps of all ranks.
         rank: whose part is loaded.
         seed: of what samples draw in a worker.
-        collate: samples → batch; None is torch's default_collate.
+        collate: samples → batch; None is torch's default_collate. One with a parameter `layout=None` is told
+            how a batch plan lays the microbatch out.
         workers: processes that load ahead; 0 loads in the rank itself.
         timeout: how long a worker may take for a batch, seconds.
         pin: put batches into pinned memory, for a GPU.
@@ -108,7 +110,7 @@ class BatchLoader:
         loader: DataLoader[Any] = DataLoader(
             _AskedSamples(self._data, self._seed if self._workers else None),
             batch_sampler=self._shares(start, count, ahead),
-            collate_fn=_CollateAsked(self._collate),
+            collate_fn=_CollateAsked(self._collate, takes_layout(self._collate)),
             num_workers=self._workers,
             timeout=self._timeout,
             pin_memory=self._pin,
@@ -127,19 +129,27 @@ class BatchLoader:
 
     def _shares(
         self, start: DataPosition, count: int, ahead: deque[tuple[OrderedStep, list[int]]]
-    ) -> Iterator[list[Any]]:
-        """Keys of this rank's microbatches, one list each; says in `ahead` what belongs to which step."""
+    ) -> Iterator[Any]:
+        """What this rank's microbatches are made of; says in `ahead` what belongs to which step."""
         for step in itertools.islice(self._order.steps(start), count):
             parts = [part.tolist() for part in step.parts(self._rank)]
             ahead.append((step, [len(part) for part in parts]))
-            for part in parts:
-                yield [(step.epoch, id_) for id_ in part or [step.filler]]
+            for part, layout in zip(parts, step.layouts(self._rank), strict=True):
+                yield _Wanted(step.epoch, part or [step.filler], layout)
 
 
 def _counted(asked: Sequence[Any], count: int) -> Microbatch:
-    """What the loader gave for one list of keys, of which `count` samples count: all, or none of a filler."""
+    """What the loader gave for one microbatch, of which `count` samples count: all, or none of a filler."""
     ids, batch = asked
     return Microbatch(batch, np.frombuffer(ids, np.int64) if count else NO_IDS)
+
+
+class _Wanted(NamedTuple):
+    """One microbatch, as the loader's workers are asked for it."""
+
+    epoch: int
+    ids: list[int]
+    layout: Layout | None
 
 
 class _AskedSamples(Dataset[Any]):
@@ -154,16 +164,16 @@ class _AskedSamples(Dataset[Any]):
         self._seed = seed
         self._many: Callable[[list[int]], Any] | None = getattr(data, "__getitems__", None)
 
-    def __getitems__(self, keys: list[tuple[int, int]]) -> tuple[bytes, Any]:
-        """Ids as int64 (bytes, as the loader would look into each number of an array) and the samples."""
-        ids = [sample for _, sample in keys]
+    def __getitems__(self, wanted: _Wanted) -> tuple[bytes, Any, Layout | None]:
+        """Ids as int64 (bytes, as the loader would look into a list), the samples, and their layout."""
+        epoch, ids, layout = wanted
         if self._seed is not None:
-            samples = [self._seeded(*key) for key in keys]
+            samples = [self._seeded(epoch, id_) for id_ in ids]
         elif self._many is not None:
             samples = self._many(ids)
         else:
             samples = [self._data[id_] for id_ in ids]
-        return np.array(ids, np.int64).tobytes(), samples
+        return np.array(ids, np.int64).tobytes(), samples, layout
 
     def _seeded(self, epoch: int, sample: int) -> Any:
         seed_all((self._seed or 0) + (epoch << 40), stream=1 + sample)
@@ -172,13 +182,23 @@ class _AskedSamples(Dataset[Any]):
 
 @dataclass(frozen=True)
 class _CollateAsked:
-    """A recipe's collate, which sees samples alone."""
+    """A recipe's collate, which sees samples, and their layout where it wants to."""
 
-    collate: Collate
+    collate: Callable[..., Any]
+    with_layout: bool
 
     def __call__(self, asked: Any) -> tuple[bytes, Any]:
-        ids, samples = asked
-        return ids, self.collate(samples)
+        ids, samples, layout = asked
+        return ids, self.collate(samples, layout=layout) if self.with_layout else self.collate(samples)
+
+
+def takes_layout(collate: Collate | None) -> bool:
+    """Whether a collate has an optional parameter `layout`: `collate(samples, layout=None)`."""
+    try:
+        parameter = None if collate is None else inspect.signature(collate).parameters.get("layout")
+    except (TypeError, ValueError):  # builtins need not say what they take
+        return False
+    return parameter is not None and parameter.default is not inspect.Parameter.empty
 
 
 def evaluation_batches(

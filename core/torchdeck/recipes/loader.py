@@ -38,7 +38,8 @@ class Recipe:
     blocks: Callable[[Any], Iterable[Any]] | None = None
     """model → the modules FSDP gathers as one unit each."""
     collate: Callable[[list[Any]], Any] | None = None
-    """Samples → batch; torch's default_collate when missing."""
+    """Samples → batch; torch's default_collate when missing. With a parameter `layout=None` it is told how a
+    batch plan lays out a microbatch (`torchdeck.data.step_order.Layout`)."""
     data_options: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]] | None = None
     """([model], [data]) → options of build_data, where data depends on the model; [data] when missing."""
     fingerprint: Callable[[dict[str, Any]], Any] | None = None

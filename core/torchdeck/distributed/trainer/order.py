@@ -10,10 +10,13 @@ from torchdeck.data.order import SampleOrder
 from torchdeck.data.planned_steps import PlannedSteps
 from torchdeck.data.step_order import SeededSteps, StepOrder
 from torchdeck.distributed.agreement import check_agreement
+from torchdeck.distributed.batches import takes_layout
 from torchdeck.distributed.process_group import ProcessGroup
 from torchdeck.distributed.settings import TrainingSettings
 from torchdeck.distributed.trainer.data_identity import DataIdentity
 from torchdeck.environment import Place
+from torchdeck.recipes.errors import RecipeError
+from torchdeck.recipes.loader import Recipe
 
 _SHA256 = re.compile("[0-9a-f]{64}")
 _LENGTHS = "lengths-"
@@ -43,6 +46,15 @@ def make_order(
     return PlannedSteps(
         plan, world_size=place.world_size, accumulation=training.accumulation, balance=training.balance
     )
+
+
+def check_collate(order: StepOrder, recipe: Recipe) -> None:
+    """Raises RecipeError where the recipe cannot make the batches that the order means."""
+    if order.needs_layout and not takes_layout(recipe.collate):
+        raise RecipeError(
+            f"the batch plan {order.needs_layout}, which recipe {recipe.name} would not see: define "
+            "collate(samples, layout=None), which gets layout.max_len and layout.row_sizes"
+        )
 
 
 def _check_built_for(plan: BatchPlan, data: DataIdentity, folder: Path) -> None:

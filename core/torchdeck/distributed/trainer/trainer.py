@@ -16,7 +16,7 @@ from torchdeck.distributed.trainer.data_identity import data_identity
 from torchdeck.distributed.trainer.evaluation import Evaluation
 from torchdeck.distributed.trainer.hooks import Counts, Hook
 from torchdeck.distributed.trainer.loop import LoopParts, TrainingLoop
-from torchdeck.distributed.trainer.order import make_order
+from torchdeck.distributed.trainer.order import check_collate, make_order
 from torchdeck.distributed.trainer.parts import build_parts
 from torchdeck.distributed.trainer.phases import Phases
 from torchdeck.distributed.trainer.saving import Saving
@@ -71,6 +71,7 @@ class Trainer:
         identity = data_identity(recipe, options, data)
         check_agreement(strategy.group, {"training data": identity.to_json()})
         order = make_order(settings.training, identity, strategy.place, strategy.group)
+        check_collate(order, recipe)
         for hook in hooks:
             hook.model_next()
         self.parts = build_parts(settings, recipe, strategy)
