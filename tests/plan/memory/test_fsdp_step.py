@@ -24,6 +24,11 @@ def test_setup_cuts_unit_by_unit() -> None:
     assert peaks(NCCL)["setup"].total == 16 + 2 * B + H + B // 2
 
 
+def test_a_gpu_sees_one_whole_unit_at_a_time() -> None:
+    """The model is built in the machine's memory; the second block comes when the first is cut."""
+    assert peaks(replace(NCCL, device="cuda"))["setup"].total == 16 + B // 2 + B + B // 2
+
+
 def test_forward_holds_two_outputs_of_gathers() -> None:
     """When the second block is gathered, the first one's output is there yet; then it is copied out."""
     found = peaks(NCCL)["forward"]

@@ -9,7 +9,7 @@ from torchdeck.plan.memory.context import context_bytes
 from torchdeck.plan.memory.peak import predict_peak
 from torchdeck.plan.memory.predict import memory_notes, predict_memory
 from torchdeck.plan.memory.simulate import simulate
-from torchdeck.plan.memory.spec import StrategySpec
+from torchdeck.plan.memory.spec import Kind, StrategySpec
 from torchdeck.plan.memory.state import sharded_state
 from torchdeck.plan.prediction import PredictedMemory
 
@@ -83,12 +83,16 @@ def test_what_nobody_measured_is_said() -> None:
 
 
 def test_zero_is_state_and_activations() -> None:
-    """Stage by stage less is kept; terms add up."""
-    peaks = []
-    for stage in ("zero1", "zero2", "zero3"):
+    """Terms add up; only stage 1 holds the gradients of all parameters in backward, only stage 3 gathers."""
+    found = {}
+    stages: list[Kind] = ["zero1", "zero2", "zero3"]
+    for stage in stages:
         spec = StrategySpec("ddp", 4).with_kind(stage)
         groups = predict_memory(profile(), spec)
         assert all(sum(group.terms.values()) == group.peak_bytes for group in groups)
-        peaks.append(groups[0].state["parameters"] + groups[0].state["optimizer"])
-    assert peaks[0] == peaks[1]
-    assert peaks[2] > 0
+        found[stage] = {
+            term.label: size for term, size in predict_peak(profile(), spec).peaks[1].terms.items()
+        }
+    whole = sum(tensor.size for tensor in profile().parameters)
+    assert found["zero1"]["gradients"] == whole > found["zero2"]["gradients"]
+    assert [stage for stage, terms in found.items() if "gathered" in terms] == ["zero3"]

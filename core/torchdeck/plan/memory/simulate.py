@@ -41,10 +41,11 @@ def simulate(profile: ModelProfile, spec: StrategySpec, optimizer: int) -> Timel
 
 
 def _set_up(timeline: Timeline, profile: ModelProfile, spec: StrategySpec) -> None:
-    timeline.add(Term.PARAMETERS, sum(tensor.size for tensor in profile.parameters))
     if spec.kind in FULLY_SHARDED:
         _shard(timeline, profile, spec)
-    elif spec.kind == "ddp":
+        return
+    timeline.add(Term.PARAMETERS, sum(tensor.size for tensor in profile.parameters))
+    if spec.kind == "ddp":
         tensors = [*profile.parameters, *profile.buffers]
         whole = sum(tensor.size for tensor in tensors)
         timeline.spike(Term.BUCKETS, min(whole, 2 * _BROADCAST_LIMIT))
@@ -53,12 +54,22 @@ def _set_up(timeline: Timeline, profile: ModelProfile, spec: StrategySpec) -> No
 
 
 def _shard(timeline: Timeline, profile: ModelProfile, spec: StrategySpec) -> None:
-    """Units are cut one after the other; a unit's whole weights go when all of its shards are there."""
+    """Units are cut one after the other; a unit's whole weights go when all of its shards are there.
+
+    The model is built on the CPU. From there `fully_shard` moves one unit at a time to a GPU
+    (`_move_states_to_device`).
+    """
     order = [*range(1, len(profile.units)), ROOT]
+    whole, stored = dict.fromkeys(order, 0), dict.fromkeys(order, 0)
+    for tensor in profile.parameters:
+        whole[tensor.unit] += tensor.size
+        stored[tensor.unit] += _stored(tensor, spec)
+    on_cpu = spec.device == "cpu"
+    timeline.add(Term.PARAMETERS, sum(whole.values()) if on_cpu else 0)
     for unit in order:
-        members = [tensor for tensor in profile.parameters if tensor.unit == unit]
-        timeline.add(Term.PARAMETERS, sum(_stored(tensor, spec) for tensor in members))
-        timeline.add(Term.PARAMETERS, -sum(tensor.size for tensor in members))
+        timeline.add(Term.PARAMETERS, 0 if on_cpu else whole[unit])
+        timeline.add(Term.PARAMETERS, stored[unit])
+        timeline.add(Term.PARAMETERS, -whole[unit])
 
 
 def _stored(tensor: TensorInfo, spec: StrategySpec) -> int:

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from torchdeck.plan.memory.spec import StrategySpec
+from torchdeck.plan.memory.spec import PRECISION_SIZES, StrategySpec
 from torchdeck.plan.memory.timeline import Peak, Term
 from torchdeck.plan.memory.traces import trace_for
 from torchdeck.plan.memory.unit_sizes import unit_sizes
-from torchdeck.plan.memory.zero import zero_state
+from torchdeck.plan.memory.zero import ZeroOptions, zero_state
 from torchdeck.plan.model_profile import Event, ModelProfile, Trace
 
 ZERO_NOTE = "peaks of ZeRO come from a closed formula and are not validated"
@@ -26,8 +26,11 @@ _FORWARD_TERMS = {
 def zero_peaks(profile: ModelProfile, spec: StrategySpec) -> list[Peak]:
     """Peaks of rank 0's device: what it keeps, and what forward, backward or the update need on top.
 
-    Backward is taken to hold all gradients that the stage keeps at the time of the most activations; under
-    stage 3 two units are gathered at a time (`prefetch_bucket_size` lets the next come while one computes).
+    Backward is taken to hold all gradients that the stage keeps at the time of the most activations: under
+    stage 1 those of all parameters, which only the next step clears. Stages 1 and 2 copy gradients into a
+    bucket of `reduce_bucket_size` elements that lives as long as backward (stage_1_and_2.py: `setup_buckets`,
+    `reduce_ipg_grads`). Under stage 3 two units are gathered at a time (`prefetch_bucket_size`: the next one
+    comes while one computes).
 
     Raises:
         UntracedError: the profile has no trace for `spec`.
@@ -35,20 +38,28 @@ def zero_peaks(profile: ModelProfile, spec: StrategySpec) -> list[Peak]:
     """
     state = zero_state(profile.parameters, spec, [0])
     device = state.device
+    gradients = int(device.gradients[0])
     passing = int(state.passing_gradients[0])
     kept = {
         Term.PARAMETERS: int(device.parameters[0]),
         Term.OPTIMIZER: int(device.optimizer[0]),
         Term.BUCKETS: int(device.buffers[0]),
-        Term.GRADIENTS: int(device.gradients[0]) - passing,
+        Term.GRADIENTS: gradients - passing,
         Term.BUFFERS: sum(tensor.size for tensor in profile.buffers),
     }
     trace = trace_for(profile, spec)
     computing = {**_most(trace), Term.GATHERED: _gathered(profile, spec)}
+    item = PRECISION_SIZES[spec.precision]
+    if spec.kind == "zero1":
+        gradients = max(
+            gradients, item * sum(tensor.numel for tensor in profile.parameters if tensor.trainable)
+        )
+    bucket = 0 if spec.kind == "zero3" else item * ZeroOptions().reduce_bucket
+    reducing = {Term.GRADIENTS: gradients, Term.BUCKETS: kept[Term.BUCKETS] + bucket}
     return [
         _peak("forward", kept, computing),
-        _peak("backward", kept, {**computing, Term.GRADIENTS: kept[Term.GRADIENTS] + passing}),
-        _peak("optimizer", kept, {Term.GRADIENTS: kept[Term.GRADIENTS] + passing}),
+        _peak("backward", kept, {**computing, **reducing}),
+        _peak("optimizer", kept, {Term.GRADIENTS: gradients}),
     ]
 
 
