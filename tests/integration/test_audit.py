@@ -23,8 +23,8 @@ from torchdeck.distributed import batches
 _asked = batches._AskedSamples.__getitems__
 
 
-def _wrong(self, keys):
-    return _asked(self, [(epoch, 6 if sample == 5 else sample) for epoch, sample in keys])
+def _wrong(self, wanted):
+    return _asked(self, wanted._replace(ids=[6 if sample == 5 else sample for sample in wanted.ids]))
 
 
 batches._AskedSamples.__getitems__ = _wrong
