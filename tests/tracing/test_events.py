@@ -126,6 +126,7 @@ def test_tied_frozen_and_unused_weights() -> None:
     assert tied["layer.weight"].unit == ROOT
     assert "unused.weight" in tied
     profile = profile_of("convolutions")
+    assert [note for note in profile.notes if "workspace" in note]
     assert [info.name for info in profile.parameters if not info.trainable] == ["stem.weight", "stem.bias"]
     assert {(info.name, info.dtype) for info in profile.buffers} >= {
         ("stage.1.running_mean", "float32"),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,10 +24,26 @@ from torchdeck.tracing.request import WantedTrace
 from torchdeck.tracing.storages import StorageLog
 from torchdeck.tracing.units import UnitMap
 
+_WORKSPACE = {
+    "convolution": "kernels of convolutions take workspace of their own while they run, which is not counted",
+    "mkldnn_rnn_layer": "an LSTM keeps a workspace until backward, which is not counted: real memory is higher",
+}
+"""Operation → note: what is not seen, as it never passes through Python."""
+
+
+@dataclass(frozen=True)
+class TracedMicrobatch:
+    """What one forward and backward told."""
+
+    trace: Trace
+    tokens: float | None
+    """That the loss says it is a mean over; None where it counts samples, or only real data could tell."""
+    notes: tuple[str, ...]
+
 
 def trace_microbatch(
     wanted: WantedTrace, recipe: Recipe, model: nn.Module, units: UnitMap, batch: list[Any], precision: str
-) -> tuple[Trace, float | None]:
+) -> TracedMicrobatch:
     """Run `model` once and tell what was allocated.
 
     Args:
@@ -36,10 +53,6 @@ def trace_microbatch(
         units: of `model`.
         batch: holds the batch alone, and is emptied, as it must not outlive the step.
         precision: of the run.
-
-    Returns:
-        The trace, and the tokens that the loss says it is a mean over; None where it counts samples or gives
-        a number that only real data could tell.
 
     Raises:
         RecipeError, TracingError: the loss or backward fails.
@@ -59,7 +72,7 @@ def trace_microbatch(
     trace = make_trace(wanted, log, inputs=inputs, gradients=gradients, weights=weights)
     for parameter in parameters:
         parameter.grad = None
-    return trace, tokens
+    return TracedMicrobatch(trace, tokens, _workspace_notes(log.operations))
 
 
 def run_microbatch(
@@ -70,7 +83,7 @@ def run_microbatch(
     precision: str,
     marks: Marks | None = None,
 ) -> float | None:
-    """Loss and backward; gradients are left in the parameters. `batch` and the result: see above."""
+    """Loss and backward; gradients are left in the parameters. `batch` as above; the result is `tokens`."""
     device = torch.device("cpu")
     whole = batch.pop()
     with explained("loss(model, batch)", recipe.name):
@@ -97,6 +110,11 @@ def _counted(returned: Any, samples: int) -> tuple[Any, float | None]:
     if isinstance(tokens, FakeTensor):
         return (loss, samples), None
     return returned, float(tokens)
+
+
+def _workspace_notes(operations: Collection[str]) -> tuple[str, ...]:
+    """What kernels of `operations` take that a trace does not see."""
+    return tuple(note for name, note in _WORKSPACE.items() if name in operations)
 
 
 @contextmanager

@@ -40,12 +40,14 @@ class StorageLog(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch: 
 
     Attributes:
         entries: what happened, in order.
+        operations: names of all operations, without namespace and overload.
         casts: numbers of storages that hold a copy of another one in another type → what they are a copy of.
     """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.entries: list[Change | Mark] = []
+        self.operations: set[str] = set()
         self.casts: dict[int, int] = {}
         self._known: dict[int, tuple[weakref.ref[Any], int, int]] = {}
         """Address of a live storage → a reference that tells its end, its number, bytes counted."""
@@ -61,6 +63,7 @@ class StorageLog(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch: 
         for tensor in before:
             self.number(tensor)
         result = func(*args, **kwargs)
+        self.operations.add(func.overloadpacket.__name__)
         after: list[Tensor] = []
         _collect(result, after)
         self.allocated(after)

@@ -16,12 +16,12 @@ from torchdeck.distributed.precision import DTYPES
 from torchdeck.distributed.seeding import seed_all
 from torchdeck.distributed.trainer.setup import build_model
 from torchdeck.distributed.units import blocks_of
-from torchdeck.plan.model_profile import ModelProfile, Trace
+from torchdeck.plan.model_profile import ModelProfile
 from torchdeck.recipes.errors import RecipeError
 from torchdeck.recipes.loader import Recipe, load_recipe
 from torchdeck.tracing.batch import TracingData, open_data
 from torchdeck.tracing.faults import TracingError, ValuesNeededError, explained, import_sentence
-from torchdeck.tracing.microbatch import trace_microbatch
+from torchdeck.tracing.microbatch import TracedMicrobatch, trace_microbatch
 from torchdeck.tracing.no_gpu import WithoutGpu
 from torchdeck.tracing.real_memory import MAX_PARAMETERS, bounded_memory
 from torchdeck.tracing.request import TraceRequest, WantedTrace
@@ -122,16 +122,16 @@ class _Tracer:
             buffers=buffers,
             units=units.names,
             precision=request.precision,
-            traces=tuple(trace for trace, _ in traced),
+            traces=tuple(one.trace for one in traced),
             train_samples=len(self.data.train),
             heldout_samples=self.data.heldout_samples,
             tokens_per_sample=_tokens_per_sample(traced),
-            notes=notes,
+            notes=(*notes, *dict.fromkeys(note for one in traced for note in one.notes)),
         )
 
     def _trace(
         self, wanted: WantedTrace, model: nn.Module, units: UnitMap, progress: Progress
-    ) -> tuple[Trace, float | None]:
+    ) -> TracedMicrobatch:
         progress(f"tracing {wanted.microbatch} samples")
         request = self.request
         weights: AbstractContextManager[object] = nullcontext()
@@ -150,8 +150,8 @@ class _Tracer:
         return batch if self.fake is None else tree_map_only(Tensor, self.fake.from_tensor, batch)
 
 
-def _tokens_per_sample(traced: list[tuple[Trace, float | None]]) -> float | None:
-    largest = max(traced, key=lambda pair: pair[0].microbatch, default=None)
-    if largest is None or largest[1] is None:
+def _tokens_per_sample(traced: list[TracedMicrobatch]) -> float | None:
+    largest = max(traced, key=lambda one: one.trace.microbatch, default=None)
+    if largest is None or largest.tokens is None:
         return None
-    return largest[1] / largest[0].microbatch
+    return largest.tokens / largest.trace.microbatch
