@@ -26,7 +26,7 @@ from torchdeck.tracing.units import UnitMap
 
 _WORKSPACE = {
     "convolution": "kernels of convolutions take workspace of their own while they run, which is not counted",
-    "mkldnn_rnn_layer": "an LSTM keeps a workspace until backward, which is not counted: real memory is higher",
+    "mkldnn_rnn_layer": "an LSTM keeps a workspace until backward, not counted here: real memory is higher",
 }
 """Operation → note: what is not seen, as it never passes through Python."""
 
