@@ -6,9 +6,12 @@ import numpy as np
 
 from support.machines import byte_gpt, node
 from support.previews import memory, preview
+from support.small_profile import profile as small_profile
 from torchdeck.data.batch_plan import build_batch_plan
-from torchdeck.plan.fitting import capacities, free_bytes, largest_microbatch, spec_of, suggested
+from torchdeck.plan.fitting import capacities, free_bytes, spec_of, suggested
 from torchdeck.plan.known import Known
+from torchdeck.plan.memory.peak import predict_peak
+from torchdeck.plan.memory.spec import StrategySpec
 from torchdeck.plan.placement import NodeShare
 from torchdeck.plan.prediction import Prediction
 from torchdeck.plan.preview.memory import make_memory
@@ -24,14 +27,14 @@ def test_ranks_on_the_cpu_share_the_machine() -> None:
     assert capacities([NodeShare(node(), 0, 1, ())]) == [None]
 
 
-def test_a_batch_plan_is_as_large_as_its_largest_microbatch() -> None:
-    """Memory is that of the fullest, not of the mean."""
+def test_a_batch_plan_is_as_large_as_its_heaviest_microbatch() -> None:
+    """Memory is that of the most tokens, neither of the mean nor of the most samples."""
     plan = build_batch_plan(np.arange(1, 65), token_budget=64)
-    largest = max(int(columns.batch_size.max()) for columns in [plan.epoch_columns(0)])
-    assert largest_microbatch(plan) == largest
+    heaviest = max(plan.iter_epoch(0), key=lambda one: (one.padded_tokens, one.max_len)).batch_size
+    assert heaviest < max(one.batch_size for one in plan.iter_epoch(0))
     config = byte_gpt(training={"epochs": 1, "batch_plan": "/bp"}, distributed={"nproc": 2})
     share = NodeShare(node(), 0, 2, ())
-    assert spec_of(config, [share], "gloo", Known(batch_plan=plan)).microbatch == largest
+    assert spec_of(config, [share], "gloo", Known(batch_plan=plan)).microbatch == heaviest
 
 
 def test_nothing_is_suggested_where_it_fits() -> None:
@@ -44,3 +47,20 @@ def test_nothing_is_suggested_where_it_fits() -> None:
     misfit = make_memory(Prediction("traced", (memory(peak=90, verdict="does not fit"),)))
     assert misfit is not None
     assert suggested(made.spec, misfit, Known()) == ()
+
+
+def test_what_is_suggested_fits_the_rank_with_the_least() -> None:
+    """Not only the one that is fullest by its capacity: another has less of its memory free."""
+    model = small_profile()
+    spec = StrategySpec("ddp", 2, microbatch=1)
+    peak = predict_peak(model, spec).highest.total
+    fullest = dataclasses.replace(memory(0, 0), capacity_bytes=peak, verdict="does not fit")
+    others = dataclasses.replace(
+        memory(1, 1), capacity_bytes=3 * peak, free_bytes=1000, verdict="does not fit"
+    )
+    alone = make_memory(Prediction("traced", (fullest,)))
+    both = make_memory(Prediction("traced", (fullest, others)))
+    assert alone is not None
+    assert both is not None
+    assert suggested(spec, alone, Known(model)) != ()
+    assert suggested(spec, both, Known(model)) == ()

@@ -60,13 +60,38 @@ def trace(
     """
     if config.run.recipe is None or config.limits.memory == "off" or config.estimate != Estimate():
         return known, ()
-    from torchdeck.launch.profiling import ProfilingError, profile_model
+    from torchdeck.launch.profiling import ProfilingError, profile_model, wanted_traces
 
+    wanted = wanted_traces(config, known.batch_plan)
     try:
-        profile = profile_model(config, home, interpreter=interpreter, on_progress=on_progress)
+        profile = profile_model(config, home, wanted=wanted, interpreter=interpreter, on_progress=on_progress)
     except ProfilingError as error:
         return replace(known, failure=f"memory is not predicted: {error}"), ()
     return replace(known, profile=profile), _misfits(known.batch_plan, profile)
+
+
+def narrower(
+    config: RunConfig,
+    known: Known,
+    home: Path,
+    interpreter: InterpreterFacts,
+    on_progress: OnProgress | None = None,
+) -> Known:
+    """`known` with the profile of the same model in bf16 too, for an fp32 run that might fit so.
+
+    Nothing is added where that cannot be traced: only a suggestion hangs on it.
+    """
+    training = known.training or config.training
+    if known.profile is None or training.precision != "fp32":
+        return known
+    estimate = config.estimate.model_copy(update={"precision": "bf16"})
+    changed = config.model_copy(update={"training": training.model_copy(update={"precision": "bf16"})})
+    if config.estimate != Estimate():
+        profile, _, _ = _estimated(changed.model_copy(update={"estimate": estimate}))
+    else:
+        traced, _ = trace(changed, replace(known, profile=None), home, interpreter, on_progress)
+        profile = traced.profile
+    return known if profile is None else replace(known, others=(profile,))
 
 
 def _misfits(plan: BatchPlan | None, profile: ModelProfile) -> tuple[Problem, ...]:

@@ -11,7 +11,7 @@ from torchdeck.config.chosen_nodes import LOCALHOST
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
 from torchdeck.launch.code_tree import read_code_tree
-from torchdeck.launch.model_and_data import OnProgress, look_at, trace
+from torchdeck.launch.model_and_data import OnProgress, look_at, narrower, trace
 from torchdeck.nodes.described import inventory_from
 from torchdeck.nodes.interpreter import probe_interpreter
 from torchdeck.nodes.inventory import InterpreterFacts, Inventory
@@ -67,6 +67,8 @@ def survey(config: RunConfig, environ: Mapping[str, str] | None = None) -> Surve
 def with_model(config: RunConfig, found: Survey, home: Path, on_progress: OnProgress | None = None) -> Survey:
     """`found` with what is known of the recipe's model, which is traced the first time; seconds, then.
 
+    Where an fp32 run does not fit well it is traced in bf16 too, for a suggestion that was tried.
+
     Args:
         config: what is asked for.
         found: what `survey` found.
@@ -77,7 +79,20 @@ def with_model(config: RunConfig, found: Survey, home: Path, on_progress: OnProg
     if interpreter is None:
         return found
     known, problems = trace(config, found.known, home, interpreter, on_progress)
-    return replace(found, known=known, problems=found.problems + problems)
+    found = replace(found, known=known, problems=found.problems + problems)
+    if known.profile is None or found.problems or not _is_short(config, found):
+        return found
+    return replace(found, known=narrower(config, known, home, interpreter, on_progress))
+
+
+def _is_short(config: RunConfig, found: Survey) -> bool:
+    """Whether memory is predicted to be tight, or not to suffice."""
+    try:
+        prediction = plan_from(config, found).prediction
+    except PlanError:
+        return False
+    groups = () if prediction is None else prediction.memory
+    return any(group.verdict in ("tight", "does not fit") for group in groups)
 
 
 def plan_from(config: RunConfig, found: Survey, locate: Locate | None = None) -> LaunchPlan:

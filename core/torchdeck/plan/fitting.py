@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Literal
 
 from torchdeck.config.schema import RunConfig
-from torchdeck.data.batch_plan import BatchPlan
 from torchdeck.plan.groups import shard_groups
+from torchdeck.plan.heaviest_microbatch import heaviest_microbatch
 from torchdeck.plan.known import Known
 from torchdeck.plan.memory import StrategySpec, UntracedError, memory_notes, predict_memory, spec_from
 from torchdeck.plan.memory.suggest import Suggestion, suggest
@@ -22,7 +22,7 @@ Sizes = list[int | None]
 
 
 def spec_of(config: RunConfig, shares: Sequence[NodeShare], backend: str, known: Known) -> StrategySpec:
-    """How a run divides its model, the largest microbatch of its batch plan in place of the usual one.
+    """How a run divides its model, the heaviest microbatch of its batch plan in place of the usual one.
 
     Raises:
         PlanError: the groups of hsdp do not come out even.
@@ -37,13 +37,8 @@ def spec_of(config: RunConfig, shares: Sequence[NodeShare], backend: str, known:
     spec = spec_from(config, world_size, device=device, backend=backend, shard=shard)
     if known.batch_plan is None:
         return spec
-    return replace(spec, microbatch=largest_microbatch(known.batch_plan))
-
-
-def largest_microbatch(plan: BatchPlan) -> int:
-    """Samples of the largest microbatch of all epochs; at least 1."""
-    epochs = (plan.epoch_columns(epoch) for epoch in range(plan.epochs))
-    return max((int(columns.batch_size.max()) for columns in epochs if len(columns)), default=1)
+    heaviest = heaviest_microbatch(known.batch_plan)
+    return spec if heaviest is None else replace(spec, microbatch=heaviest.batch_size)
 
 
 def fitted(
@@ -67,19 +62,20 @@ def fitted(
         return (), (f"memory is not predicted: {error}",)
     notes = memory_notes(spec)
     if known.batch_plan is not None:
-        largest = f"memory is that of the batch plan's largest microbatch, {spec.microbatch:,} samples"
-        notes += (f"{largest}, as long as those the model was traced with",)
+        heaviest = f"memory is that of the batch plan's heaviest microbatch, {spec.microbatch:,} samples"
+        notes += (heaviest,)
     return groups, notes
 
 
 def suggested(spec: StrategySpec, memory: MemoryPreview, known: Known) -> tuple[Suggestion, ...]:
     """The cheapest changes that make it fit; none where it does, or where nothing tried suffices."""
-    group = memory.decisive
-    least = group.capacity_bytes if group.capacity_bytes is not None else group.free_bytes
+    # what is tried must fit every rank: the one with the least decides, whichever that is
+    rooms = [room for group in memory.groups for room in (group.capacity_bytes, group.free_bytes)]
+    least = min((room for room in rooms if room is not None), default=None)
     if known.profile is None or least is None or memory.verdict not in ("tight", "does not fit"):
         return ()
     keep = known.batch_plan is not None
-    found = suggest(known.profile, spec, least, group.free_bytes, keep_microbatch=keep)[:_SUGGESTED]
+    found = suggest(known.profile, spec, least, others=known.others, keep_microbatch=keep)[:_SUGGESTED]
     if known.training is None:
         return found
     # a script takes them as it will, not from run.toml

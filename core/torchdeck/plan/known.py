@@ -27,6 +27,8 @@ class Known:
     """Why memory cannot be predicted, a sentence; empty where it can, or was not asked for."""
     remarks: tuple[str, ...] = ()
     """What else is to be said: one sentence each."""
+    others: tuple[ModelProfile, ...] = ()
+    """The same model in other precisions, which suggestions are tried with."""
 
     @property
     def notes(self) -> tuple[str, ...]:
