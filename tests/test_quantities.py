@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from torchdeck.quantities import duration, moment, rate, size
+from torchdeck.quantities import brief, duration, moment, rate, size
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,22 @@ def test_rates(value: float, text: str) -> None:
 def test_durations(seconds: float, text: str) -> None:
     """The two largest units."""
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 ms"),
+        (0.00025, "0.25 ms"),
+        (0.5123, "512 ms"),
+        (0.9996, "1 s"),
+        (1.1234, "1.12 s"),
+        (200, "3 min 20 s"),
+    ],
+)
+def test_short_times(seconds: float, text: str) -> None:
+    """Never with an exponent."""
+    assert brief(seconds) == text
 
 
 def test_no_moment_is_a_dash() -> None:

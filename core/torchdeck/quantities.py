@@ -36,6 +36,13 @@ def duration(seconds: float) -> str:
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
 
 
+def brief(seconds: float) -> str:
+    """A short time by three digits: `0.25 ms`, `512 ms`, `1.12 s`; a longer one as `duration` says it."""
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.3g} ms"
+    return f"{seconds:.3g} s" if seconds < 60 else duration(seconds)
+
+
 def moment(unix: float | None) -> str:
     """Local date and time; a dash for None."""
     return "-" if unix is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(unix))

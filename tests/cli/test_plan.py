@@ -113,8 +113,9 @@ def test_a_picture_is_written(run_file: Path, capsys: pytest.CaptureFixture[str]
     assert untraced(str(run_file), "--svg", str(picture)) == 0
     assert capsys.readouterr().out == f"{picture}\n"
     assert picture.read_text().startswith("<svg ")
-    assert untraced(str(run_file), "--svg", str(run_file.parent / "no/plan.svg")) == 2
-    assert "cannot be written" in capsys.readouterr().err
+    for nowhere in (str(run_file.parent / "no/plan.svg"), str(run_file.parent), ""):
+        assert untraced(str(run_file), "--svg", nowhere) == 2
+        assert "cannot be written" in capsys.readouterr().err
 
 
 def test_a_strategy_that_is_none_is_said(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:

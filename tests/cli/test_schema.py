@@ -68,10 +68,20 @@ def test_conditions_are_told(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_unknown_key(capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 2 and the nearest key."""
     assert call("training.lrr") == 2
-    assert "there is training.lr" in capsys.readouterr().err
+    assert "right is training.lr" in capsys.readouterr().err
 
 
 def test_key_and_docs_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     """Both at once is a usage error."""
     assert call("training.lr", "--docs") == 2
     assert "not both" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "right"),
+    [("nonsense.key", "one of the keys of a run file: extends, name, run"), ("trainig.a", "training\n")],
+)
+def test_a_table_that_is_unknown_itself(name: str, right: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is right is said of the table, as it has no keys to list."""
+    assert call(name) == 2
+    assert f"there is no key {name}; right is {right}" in capsys.readouterr().err

@@ -48,3 +48,17 @@ def test_the_arithmetic_is_spelled_out() -> None:
     assert lines[0].startswith("global batch 16 × 4 × 2 = 128 samples")
     assert lines[1].startswith("lr 0.0003 × √2 = 0.000424264")
     assert lines[2] == "1,000 steps × 128 = 128,000 samples"
+
+
+def test_the_last_step_of_an_epoch_may_be_short() -> None:
+    """Said where the samples counted are fewer than all steps were full."""
+    batch = plan_batch(Training(steps=3, microbatch=4), 2)
+    assert explain_batch(batch, samples=24)[-1] == "3 steps × 8 = 24 samples"
+    assert explain_batch(batch, samples=20)[-1].startswith("3 steps: 20 samples, as the last of an epoch")
+
+
+def test_microbatches_of_a_batch_plan_are_not_alike() -> None:
+    """Their mean gives about the global batch; what was counted is said as it is."""
+    batch = plan_batch(Training(steps=1, microbatch=4), 2, mean_microbatch=2.5)
+    assert explain_batch(batch)[-1] == "1 step ≈ 5 samples"
+    assert explain_batch(batch, samples=7)[-1] == "1 step: 7 samples"

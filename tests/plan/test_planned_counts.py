@@ -40,5 +40,14 @@ def test_totals_are_those_of_the_steps(
 def test_balancing_shows_in_the_comparison() -> None:
     """Balanced by tokens, steps wait less for the fullest rank than dealt in turn."""
     counts = PlannedCounts(made(4000), world_size=8, accumulation=16)
-    assert counts.evenness("tokens")[1] < counts.evenness("none")[1]
-    assert counts.evenness("tokens")[0] == pytest.approx(1.0, abs=0.02)
+    steps = counts.plan.microbatches(0) // counts.per_step
+    assert counts.evenness("tokens", steps)[1] < counts.evenness("none", steps)[1]
+    assert counts.evenness("tokens", steps)[0] == pytest.approx(1.0, abs=0.02)
+
+
+def test_few_steps_of_a_long_run_are_compared() -> None:
+    """At least one, and no more than the run has."""
+    plan = made(100)
+    assert PlannedCounts(plan, 8, 2).compared(10) == 10
+    assert PlannedCounts(plan, 1000, 10).compared(1_000_000) == 5
+    assert PlannedCounts(plan, 60_000, 2).compared(7) == 1

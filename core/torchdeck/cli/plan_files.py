@@ -42,8 +42,9 @@ def write_file(path: Path, text: str) -> int:
 
     try:
         write_bytes(path, text.encode("utf-8"))
-    except OSError as error:
-        return plan_failure(f"{path} cannot be written: {error.strerror}: name another file")
+    except (OSError, ValueError) as error:  # ValueError: a path without a name, or with a NUL
+        why = error.strerror if isinstance(error, OSError) else error
+        return plan_failure(f"{path} cannot be written: {why}: name another file")
     print(path)
     return exit_codes.SUCCEEDED
 

@@ -108,7 +108,7 @@ def _known(name: str) -> Key:
     path = tuple(part.strip() for part in name.strip().strip("[]").split("."))
     key = all_keys().get(path)
     if key is None:
-        raise UnknownKeyError(f"there is no key {dotted(path)}; there is {advice(path, meant_by(path))}")
+        raise UnknownKeyError(f"there is no key {dotted(path)}; right is {advice(path, meant_by(path))}")
     return key
 
 

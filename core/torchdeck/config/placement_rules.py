@@ -66,7 +66,7 @@ def devices(given: Given) -> Iterator[Finding]:
 def nodes(given: Given) -> Iterator[Finding]:
     """Nodes are named once each, and are described where any are."""
     seen: set[str] = set()
-    described = set(described_names(given.config))
+    described = dict.fromkeys(described_names(given.config))
     for index, text in enumerate(given.config.distributed.nodes):
         path = (*_NODES, index)
         try:
@@ -87,7 +87,7 @@ def nodes(given: Given) -> Iterator[Finding]:
             )
             yield Finding(path, f"no [[cluster.nodes]] describes {shown(unknown)}", right, (_NODES, _CLUSTER))
         seen.update(names)
-    if given.written(_NODES) and LOCALHOST in seen and seen & described - {LOCALHOST}:
+    if given.written(_NODES) and LOCALHOST in seen and seen & described.keys() - {LOCALHOST}:
         wrong = "the other nodes cannot reach this machine as localhost"
         right = "this machine described in [[cluster.nodes]] under its host name, or localhost alone"
         yield Finding(_NODES, wrong, right, (_CLUSTER,))

@@ -47,6 +47,8 @@ def advice(path: tuple[str, ...], meant: Sequence[tuple[str, ...]]) -> str:
     if meant:
         return " or ".join(_placed(known, section) for known in meant)
     names = ", ".join(keys_in(section))
+    if section and not names:  # the table itself is unknown
+        return advice(section, meant_by(section))
     return f"one of the keys of {f'[{dotted(section)}]' if section else 'a run file'}: {names}"
 
 

@@ -76,11 +76,15 @@ def explain_batch(batch: Batch, *, steps: int | None = None, samples: int | None
         )
     steps = batch.steps if batch.steps is not None else steps
     if steps is not None:
-        lines.append(_length(steps, batch.global_batch, samples))
+        lines.append(_length(steps, batch, samples))
     return lines
 
 
-def _length(steps: int, global_batch: int, samples: int | None) -> str:
-    if samples is None or samples == steps * global_batch:
-        return f"{steps:,} steps × {global_batch:,} = {steps * global_batch:,} samples"
-    return f"{steps:,} steps take {samples:,} samples: the last of an epoch takes what is left"
+def _length(steps: int, batch: Batch, samples: int | None) -> str:
+    counted = f"{steps:,} step{'' if steps == 1 else 's'}"
+    whole = steps * batch.global_batch
+    if isinstance(batch.microbatch, float):
+        return f"{counted} ≈ {whole:,} samples" if samples is None else f"{counted}: {samples:,} samples"
+    if samples is None or samples == whole:
+        return f"{counted} × {batch.global_batch:,} = {whole:,} samples"
+    return f"{counted}: {samples:,} samples, as the last of an epoch takes what is left"

@@ -55,12 +55,14 @@ class PlannedCounts:
             sums += part
         return Totals(*sums)
 
-    def evenness(self, balance: Balance) -> tuple[float, float]:
-        """Under another balance: most tokens of a rank ÷ mean in all, and its mean over steps.
+    def compared(self, steps: int) -> int:
+        """How many of the first `steps` steps `evenness` looks at in good time."""
+        return min(steps, max(1, _COMPARED // self.per_step))
 
-        Over the first microbatches; ranks without any work count.
+    def evenness(self, balance: Balance, steps: int) -> tuple[float, float]:
+        """Under another balance, in the first `steps` steps: most tokens of a rank ÷ mean in all, and the
+        mean over steps of what it is in each. Ranks without any work count.
         """
-        steps = max(1, min(_COMPARED, self.plan.microbatches(0)) // self.per_step)
         tokens = np.array([part[1] for part in self._balanced(steps, balance)], dtype=np.float64)
         whole = tokens.sum(axis=0)
         each = tokens.max(axis=1) / np.maximum(tokens.mean(axis=1), 1e-300)

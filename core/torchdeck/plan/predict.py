@@ -8,7 +8,7 @@ from torchdeck.config.schema import RunConfig
 from torchdeck.plan.fitting import fitted, spec_of
 from torchdeck.plan.known import Known
 from torchdeck.plan.placement import NodeShare
-from torchdeck.plan.predict_data import predict_data
+from torchdeck.plan.predict_data import data_notes, predict_data
 from torchdeck.plan.prediction import Prediction
 
 
@@ -25,13 +25,14 @@ def predict(config: RunConfig, shares: Sequence[NodeShare], backend: str, known:
         PlanError: what is known does not fit the config.
     """
     profile = known.profile
-    data = None
-    if config.run.recipe is not None:  # what a script reads is its own affair
-        data = predict_data(config.training, sum(share.nproc for share in shares), known)
+    world_size = sum(share.nproc for share in shares)
+    # what a script reads is its own affair
+    data = None if config.run.recipe is None else predict_data(config.training, world_size, known)
+    scarce = () if data is None else data_notes(data, config.training, world_size, known)
     memory, notes = fitted(config, spec_of(config, shares, backend, known), shares, known)
     return Prediction(
         source="" if profile is None else profile.source,
         memory=memory,
         data=data,
-        notes=(*known.notes, *notes, *(() if profile is None else profile.notes)),
+        notes=(*known.notes, *scarce, *notes, *(() if profile is None else profile.notes)),
     )

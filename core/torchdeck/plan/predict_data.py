@@ -43,6 +43,20 @@ def predict_data(training: Training, world_size: int, known: Known) -> Predicted
     )
 
 
+def data_notes(data: PredictedData, training: Training, world_size: int, known: Known) -> tuple[str, ...]:
+    """What is to be said of data that has less than a step takes."""
+    wanted, there, things = training.accumulation * world_size, data.size, "samples"
+    if known.batch_plan is None:
+        wanted *= training.microbatch
+    else:
+        there, things = known.batch_plan.microbatches(0), "microbatches"
+    if there >= wanted:
+        return ()
+    said = f"a step takes {wanted:,} {things} and an epoch has {there:,}: each step is a whole epoch"
+    idle = sum(counts.last - counts.first + 1 for counts in data.ranks if not counts.samples)
+    return (f"{said}, and {idle:,} of {world_size:,} ranks read nothing" if idle else said,)
+
+
 def _planned(training: Training, world_size: int, plan: BatchPlan, steps: int) -> PredictedData:
     counts = PlannedCounts(plan, world_size, training.accumulation, training.balance)
     totals = counts.totals(steps)

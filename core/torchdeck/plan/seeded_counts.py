@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from torchdeck.data.order import steps_for_epochs, steps_per_epoch
+from torchdeck.data.order import steps_per_epoch
 
 Counts = npt.NDArray[np.int64]
 """One number a rank, shape (world size,)."""
@@ -36,10 +36,6 @@ class SeededCounts:
     def per_epoch(self) -> int:
         """Steps of one epoch, the partial last one included."""
         return steps_per_epoch(self.size, self.global_batch)
-
-    def for_epochs(self, epochs: float) -> int:
-        """Steps that see `epochs` epochs."""
-        return steps_for_epochs(self.size, self.global_batch, epochs)
 
     def samples(self, steps: int) -> Counts:
         """Samples that each rank reads in the first `steps` steps."""

@@ -20,7 +20,7 @@ KEYS = {
         *("steps_per_epoch", "unit"),
     ],
     "data.ranks[]": ["ranks", "samples", "tokens"],
-    "data.policies[]": ["chosen", "imbalance", "name", "slowest"],
+    "data.policies[]": ["chosen", "imbalance", "name", "slowest", "steps"],
     "memory": ["groups", "source", "suggestions", "verdict"],
     "memory.groups[]": [
         *("capacity_bytes", "free_bytes", "high_bytes", "low_bytes", "peak_bytes", "phase", "ranks"),

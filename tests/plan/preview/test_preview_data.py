@@ -43,7 +43,9 @@ def test_a_batch_plan_is_counted_by_its_steps() -> None:
     assert data.tokens is not None
     assert data.tokens.sum() == 2 * LENGTHS.sum()
     assert 0 < (data.padding or 0) < 1
-    assert [policy.name for policy in data.policies if policy.chosen] == ["tokens"]
+    (chosen,) = [policy for policy in data.policies if policy.chosen]
+    assert (chosen.name, chosen.steps) == ("tokens", data.steps)
+    assert chosen.imbalance == pytest.approx(data.imbalance)
 
 
 def test_a_batch_plan_gives_the_microbatch() -> None:
@@ -53,7 +55,7 @@ def test_a_batch_plan_gives_the_microbatch() -> None:
     assert made.plan.batch is not None
     assert made.plan.batch.microbatch == pytest.approx(1000 / plan.total_microbatches)
     assert "mean microbatch of the batch plan" in made.arithmetic[0]
-    assert "take 1,000 samples" in made.arithmetic[-1]
+    assert made.arithmetic[-1].endswith(": 1,000 samples")
 
 
 def test_a_batch_plan_that_is_too_short_is_a_problem() -> None:
@@ -72,3 +74,21 @@ def test_nothing_is_said_of_data_that_is_not_known() -> None:
     assert made.data is None
     assert made.plan.steps is None
     assert made.notes == ("not traced",)
+
+
+@pytest.mark.parametrize(
+    ("samples", "ranks", "idle"), [(5, 4, ""), (5, 8, ", and 3 of 8 ranks read nothing"), (8, 4, None)]
+)
+def test_data_that_is_less_than_a_step_is_said(samples: int, ranks: int, idle: str | None) -> None:
+    """With how many ranks have nothing to do; nothing is said where there is enough."""
+    made = preview(1, ranks, known=Known(profile(samples)), training={"steps": 3, "microbatch": 2})
+    said = f"a step takes {2 * ranks} samples and an epoch has {samples}: each step is a whole epoch{idle}"
+    assert [note for note in made.notes if "a step takes" in note] == ([] if idle is None else [said])
+
+
+def test_more_ranks_than_microbatches_are_said() -> None:
+    """By the microbatches of the plan."""
+    plan = build_batch_plan([10, 10, 10], token_budget=10)
+    made = preview(1, 4, batch_plan=plan, training={"epochs": 1, "batch_plan": "/bp"})
+    said = "a step takes 4 microbatches and an epoch has 3: each step is a whole epoch, and 1 of 4 ranks"
+    assert any(note.startswith(said) for note in made.notes)

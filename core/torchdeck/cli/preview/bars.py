@@ -44,12 +44,13 @@ def stacked_bar(parts: Mapping[str, int], scale: float, width: int, mark: float 
 
 
 def legend(sizes: Mapping[str, str]) -> list[Text]:
-    """One entry for each term of `sizes`: its sign, name and size."""
-    return [
-        Text.assemble((term.glyph * 2, term.terminal), f" {term.name} ", (sizes[term.name], "bold"))
-        for term in TERMS
-        if term.name in sizes
-    ]
+    """One entry for each term of `sizes`: its sign, name and size, which may be empty."""
+    entries = []
+    for term in TERMS:
+        if term.name in sizes:
+            entry = Text.assemble((term.glyph * 2, term.terminal), f" {term.name}")
+            entries.append(entry.append(f" {sizes[term.name]}", "bold") if sizes[term.name] else entry)
+    return entries
 
 
 def flowed(entries: list[Text], width: int, gap: int = 3) -> list[Text]:

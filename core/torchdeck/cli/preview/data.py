@@ -13,7 +13,7 @@ from torchdeck.plan.preview.data import DataPreview
 from torchdeck.quantities import rate
 
 SHOWN_RANKS = 8
-"""With more ranks than these, five stand for all."""
+"""With more ranks than these, five stand for all; one, where they are even."""
 _LABEL = 20
 _WHOLE = 100
 """From so many epochs on, fractions are not shown."""
@@ -54,7 +54,8 @@ def evenness(data: DataPreview) -> str:
 def policy_lines(data: DataPreview) -> list[str]:
     """How even the ranks would be under each balance."""
     return [
-        f"balance {policy.name:<9} fullest ÷ mean {policy.slowest:.3f} a step, {policy.imbalance:.3f} in all"
+        f"balance {policy.name:<9} fullest ÷ mean {policy.slowest:.3f} a step, {policy.imbalance:.3f} "
+        + ("in all" if policy.steps == data.steps else f"in the first {_counted(policy.steps, 'step')}")
         + ("   (chosen)" if policy.chosen else "")
         for policy in data.policies
     ]
@@ -65,8 +66,11 @@ def rows(data: DataPreview) -> list[Row]:
     load = data.load
     if len(load) <= SHOWN_RANKS:
         return [Row(f"rank {rank}", rank) for rank in range(len(load))]
-    if load.min() == load.max():
-        return [Row(f"each of {len(load):,} ranks", 0)]
+    least, most = int(load.argmin()), int(load.argmax())
+    if load[least] == load[most]:
+        return [Row(f"each of {len(load):,} ranks", most)]
+    if max(abs(_apart(data, least)), abs(_apart(data, most))) < _EVEN:
+        return [Row(f"fullest of {len(load):,} ranks", most)]
     order = np.argsort(load, kind="stable")
     last = len(load) - 1
     places = {
@@ -87,9 +91,14 @@ def amount(data: DataPreview, rank: int) -> str:
 
 def deviation(data: DataPreview, rank: int) -> str:
     """How far from the mean: `+1.2 %`, or `even`."""
-    load, mean = float(data.load[rank]), float(data.load.mean())
-    apart = (load / mean - 1) * 100 if mean else 0.0
+    apart = _apart(data, rank)
     return "even" if abs(apart) < _EVEN else f"{apart:+.1f} %"
+
+
+def _apart(data: DataPreview, rank: int) -> float:
+    """How far the load of a rank is from the mean, in percent of that."""
+    load, mean = float(data.load[rank]), float(data.load.mean())
+    return (load / mean - 1) * 100 if mean else 0.0
 
 
 def _epochs(epochs: float) -> str:

@@ -15,7 +15,7 @@ from torchdeck.cli.preview.memory import capacity_in_sight, scale_of
 from torchdeck.plan.prediction import PredictedMemory
 from torchdeck.plan.preview import Preview
 from torchdeck.plan.preview.strategies import StrategyRow
-from torchdeck.quantities import size
+from torchdeck.quantities import brief, size
 
 
 def print_strategies(preview: Preview, rows: Sequence[StrategyRow], console: Console) -> None:
@@ -63,6 +63,6 @@ def _below(row: StrategyRow, group: PredictedMemory) -> str:
         return text
     text += f"; sends {size(row.traffic.sent)} a step"
     between = [f"{size(row.traffic.between)} between nodes"] if row.traffic.between else []
-    busy = [] if row.traffic.seconds is None else [f"{row.traffic.seconds * 1000:,.3g} ms"]
+    busy = [] if row.traffic.seconds is None else [brief(row.traffic.seconds)]
     text += f" ({', '.join(between + busy)})" if between or busy else ""
     return text + ("   (chosen)" if row.chosen else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchdeck.plan.communication import Collective
 from torchdeck.plan.preview.traffic import Traffic
-from torchdeck.quantities import size
+from torchdeck.quantities import brief, size
 
 
 def traffic_lines(traffic: Traffic) -> list[str]:
@@ -17,8 +17,8 @@ def traffic_lines(traffic: Traffic) -> list[str]:
         who = f"{traffic.crossing:,} rank{'' if traffic.crossing == 1 else 's'}"
         lines.append(f"between nodes: {size(traffic.between)} a step in all, sent by {who}")
     if traffic.seconds is not None:
-        busy = f"{traffic.seconds * 1000:.3g} ms" if traffic.seconds < 1 else f"{traffic.seconds:.3g} s"
-        lines.append(f"the links are busy for {busy} a step or more, of which some hides behind computing")
+        busy = f"the links are busy for {brief(traffic.seconds)} a step or more"
+        lines.append(f"{busy}, of which some hides behind computing")
     elif traffic.between:
         lines.append("how long that takes is not known: say cluster.inter_node, the speed of the network")
     return lines

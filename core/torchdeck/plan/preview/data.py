@@ -21,10 +21,12 @@ class Policy:
 
     name: str
     imbalance: float
-    """Most tokens that a rank has ÷ mean, over the epochs of the plan."""
+    """Most tokens that a rank has ÷ mean, over `steps` steps."""
     slowest: float
     """Mean over steps of most tokens ÷ mean in the step: what waiting for the fullest rank costs."""
     chosen: bool
+    steps: int
+    """The first steps that were looked at; of a long run not all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +90,7 @@ def make_data(predicted: PredictedData, training: Training, plan: BatchPlan | No
         samples=np.repeat(samples, counts),
         tokens=np.repeat(np.array(tokens, dtype=np.float64), counts) if known else None,
         padding=None if plan is None else padding_share(plan),
-        policies=() if plan is None else _policies(plan, training, int(counts.sum())),
+        policies=() if plan is None else _policies(plan, training, int(counts.sum()), predicted.steps),
     )
 
 
@@ -100,8 +102,15 @@ def padding_share(plan: BatchPlan) -> float:
     return 1 - tokens / padded if padded else 0.0
 
 
-def _policies(plan: BatchPlan, training: Training, world_size: int) -> tuple[Policy, ...]:
+def _policies(plan: BatchPlan, training: Training, world_size: int, steps: int) -> tuple[Policy, ...]:
     counts = PlannedCounts(plan, world_size, training.accumulation, training.balance)
+    compared = counts.compared(steps)
     return tuple(
-        Policy(balance, *counts.evenness(balance), chosen=balance == training.balance) for balance in BALANCES
+        Policy(
+            balance,
+            *counts.evenness(balance, compared),
+            chosen=balance == training.balance,
+            steps=compared,
+        )
+        for balance in BALANCES
     )

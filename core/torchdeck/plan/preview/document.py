@@ -9,7 +9,8 @@ Sizes are bytes, ranks count from 0, `[first, last]` is a range with both ends i
 - `arithmetic`: sentences.
 - `data`, or null: `source`, `size`, `steps_per_epoch`, `steps`, `epochs`, `unit` (what loads count),
   `imbalance` (largest load ÷ mean), `padding` (share of what is computed), `ranks` (each `ranks`
-  [first, last], `samples`, `tokens`), `policies` (each `name`, `imbalance`, `slowest`, `chosen`).
+  [first, last], `samples`, `tokens`), `policies` (each `name`, `imbalance`, `slowest`, `chosen`,
+  `steps` looked at).
 - `memory`, or null: `source`, `verdict`, `groups` (each as in the plan's `prediction.memory`), `suggestions`
   (each `change`, key to new value; `sentence`, `peak_bytes`, `verdict`).
 - `communication`, or null: of one step: `sent` by each rank, `between` (nodes, by all ranks), `crossing`
