@@ -127,7 +127,7 @@ def test_what_is_not_recorded_is_not_called_equal(tmp_path: Path) -> None:
     content = log.read_bytes()
     log.write_bytes(content[:-5])
     audit = audit_of(run)
-    assert audit.samples.unknown == ("rank 1 left no record of steps 8 on in attempt 1, which count",)
+    assert audit.samples.unknown == ("rank 1 left no record of steps 8 to 8 in attempt 1, which count",)
     assert audit.samples.last_step == 7
     log.write_bytes(content[:-1] + b"?")
     assert "is damaged at byte" in audit_of(run).samples.unknown[0]
@@ -146,6 +146,50 @@ def test_a_killed_runs_last_step_may_be_half_recorded(tmp_path: Path) -> None:
     audit = audit_of(run)
     assert audit.samples.equal
     assert audit.samples.last_step == 4
+
+
+def test_records_that_end_before_training_are_no_defect(tmp_path: Path) -> None:
+    """A disk that was full, on all ranks: what is missing is said, and is not taken for steps not made."""
+    run = AuditedRun(tmp_path, Prediction("traced", data=data()))
+    run.attempt(1, 1, 5)
+    audit = audit_of(run)
+    assert audit.samples.unknown == ("2 ranks left no record of steps 6 to 8 in attempt 1, which count",)
+    assert audit.samples.defects == ()
+    assert [(rank.predicted_samples, rank.samples) for rank in audit.ranks] == [(20, 13), (20, 13)]
+    run.measure(0, {"step_time": 1.0})
+    assert audit_of(run).steps == 8
+
+
+def test_a_rank_that_stopped_recording_is_said_of_a_failed_run_too(tmp_path: Path) -> None:
+    """One rank's records end some steps before the others', or all end before what was measured."""
+    run = AuditedRun(tmp_path / "1", state="FAILED")
+    run.attempt(1, 1, 7, changes={1: lambda step, parts: parts if step < 4 else None})
+    audit = audit_of(run)
+    assert audit.samples.unknown == ("rank 1 left no record of steps 4 on in attempt 1, which count",)
+    run = AuditedRun(tmp_path / "2", state="CANCELLED")
+    run.attempt(1, 1, 3)
+    assert audit_of(run).samples.equal
+    run.measure(0, {"step_time": 1.0})
+    audit = audit_of(run)
+    assert audit.samples.unknown == ("steps 4 to 8 were made, and no rank left a record of them",)
+    assert audit.steps == 8
+
+
+def test_steps_after_the_end_are_a_defect(tmp_path: Path) -> None:
+    """Eight steps were asked for, and nine were made."""
+    run = AuditedRun(tmp_path)
+    run.attempt(1, 1, 9)
+    assert audit_of(run).samples.defects == ("ranks recorded steps after the last one that was planned, 8",)
+
+
+def test_lives_of_other_sizes_are_not_held_to_one_prediction(tmp_path: Path) -> None:
+    """A run that went on with fewer ranks is as its attempts' plans say, whatever one rank was to use."""
+    run = AuditedRun(tmp_path, Prediction("traced", data=data(steps=11)), steps=11)
+    run.attempt(1, 1, PER_EPOCH)
+    run.attempt(2, PER_EPOCH + 1, 11, world=1, before=steps_of())
+    audit = audit_of(run)
+    assert audit.samples.equal
+    assert (audit.samples.epochs, audit.steps) == (2, 11)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +215,10 @@ def test_a_run_that_went_on_from_elsewhere(tmp_path: Path) -> None:
     audit = audit_of(run)
     assert audit.samples.equal
     assert (audit.samples.first_step, audit.samples.epochs) == (3, 1)
-    assert any("steps 1 to 2 were made before this run" in note for note in audit.notes)
+    assert any("steps 1 to 2 were made before this run, and are not compared" in note for note in audit.notes)
+    later = AuditedRun(tmp_path / "later")
+    later.attempt(2, 3, 8)
+    assert "steps 1 to 2 were made by an attempt that left no record" in audit_of(later).notes[-1]
 
 
 def test_a_large_run_is_compared_in_part(tmp_path: Path) -> None:
@@ -243,7 +290,7 @@ def test_a_run_by_a_batch_plan(tmp_path: Path) -> None:
     plan = build_batch_plan(lengths, token_budget=40, epochs=2)
     save_batch_plan(plan, folder)
     order = PlannedSteps(plan, world_size=2, accumulation=1)
-    run = AuditedRun(tmp_path / "home", batch_plan=str(folder))
+    run = AuditedRun(tmp_path / "home", batch_plan=str(folder), steps=None)
     run.attempt(1, 1, 1000, order=order)
     audit = audit_of(run)
     assert audit.samples.equal

@@ -52,6 +52,8 @@ class AuditedRun:
     batch_plan: str | None = None
     device: str = "cpu"
     state: str = "SUCCEEDED"
+    steps: int | None = 8
+    """Of the whole training; None: the two epochs of the batch plan."""
 
     def __post_init__(self) -> None:
         end = [] if self.state == "RUNNING" else [ended(), finished(self.state)]
@@ -61,7 +63,8 @@ class AuditedRun:
         )
 
     def plan(self) -> LaunchPlan:
-        table = {"microbatch": MICROBATCH, "seed": SEED, "batch_plan": self.batch_plan}
+        table = {"microbatch": MICROBATCH, "seed": SEED, "batch_plan": self.batch_plan, "steps": self.steps}
+        table["epochs"] = 2.0 if self.steps is None else None
         settings = recipe_settings(self.home, **table)  # type: ignore[arg-type]
         node = NodePlan(
             name="localhost",
@@ -103,11 +106,15 @@ class AuditedRun:
         changes: Mapping[int, Change] | None = None,
         order: StepOrder | None = None,
         world: int = WORLD,
+        before: StepOrder | None = None,
     ) -> None:
-        """Let an attempt record steps `first` to `last`, rank by rank as `changes` say."""
+        """Let an attempt record steps `first` to `last`, rank by rank as `changes` say.
+
+        `order` is its own, and `before` gave the steps up to `first` where that was another one.
+        """
         order = steps_of(world=world) if order is None else order
         position = order.start
-        for step in order.steps(order.start):
+        for step in (before or order).steps(order.start):
             if step.after.step >= first:
                 break
             position = step.after

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.plan.prediction import PredictedData, PredictedMemory, Prediction
@@ -71,26 +72,29 @@ def _audited(
     finished = view.state is RunState.SUCCEEDED
     audit = SampleAudit(layout, attempts, finished=finished, limits=limits)
     samples = audit.check()
-    whole = finished and attempts[0].start == 0 and not samples.unknown and not audit.partly
-    complete = prediction.data if whole else None
-    ranks = _ranks(plan, prediction, metrics, audit.totals, complete=complete)
-    latest = metrics.latest("step_time", 0)
-    done = samples.last_step or attempts[-1].start
-    if audit.partly:
-        done = max(done, 0 if latest is None else latest.step)
-    defects = (*samples.defects, *_differences(complete, attempts[0], done, ranks))
-    unknown = (*samples.unknown, *_partly(audit, samples, done))
+    recorded = samples.last_step or attempts[-1].start
+    done = max(recorded, _measured_steps(metrics, attempts[-1]))
+    unknown = (*samples.unknown, *_not_compared(audit, samples, recorded, done, finished=finished))
+    # the prediction is of one life from start to end
+    whole = finished and attempts[0].start == 0 and all(_world(a) == plan.world_size for a in attempts)
+    data = prediction.data if whole else None
+    ranks = _ranks(plan, prediction, metrics, audit.totals, complete=data)
+    differences = [] if data is None else _other_data(data, attempts[0])
+    if data is not None and not unknown:
+        differences += _other_counts(data, done, ranks)
+    checked = replace(samples, defects=(*samples.defects, *differences), unknown=unknown)
     notes = (*_notes(prediction, ranks), *_earlier(attempts[0]))
-    checked = SamplesCheck(
-        defects,
-        unknown,
-        samples.first_step,
-        samples.last_step,
-        samples.epochs,
-        samples.samples,
-        samples.discarded_steps,
-    )
     return Audit(_steps(prediction), done, ranks, checked, notes)
+
+
+def _world(attempt: RecordedAttempt) -> int:
+    return attempt.header.world_size
+
+
+def _measured_steps(metrics: RunMetrics, newest: RecordedAttempt) -> int:
+    """The last step that rank 0 measured in the newest attempt that recorded samples or a later one; or 0."""
+    latest = metrics.latest("step_time", 0)
+    return 0 if latest is None or latest.attempt < newest.number else latest.step
 
 
 def _ranks(
@@ -142,42 +146,46 @@ def _tokens(data: PredictedData) -> Mapping[int, float | None]:
     return {rank: part.tokens for part in data.ranks for rank in range(part.first, part.last + 1)}
 
 
-def _differences(
-    data: PredictedData | None, attempt: RecordedAttempt, steps: int | None, ranks: tuple[RankAudit, ...]
-) -> list[str]:
-    """Where a run that was finished differs from what its plan.json says, a sentence each."""
-    if data is None:
-        return []
+def _other_data(data: PredictedData, attempt: RecordedAttempt) -> list[str]:
+    """Where the ranks found other data than plan.json was made for, a sentence each."""
     found = []
     if data.size != attempt.header.size:
         found.append(f"the plan was made for {data.size} samples, and the data set had {attempt.header.size}")
     if data.fingerprint != attempt.header.batch_plan:
         found.append("the plan was made for another batch plan than the ranks used")
-    if steps != data.steps:
-        found.append(f"{steps} steps were made, and {data.steps} were predicted")
-    found += [
+    return found
+
+
+def _other_counts(data: PredictedData, steps: int, ranks: tuple[RankAudit, ...]) -> list[str]:
+    """Where a run that was finished and wholly compared differs from what plan.json says, a sentence each."""
+    found = [] if steps == data.steps else [f"{steps} steps were made, and {data.steps} were predicted"]
+    return found + [
         f"rank {rank.rank} used {rank.samples} samples, and {rank.predicted_samples} were predicted"
         for rank in ranks
         if rank.samples != rank.predicted_samples
     ]
-    return found
 
 
-def _partly(audit: SampleAudit, samples: SamplesCheck, steps: int | None) -> list[str]:
-    if not audit.partly or samples.last_step == steps:
-        return []
-    if samples.last_step is None:
+def _not_compared(
+    audit: SampleAudit, samples: SamplesCheck, recorded: int, done: int, *, finished: bool
+) -> list[str]:
+    """That steps were made which were not compared, as a sentence; empty where all were, or why is said."""
+    if audit.partly and samples.last_step is None:
         return ["they were not compared, there being many; torchdeck runs show --audit-all does"]
-    compared = f"{samples.first_step} to {samples.last_step} of {steps or 'more'}"
-    return [f"only steps {compared} were compared; torchdeck runs show --audit-all compares all"]
+    if audit.partly and recorded < done:
+        compared = f"{samples.first_step} to {samples.last_step} of {done}"
+        return [f"only steps {compared} were compared; torchdeck runs show --audit-all compares all"]
+    # a rank that was killed may not have recorded the step that another one could still measure
+    if not samples.unknown and recorded + (not finished) < done:
+        return [f"steps {recorded + 1} to {done} were made, and no rank left a record of them"]
+    return []
 
 
 def _earlier(attempt: RecordedAttempt) -> list[str]:
     if attempt.start == 0:
         return []
-    return [
-        f"steps 1 to {attempt.start} were made before this run, whose first checkpoint came from elsewhere"
-    ]
+    where = "by an attempt that left no record" if attempt.number > 1 else "before this run"
+    return [f"steps 1 to {attempt.start} were made {where}, and are not compared"]
 
 
 def _notes(prediction: Prediction, ranks: tuple[RankAudit, ...]) -> tuple[str, ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
 
 from torchdeck.data.batch_plan import BatchPlanError, load_batch_plan
-from torchdeck.data.order import SampleOrder
+from torchdeck.data.order import PositionError, SampleOrder
 from torchdeck.data.planned_steps import PlannedSteps
 from torchdeck.data.sample_log import SampleLogHeader
-from torchdeck.data.step_order import SeededSteps, StepOrder
+from torchdeck.data.step_order import DataPosition, SeededSteps, StepOrder
 from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.settings import RecipeSettings, TrainingSettings
 from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
@@ -20,13 +21,33 @@ class CannotRecomputeError(Exception):
     """What was planned cannot be computed again; the message says why."""
 
 
-def planned_order(layout: RunLayout, attempt: int, header: SampleLogHeader) -> StepOrder:
+@dataclass(frozen=True)
+class PlannedAttempt:
+    """What an attempt was to do."""
+
+    order: StepOrder
+    start: DataPosition
+    end: int
+    """Optimizer steps, from the very start, after which training is complete."""
+
+
+def planned_attempt(layout: RunLayout, attempt: int, header: SampleLogHeader) -> PlannedAttempt:
     """The steps of an attempt, by its plan.json and the size of the data it found.
 
     Raises:
         CannotRecomputeError: the plan or the batch plan cannot be read, or the batch plan is another one now.
     """
     training = _training(layout, attempt)
+    order = _order(training, header)
+    try:
+        start = order.restored(header.start)
+        end = order.total_steps(training.steps, training.epochs, start)
+    except (PositionError, BatchPlanError) as error:
+        raise CannotRecomputeError(str(error)) from error
+    return PlannedAttempt(order, start, end)
+
+
+def _order(training: TrainingSettings, header: SampleLogHeader) -> StepOrder:
     if training.batch_plan is None:
         return SeededSteps(
             SampleOrder(header.size, training.seed),
@@ -52,7 +73,7 @@ def planned_order(layout: RunLayout, attempt: int, header: SampleLogHeader) -> S
     return order
 
 
-def read_plan(path: Any) -> LaunchPlan | None:
+def read_plan(path: Path) -> LaunchPlan | None:
     """The plan in a plan.json; None where there is none that can be read."""
     try:
         return LaunchPlan.from_json(read_json(path))

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from torchdeck.data.order import PositionError
 from torchdeck.data.sample_log import SampleRecord
 from torchdeck.data.step_order import DataPosition, OrderedStep, StepOrder
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.audit.epochs import EpochIds
 from torchdeck.runs.audit.kept_steps import KeptSteps, RecordedAttempt, kept_steps
-from torchdeck.runs.audit.planned_order import CannotRecomputeError, planned_order
+from torchdeck.runs.audit.planned_order import CannotRecomputeError, PlannedAttempt, planned_attempt
 from torchdeck.runs.audit.records import RankRecords
 from torchdeck.runs.audit.result import SamplesCheck
 
@@ -117,49 +116,45 @@ class SampleAudit:
         if not attempt.logs:
             return None
         try:
-            order = planned_order(self._layout, attempt.number, attempt.header)
-            start = order.restored(attempt.header.start)
-            steps = order.steps(start)
-        except (CannotRecomputeError, PositionError) as error:
+            planned = planned_attempt(self._layout, attempt.number, attempt.header)
+        except CannotRecomputeError as error:
             self._unknown.append(f"what attempt {attempt.number} was to use is not known: {error}")
             return None
-        if order.size > self._samples_left:
+        if planned.order.size > self._samples_left:
             self.partly = True
             return None
+        start = planned.start.to_json()
         if before is None:
-            self._epochs.begin(start)
-        elif before.to_json() != start.to_json():
+            self._epochs.begin(planned.start)
+        elif before.to_json() != start:
             self._defects.append(
                 f"attempt {attempt.number} went on from {_said(start)}, and what counts before it ends at "
-                f"{_said(before)}"
+                f"{_said(before.to_json())}"
             )
-        return self._walk(part, order, start, steps)
+        return self._walk(part, planned)
 
-    def _walk(
-        self, part: KeptSteps, order: StepOrder, position: DataPosition, steps: Iterator[OrderedStep]
-    ) -> DataPosition | None:
+    def _walk(self, part: KeptSteps, planned: PlannedAttempt) -> DataPosition | None:
         readers = {rank: RankRecords(log) for rank, log in part.attempt.logs.items()}
-        while part.upto is None or position.step < part.upto:
+        steps, position = planned.order.steps(planned.start), planned.start
+        end = planned.end if part.upto is None else part.upto
+        while position.step < end:
             wanted = min(max(1, _WINDOW // len(readers)), self._records_left // len(readers))
             if wanted == 0 or self._samples_left < 0:
                 self.partly = True
                 return position
-            wanted = wanted if part.upto is None else min(wanted, part.upto - position.step)
+            wanted = min(wanted, end - position.step)
             taken = {rank: reader.take(wanted) for rank, reader in readers.items()}
             self._unknown += [reader.problem for reader in readers.values() if reader.problem]
             reached = min(map(len, taken.values()))
             # no further than was recorded: an order that a seed gives has no end
-            planned = list(itertools.islice(steps, reached))
-            self._compare(planned, taken, order, whole=len(taken) == part.attempt.header.world_size)
-            position = planned[-1].after if planned else position
-            if len(planned) < reached:
-                self._defects.append(
-                    f"ranks recorded steps after the last one that was planned, {position.step}"
-                )
-                return None
+            some = list(itertools.islice(steps, reached))
+            self._compare(some, taken, planned.order, whole=len(taken) == part.attempt.header.world_size)
+            position = some[-1].after if some else position
             if reached < wanted:
-                self._ends(part, position.step, [rank for rank in taken if len(taken[rank]) == reached])
+                self._ends(part, position.step, end, {rank: len(of_rank) for rank, of_rank in taken.items()})
                 return None
+        if part.upto is None and any(reader.take(1) for reader in readers.values()):
+            self._defects.append(f"ranks recorded steps after the last one that was planned, {end}")
         return position
 
     def _compare(
@@ -188,13 +183,21 @@ class SampleAudit:
             if wrong:
                 self._defects.append(wrong)
 
-    def _ends(self, part: KeptSteps, step: int, ranks: Sequence[int]) -> None:
-        """The records of `ranks` end after `step`, though more was planned."""
-        everybody = len(ranks) == len(part.attempt.logs)
-        if part.upto is None and (everybody or not self._finished):
-            return  # training ended here, or was ended while some ranks had still to write
-        upto = "on" if part.upto is None else f"to {part.upto}"
-        who = f"rank {ranks[0]}" if len(ranks) == 1 else f"{len(ranks)} ranks"
+    def _ends(self, part: KeptSteps, step: int, end: int, taken: Mapping[int, int]) -> None:
+        """Some ranks recorded nothing after `step`, though steps up to `end` were planned.
+
+        Args:
+            part: what was gone through.
+            step: the last one that every rank recorded.
+            end: the last one planned.
+            taken: records by rank, of those gone through at once.
+        """
+        short = [rank for rank, count in taken.items() if count == min(taken.values())]
+        # where training was ended, some ranks may still have had to write its last step
+        if part.upto is None and not self._finished and max(taken.values()) <= min(taken.values()) + 1:
+            return
+        who = f"rank {short[0]}" if len(short) == 1 else f"{len(short)} ranks"
+        upto = "on" if part.upto is None and not self._finished else f"to {end}"
         self._unknown.append(
             f"{who} left no record of steps {step + 1} {upto} in attempt {part.attempt.number}, which count"
         )
@@ -233,7 +236,7 @@ def _difference(rank: int, step: OrderedStep, parts: Sequence[npt.NDArray[Any]],
     return ""
 
 
-def _said(position: DataPosition) -> str:
+def _said(position: Mapping[str, Any]) -> str:
     """`epoch 0, consumed 80, step 10`."""
-    items = ((name, value) for name, value in position.to_json().items() if name != "v")
+    items = ((name, value) for name, value in position.items() if name != "v")
     return ", ".join(f"{name} {value[:12] if isinstance(value, str) else value}" for name, value in items)
