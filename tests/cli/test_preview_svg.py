@@ -91,6 +91,39 @@ def test_a_sentence_is_wrapped() -> None:
     assert all(text_width(line, BODY) <= 100 for line in lines)
 
 
+def test_a_number_keeps_its_unit() -> None:
+    """No line ends between the two."""
+    lines = wrapped("sends 87.8 MiB of it in 1.12 s, 5 times", BODY, 80)
+    assert [line for line in lines if line.endswith(("87.8", "1.12"))] == []
+    assert " ".join(lines) == "sends 87.8 MiB of it in 1.12 s, 5 times"
+
+
+def test_long_names_of_nodes_can_be_told_apart() -> None:
+    """On cards, whose whole names are shown by the pointer, and where many nodes are summed up."""
+    few = drawn(preview(4, 8, name=LONG))
+    names = {text[0].tail for text in few.iter(f"{SVG}text") if text.find(f"{SVG}title") is not None}
+    assert len(names) == 4
+    assert LONG.format(3) in {title.text for title in few.iter(f"{SVG}title")}
+    many = ["".join(text.itertext()) for text in drawn(preview(40, 8, name=LONG)).iter(f"{SVG}text")]
+    assert any("0000.rack-17" in text and "0039.rack-17" in text for text in many)
+
+
+def test_a_magnified_bar_says_so() -> None:
+    """Where the capacity is far beyond, and only there."""
+    said = "bars are magnified: their whole width is 1.0 GiB"
+    assert said in preview_svg(with_memory(preview(1, 2), memory(peak=1)))
+    assert "magnified" not in preview_svg(with_memory(preview(1, 2), memory(peak=40)))
+    assert "magnified" not in preview_svg(with_memory(preview(1, 2), memory(peak=1, capacity=None)))
+
+
+def test_warnings_stand_out() -> None:
+    """Notes do not."""
+    made = preview(2, 3, distributed={"strategy": "hsdp", "hsdp": {"shard": 2}})
+    kinds = {text.text: text.attrib["class"] for text in drawn(made).iter(f"{SVG}text")}
+    (warning,) = [kind for text, kind in kinds.items() if "lie on more than one node" in (text or "")]
+    assert (warning, kinds[f"plan {made.plan.fingerprint[:16]}"]) == ("tight", "dim")
+
+
 def test_ranks_stand_where_they_are() -> None:
     """Of few nodes every rank has its number, of many every node its square."""
     few = drawn(preview(2, 4))

@@ -1,5 +1,6 @@
 """The preview on a terminal, at any width, with and without UTF-8."""
 
+import dataclasses
 import io
 
 import numpy as np
@@ -71,6 +72,20 @@ def test_many_nodes_are_summed_up() -> None:
 def test_devices_that_are_chosen_are_named() -> None:
     """Indices are said where they are not simply the first ones."""
     assert "2 × Tester 80GB (1, 3)" in shown(preview(1, 4, distributed={"devices": [1, 3]}))
+
+
+def test_long_names_and_kinds_leave_room_for_ranks() -> None:
+    """Names keep their numbers; what a node has stands below its ranks where there is no room beside them."""
+    lines = shown(preview(2, 8, name=LONG, distributed={"devices": [7, 6, 5, 4, 3, 2, 1, 0]})).splitlines()
+    assert lines[4].endswith("…0000…   0  1  2  3  4  5  6  7")
+    assert lines[5].strip() == "8 × Tester 80GB (7, 6, 5, 4, 3, 2, 1, 0)"
+    assert lines[6].endswith("…0001…   8  9 10 11 12 13 14 15")
+
+
+def test_many_ranges_of_ranks_are_counted() -> None:
+    """Of more than two the first is named."""
+    group = dataclasses.replace(memory(), ranks=((0, 2), (4, 6), (8, 1000)))
+    assert "999 ranks (0–2 …)" in shown(with_memory(preview(1, 2), group))
 
 
 def test_groups_are_set_apart() -> None:

@@ -50,7 +50,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     form = parser.add_argument_group("what is shown, if not the preview").add_mutually_exclusive_group()
     form.add_argument("--commands", action="store_true", help="what each node executes, and its environment")
     form.add_argument(
-        "--json", action="store_true", help="the whole plan, and the preview in it under `preview`"
+        "--json",
+        action="store_true",
+        help="the whole plan, and the preview in it under `preview`, whose keys "
+        "`python -m pydoc torchdeck.plan.preview.document` explains",
     )
     form.add_argument("--svg", type=Path, metavar="FILE", help="write the preview as a picture")
     form.add_argument(

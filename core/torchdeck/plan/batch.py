@@ -76,14 +76,14 @@ def explain_batch(batch: Batch, *, steps: int | None = None, samples: int | None
         )
     steps = batch.steps if batch.steps is not None else steps
     if steps is not None:
-        lines.append(_length(steps, batch, samples))
+        lines.append(_length(steps, batch, samples, mean=mean))
     return lines
 
 
-def _length(steps: int, batch: Batch, samples: int | None) -> str:
+def _length(steps: int, batch: Batch, samples: int | None, *, mean: bool) -> str:
     counted = f"{steps:,} step{'' if steps == 1 else 's'}"
     whole = steps * batch.global_batch
-    if isinstance(batch.microbatch, float):
+    if mean:
         return f"{counted} ≈ {whole:,} samples" if samples is None else f"{counted}: {samples:,} samples"
     if samples is None or samples == whole:
         return f"{counted} × {batch.global_batch:,} = {whole:,} samples"

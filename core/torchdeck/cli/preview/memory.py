@@ -29,6 +29,7 @@ def memory_lines(memory: MemoryPreview, width: int) -> list[Text]:
     parts = by_family(memory.decisive.terms)
     entries = legend({name: size(count) for name, count in parts.items()})
     lines += [Text("  ").append_text(line) for line in flowed(entries, width - 2)]
+    lines += [Text(f"  {line}", style="dim") for line in [magnified(shown, scale)] if line]
     lines += [Text(f"  {line}") for line in facts(memory)]
     lines += [Text(f"  → {change.sentence}") for change in memory.suggestions]
     return lines
@@ -56,6 +57,13 @@ def facts(memory: MemoryPreview) -> list[str]:
 def most_needed(memory: MemoryPreview) -> list[PredictedMemory]:
     """The groups that a bar is drawn for, those that need most first."""
     return sorted(memory.groups, key=lambda group: -group.peak_bytes)[:SHOWN_GROUPS]
+
+
+def magnified(groups: Sequence[PredictedMemory], scale: float) -> str:
+    """That bars of `scale` bytes end before any capacity; empty where they do not, or none is known."""
+    if any(capacity_in_sight(group, scale) for group in groups) or not any(g.capacity_bytes for g in groups):
+        return ""
+    return f"bars are magnified: their whole width is {size(scale)}"
 
 
 def capacity_in_sight(group: PredictedMemory, scale: float) -> bool:

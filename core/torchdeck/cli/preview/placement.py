@@ -7,12 +7,15 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from torchdeck.cli.palette import GROUPS
+from torchdeck.cli.preview.names import node_name
 from torchdeck.plan.preview.board import Board, BoardNode
 
 SHOWN_ALIKE = 3
 """Of many nodes that are alike, so many and the last are drawn."""
 SHOWN_NODES = 12
 _NAME = 24
+_BESIDE = 8
+"""So many ranks stand in one line before what the node has may stand beside them."""
 
 
 def placement_lines(board: Board, width: int) -> list[Text]:
@@ -47,18 +50,22 @@ def _drawn(board: Board) -> Iterator[BoardNode | int]:
 
 
 def _node_lines(board: Board, node: BoardNode, label: int, cell: int, width: int) -> list[Text]:
+    """Ranks after the node's name; its kind beside the first of them, or below where there is no room."""
     kind = kind_line(node)
-    room = width - label - 6 - len(kind)
-    each = max(4, room // (cell + 1))
+    room = width - label - 4
+    beside = (min(node.nproc, _BESIDE) * (cell + 1)) <= room - len(kind) - 2
+    each = max(4, (room - len(kind) - 2 if beside else room) // (cell + 1))
+    name = node_name(node.name, lambda text: len(text) <= label)
     lines = []
     for first in range(0, node.nproc, each):
         ranks = range(node.first_rank + first, node.first_rank + min(first + each, node.nproc))
-        name = shortened(node.name, label) if first == 0 else ""
-        line = Text(f"  {name:<{label}}  ")
-        line.append_text(_cells(board, ranks, cell))
-        if first == 0:
-            line.append(f"  {kind}", style="dim")
-        lines.append(line)
+        lines.append(
+            Text(f"  {name if first == 0 else '':<{label}}  ").append_text(_cells(board, ranks, cell))
+        )
+    if beside:
+        lines[0].append(f"  {kind}", style="dim")
+    else:
+        lines.append(Text(f"  {'':<{label}}  {kind}", style="dim"))
     return lines
 
 
@@ -88,11 +95,3 @@ def groups_line(board: Board) -> str:
     if board.replicas == 1:
         return f"weights are sharded over all {board.shard:,} ranks"
     return f"weights are sharded over {board.shard:,} ranks each, in {board.replicas:,} groups that replicate"
-
-
-def shortened(text: str, length: int) -> str:
-    """`text` in at most `length` characters, its middle left out where it is longer."""
-    if len(text) <= length:
-        return text
-    head = (length - 1) // 2
-    return f"{text[:head]}…{text[len(text) - (length - 1 - head) :]}"

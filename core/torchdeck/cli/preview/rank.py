@@ -9,7 +9,7 @@ from rich.text import Text
 
 from torchdeck.cli.preview.glyphs import show
 from torchdeck.cli.preview.lines import wrapped
-from torchdeck.cli.preview.placement import shortened
+from torchdeck.cli.preview.names import shortened
 from torchdeck.plan.preview.rank import MicrobatchPreview, RankPreview
 from torchdeck.quantities import rate, size
 

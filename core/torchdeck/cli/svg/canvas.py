@@ -49,10 +49,15 @@ class Canvas:
         *,
         size: float = BODY,
         room: float | None = None,
+        full: str = "",
         anchor: str = "start",
     ) -> None:
-        """A line of text with its baseline at `y`; shortened to `room` where that is given."""
+        """A line of text with its baseline at `y`; shortened to `room` where that is given.
+
+        `full` is what it is short for where it was shortened already: shown when the pointer rests on it.
+        """
         shown = text if room is None else fitted(text, size, room)
+        text = full or text
         where = "" if anchor == "start" else f' text-anchor="{anchor}"'
         inside = escaped(shown) if shown == text else f"<title>{escaped(text)}</title>{escaped(shown)}"
         self._elements.append(

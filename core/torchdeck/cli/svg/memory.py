@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchdeck.cli.palette import by_family
-from torchdeck.cli.preview.memory import capacity_in_sight, facts, most_needed, scale_of
+from torchdeck.cli.preview.memory import capacity_in_sight, facts, magnified, most_needed, scale_of
 from torchdeck.cli.svg.canvas import Canvas
 from torchdeck.cli.svg.style import BODY, LINE
 from torchdeck.cli.svg.text import text_width, wrapped
@@ -31,6 +31,9 @@ def draw_memory(canvas: Canvas, memory: MemoryPreview, x: float, y: float, width
         canvas.text(x, top + BODY, more, "dim")
         top += LINE
     top += _legend(canvas, memory.decisive, x, top, width)
+    if enlarged := magnified(shown, scale):
+        canvas.text(x, top + BODY, enlarged, "dim")
+        top += LINE
     for text in [*facts(memory), *(f"→ {change.sentence}" for change in memory.suggestions)]:
         for line in wrapped(text, BODY, width):
             canvas.text(x, top + BODY, line)

@@ -94,9 +94,10 @@ def _panel(canvas: Canvas, heading: str, draw: Draw, top: float) -> float:
 
 
 def _feet(canvas: Canvas, preview: Preview, top: float) -> float:
-    for text in (*preview.plan.warnings, *preview.notes):
+    said = [*((text, "tight") for text in preview.plan.warnings), *((text, "dim") for text in preview.notes)]
+    for text, kind in said:
         for line in wrapped(text, SMALL, WIDTH - 2 * _MARGIN):
-            canvas.text(_MARGIN, top + SMALL, line, "dim", size=SMALL)
+            canvas.text(_MARGIN, top + SMALL, line, kind, size=SMALL)
             top += 16
     canvas.text(_MARGIN, top + SMALL, f"plan {preview.plan.fingerprint[:16]}", "dim", size=SMALL)
     return top + 4

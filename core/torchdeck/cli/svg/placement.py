@@ -5,7 +5,7 @@ from __future__ import annotations
 from torchdeck.cli.preview.placement import groups_line, kind_line
 from torchdeck.cli.svg.canvas import Canvas
 from torchdeck.cli.svg.style import BODY, LINE, SMALL
-from torchdeck.cli.svg.text import text_width
+from torchdeck.cli.svg.text import fitted_name, text_width
 from torchdeck.plan.preview.board import Board, BoardNode
 
 CARDS = 16
@@ -64,7 +64,8 @@ def _card(
     inside = width - 2 * _GAP
     kind = kind_line(node)
     kind_room = min(text_width(kind, SMALL), inside * 0.55)
-    canvas.text(x + _GAP, y + 22, node.name, "text bold", room=inside - kind_room - 8)
+    room = inside - kind_room - 8
+    canvas.text(x + _GAP, y + 22, fitted_name(node.name, BODY, room), "text bold", full=node.name)
     canvas.text(x + width - _GAP, y + 22, kind, "dim", size=SMALL, room=kind_room, anchor="end")
     for local in range(node.nproc):
         rank = node.first_rank + local
@@ -83,8 +84,9 @@ def _squares(canvas: Canvas, board: Board, x: float, y: float, width: float) -> 
         count = f"{len(nodes):,} node{'' if len(nodes) == 1 else 's'} of {kind_line(first)}"
         ranks = f"ranks {first.first_rank:,} to {last.last_rank:,}"
         canvas.text(x, top + BODY, f"{count}: {ranks}", room=width)
-        names = first.name if len(nodes) == 1 else f"{first.name} to {last.name}"
-        canvas.text(x, top + LINE + BODY, names, "dim", room=width)
+        half = width / 2 - 16
+        names = [fitted_name(node.name, BODY, half) for node in (first, last)]
+        canvas.text(x, top + LINE + BODY, " to ".join(dict.fromkeys(names)), "dim", room=width)
         top += 2 * LINE + 4
         each = int(width // _STEP)
         for place, node in enumerate(nodes):

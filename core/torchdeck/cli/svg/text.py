@@ -6,8 +6,12 @@ import re
 import unicodedata
 from xml.sax.saxutils import escape
 
+from torchdeck.cli.preview.names import cut, node_name
+
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 cannot hold (section 2.2)."""
+_WORD = re.compile(r"[\d.,]+ (?:[KMGT]?i?B|ms|s|%)(?!\w)\S*|\S+")
+"""A word, or a quantity."""
 _NARROW = frozenset(" .,:;'|!ijltfrI()[]·-")
 _WIDE = frozenset("mwMW@%…—→")
 _SAFETY = 1.04
@@ -26,20 +30,21 @@ def text_width(text: str, size: float) -> float:
 
 def fitted(text: str, size: float, room: float) -> str:
     """`text`, its middle left out where it is wider than `room`."""
-    if text_width(text, size) <= room:
-        return text
-    for kept in range(len(text) - 1, 0, -1):
-        head = (kept + 1) // 2
-        short = f"{text[:head]}…{text[len(text) - (kept - head) :]}"
-        if text_width(short, size) <= room:
-            return short
-    return "…"
+    return cut(text, lambda short: text_width(short, size) <= room)
+
+
+def fitted_name(name: str, size: float, room: float) -> str:
+    """The name of a node, shortened so that its numbers stay."""
+    return node_name(name, lambda short: text_width(short, size) <= room)
 
 
 def wrapped(text: str, size: float, room: float) -> list[str]:
-    """`text` on as many lines as it needs; a word wider than a line is shortened."""
+    """`text` on as many lines as it needs; a word wider than a line is shortened.
+
+    A unit stays by its number.
+    """
     lines: list[str] = []
-    for word in text.split():
+    for word in _WORD.findall(text):
         longer = f"{lines[-1]} {word}" if lines else word
         if lines and text_width(longer, size) <= room:
             lines[-1] = longer

@@ -47,10 +47,11 @@ def fullness(memory: PredictedMemory) -> float | None:
 
 
 def ranks_text(group: PredictedMemory) -> str:
-    """`rank 0`, `ranks 0–7`, `ranks 0–6, 8–14 …`."""
+    """`rank 0`, `ranks 0–7`, `ranks 0–6, 8–14`, `56 ranks (0–6 …)`."""
     ranges = [str(first) if first == last else f"{first}–{last}" for first, last in group.ranks[:2]]
-    more = " …" if len(group.ranks) > 2 else ""
-    return f"rank{'' if is_one(group) else 's'} {', '.join(ranges)}{more}"
+    if len(group.ranks) > len(ranges):
+        return f"{sum(last - first + 1 for first, last in group.ranks):,} ranks ({ranges[0]} …)"
+    return f"rank{'' if is_one(group) else 's'} {', '.join(ranges)}"
 
 
 def is_one(group: PredictedMemory) -> bool:
