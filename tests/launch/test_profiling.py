@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,9 @@ from torchdeck.launch.profile_cache import KEPT, ProfileCache, profile_key
 from torchdeck.launch.profiling import ProfilingError, profile_model, wanted_traces
 from torchdeck.launch.trust import trust
 from torchdeck.nodes.inventory import InterpreterFacts
-from torchdeck.plan.heaviest_microbatch import heaviest_microbatch
+from torchdeck.plan.heaviest_microbatch import heaviest_microbatch, heavy_microbatches
 from torchdeck.plan.model_profile import ModelProfile
-from torchdeck.tracing.request import WantedTrace
+from torchdeck.tracing.request import PlannedBatch, WantedTrace
 
 RECIPE = """\
 import ctypes, os, subprocess, sys, time
@@ -263,14 +264,18 @@ def test_wanted_traces_cover_what_predicting_needs(folder: Path) -> None:
 
 
 def test_with_a_batch_plan_its_heaviest_microbatch_is_traced(tmp_path: Path) -> None:
-    """Just its samples, and half of them."""
+    """Just its samples in its rows, and with the others that might be it; no other size."""
     config = load(tmp_path, '[run]\nrecipe = "byte-gpt"\n[training]\nsteps = 1\n')
     plan = build_batch_plan(np.array([3, 9, 9, 9, 2, 1]), token_budget=27, max_length=9)
-    whole, _, half, _ = wanted_traces(config, plan)
+    whole, again = wanted_traces(config, plan)
     heaviest = heaviest_microbatch(plan)
     assert heaviest is not None
-    assert list(whole.samples) == heaviest.sample_ids.tolist()
-    assert whole.microbatch == 3
-    assert half.samples == whole.samples[:1]
-    alone = wanted_traces(config, build_batch_plan(np.array([5]), token_budget=5))
-    assert [(trace.microbatch, trace.samples) for trace in alone[::2]] == [(1, (0,)), (2, (0, 0))]
+    assert whole == WantedTrace(3, batches=(PlannedBatch(tuple(heaviest.sample_ids.tolist()), 9),))
+    assert again == replace(whole, checkpointing=True)
+    packed = build_batch_plan(np.array([4, 4, 8]), token_budget=16, max_length=8, pack=True)
+    (batch,) = wanted_traces(config, packed)[0].batches
+    assert sorted(batch.row_sizes or ()) == [1, 2]
+    lengths = np.random.default_rng(1).integers(1, 100, size=500)
+    heavy = heavy_microbatches(build_batch_plan(lengths, token_budget=256, seed=1))
+    mixed = wanted_traces(config, build_batch_plan(lengths, token_budget=256, seed=1))[0].batches
+    assert [batch.max_len for batch in mixed] == [microbatch.max_len for microbatch in heavy]

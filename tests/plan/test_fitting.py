@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from support.machines import byte_gpt, node
-from support.previews import memory, preview
+from support.previews import memory, preview, profile
 from support.small_profile import profile as small_profile
 from torchdeck.data.batch_plan import build_batch_plan
 from torchdeck.plan.fitting import capacities, free_bytes, spec_of, suggested
@@ -35,6 +35,16 @@ def test_a_batch_plan_is_as_large_as_its_heaviest_microbatch() -> None:
     config = byte_gpt(training={"epochs": 1, "batch_plan": "/bp"}, distributed={"nproc": 2})
     share = NodeShare(node(), 0, 2, ())
     assert spec_of(config, [share], "gloo", Known(batch_plan=plan)).microbatch == heaviest
+
+
+def test_an_estimate_counts_samples_of_its_own_length() -> None:
+    """Two rows of 512 tokens are one sample of a context of 1,024, however many are packed into them."""
+    plan = build_batch_plan(np.full(64, 128), token_budget=1024, max_length=512, pack=True)
+    estimated = dataclasses.replace(profile(tokens=1024.0), source="closed form")
+    config = byte_gpt(training={"epochs": 1, "batch_plan": "/bp"}, distributed={"nproc": 2})
+    share = NodeShare(node(), 0, 2, ())
+    assert spec_of(config, [share], "gloo", Known(estimated, plan)).microbatch == 1
+    assert spec_of(config, [share], "gloo", Known(profile(tokens=128.0), plan)).microbatch == 8
 
 
 def test_nothing_is_suggested_where_it_fits() -> None:

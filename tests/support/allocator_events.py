@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -28,10 +30,17 @@ class Allocations:
 def real_allocations(recipe: Recipe, model: nn.Module, microbatch: int, precision: str) -> Allocations:
     """Train `model` on the first samples of the recipe's data, once; gradients stay."""
     data = recipe.build_data(recipe.options_of_data({"context": 32}, {}), "train")
+    make_batch = partial(default_collate, [data[i] for i in range(microbatch)])
+    return allocations_of(recipe, model, make_batch, microbatch, precision)
+
+
+def allocations_of(
+    recipe: Recipe, model: nn.Module, make_batch: Callable[[], Any], samples: int, precision: str
+) -> Allocations:
+    """Train `model` on a batch of `samples` samples, once; gradients stay."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as profiler:
         # known to the profiler too, or it would not tell when it is freed
-        batch = [default_collate([data[i] for i in range(microbatch)])]
-        run_microbatch(recipe, model, batch, microbatch, precision)
+        run_microbatch(recipe, model, [make_batch()], samples, precision)
     events = sorted(_events(profiler.profiler.kineto_results.experimental_event_tree()))
     workspace = _workspace(events)
     sizes = [size for _, size, _, _ in events]

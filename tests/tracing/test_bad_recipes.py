@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from torchdeck.distributed.settings import FsdpSettings
-from torchdeck.plan.model_profile import Event, ModelProfile
+from torchdeck.plan.model_profile import ModelProfile
 from torchdeck.recipes.errors import RecipeError
 from torchdeck.tracing import tracer as tracer_module
 from torchdeck.tracing.faults import TracingError
@@ -143,25 +143,3 @@ def test_a_recipe_without_blocks_has_fewer_traces(tmp_path: Path) -> None:
         "the recipe has no function blocks(model)",
         "the recipe names no blocks",
     ]
-
-
-def test_samples_of_a_batch_plan_are_what_is_traced(tmp_path: Path) -> None:
-    """Their own lengths count; an id that the data does not have is told."""
-    text = GOOD.replace(
-        "torch.randn(6, 4), torch.randn(6, 1)", "torch.arange(24.0).view(6, 4), torch.ones(6, 1)"
-    )
-    text += "\n\ndef collate(samples):\n    size = int(max(x[0][0] for x in samples)) + 1\n"
-    text += "    return torch.ones(size, 4), torch.ones(size, 1)\n"
-    path = tmp_path / "model.py"
-    path.write_text(text)
-
-    def inputs(*samples: int) -> int:
-        wanted = (WantedTrace(len(samples), samples=samples),)
-        request = TraceRequest(1, str(path), {}, {}, "fp32", FsdpSettings(), traces=wanted)
-        trace = trace_recipe(request, lambda _: None).traces[0]
-        return int(trace.values[(trace.kinds == Event.INPUT) & (trace.values > 0)].sum())
-
-    assert inputs(0) == 5 * 4
-    assert inputs(0, 5) == 21 * 5 * 4
-    with pytest.raises(RecipeError, match="names sample 6, and the data has 6"):
-        inputs(6)

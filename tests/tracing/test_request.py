@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from torchdeck.distributed.checked import SettingsError
-from torchdeck.tracing.request import TraceRequest, WantedTrace
+from torchdeck.tracing.request import PlannedBatch, TraceRequest, WantedTrace
 
+PACKED = {"samples": [7, 0], "max_len": 9, "row_sizes": [2]}
 GOOD: dict[str, Any] = {
     "version": 1,
     "recipe": "byte-gpt",
@@ -14,14 +15,22 @@ GOOD: dict[str, Any] = {
     "data": {},
     "precision": "bf16",
     "fsdp": {"wrap": "size", "min_params": 5, "param_dtype": "auto"},
-    "traces": [{"microbatch": 3, "cast": True}, {"microbatch": 2, "samples": [7, 0]}],
+    "traces": [{"microbatch": 3, "cast": True}, {"microbatch": 2, "batches": [PACKED]}],
 }
+
+
+def batches(*values: Any) -> dict[str, Any]:
+    """A change of the good request."""
+    return {"traces": [{"microbatch": 1, "batches": list(values)}]}
 
 
 def test_a_request_is_read() -> None:
     """Every field, and defaults for what is missing."""
     request = TraceRequest.from_json(GOOD)
-    assert request.traces == (WantedTrace(3, cast=True), WantedTrace(2, samples=(7, 0)))
+    assert request.traces == (
+        WantedTrace(3, cast=True),
+        WantedTrace(2, batches=(PlannedBatch((7, 0), 9, (2,)),)),
+    )
     assert request.fsdp.min_params == 5
     assert (request.seed, request.heldout, request.limit) == (0, False, None)
 
@@ -34,8 +43,10 @@ def test_a_request_is_read() -> None:
         ({"traces": None}, "request.traces must be a list"),
         ({"traces": [3]}, r"request.traces\[0\] must be an object"),
         ({"traces": [{"microbatch": 0}]}, r"request.traces\[0\].microbatch is 0; right is 1 or more"),
-        ({"traces": [{"microbatch": 1, "samples": [-1]}]}, "samples must be a list of whole numbers from 0"),
-        ({"traces": [{"microbatch": 2, "samples": [1]}]}, "samples has 1 ids for 2 samples"),
+        (batches({"samples": [-1], "max_len": 1}), r"batches\[0\].samples must be whole numbers from 0"),
+        (batches({"samples": [], "max_len": 1}), "one at least"),
+        (batches({"samples": "12", "max_len": 1}), r"batches\[0\].samples must be a list"),
+        (batches({"samples": [1.0], "max_len": 1}), r"batches\[0\].samples\[0\] must be int"),
         ({"fsdp": {"wrap": "all"}}, "request.fsdp.wrap is 'all'"),
         ({"odd": 1}, "unknown fields odd"),
     ],

@@ -109,10 +109,7 @@ class PlannedSteps(StepOrder):
 
     @property
     def needs_layout(self) -> str:
-        counts = self._plan.meta.counts
-        if self._plan.epochs and self._plan.epoch_columns(0).row_sizes is not None:
-            return "packs several samples into a row"
-        return f"cuts {counts.truncated} samples to its maximum length" if counts.truncated else ""
+        return needs_layout(self._plan)
 
     @property
     def batch_plan(self) -> str:
@@ -186,6 +183,14 @@ class PlannedSteps(StepOrder):
 
     def _marked(self, position: PlanPosition) -> MarkedPosition:
         return MarkedPosition(position, self.batch_plan)
+
+
+def needs_layout(plan: BatchPlan) -> str:
+    """As `StepOrder.needs_layout`, of a plan."""
+    counts = plan.meta.counts
+    if plan.epochs and plan.epoch_columns(0).row_sizes is not None:
+        return "packs several samples into a row"
+    return f"cuts {counts.truncated} samples to its maximum length" if counts.truncated else ""
 
 
 def _layout(part: Microbatch) -> Layout:

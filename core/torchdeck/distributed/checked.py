@@ -18,8 +18,8 @@ class SettingsError(ValueError):
 def read_fields(cls: type[T], value: Any, path: str) -> T:
     """A `cls` (dataclass) of the JSON object `value`.
 
-    Fields may be bool, int, float, str, dict, Literal, a tuple of fixed length, any of these or None, or
-    another such dataclass. A whole number is taken for a float, nothing else is converted.
+    Fields may be bool, int, float, str, dict, Literal, a tuple, any of these or None, or another such
+    dataclass. A whole number is taken for a float, nothing else is converted.
 
     Args:
         cls: a dataclass; a field with a default may be missing.
@@ -58,6 +58,10 @@ def _read(hint: Any, value: Any, path: str) -> Any:
         if value not in arguments:
             raise SettingsError(f"{path} is {value!r}; right is one of {', '.join(map(repr, arguments))}")
         return value
+    if origin is tuple and arguments[1:] == (...,):
+        if not isinstance(value, (list, tuple)):
+            raise SettingsError(f"{path} must be a list, not {value!r}")
+        return tuple(_read(arguments[0], item, f"{path}[{i}]") for i, item in enumerate(value))
     if origin is tuple:
         if not isinstance(value, (list, tuple)) or len(value) != len(arguments):
             raise SettingsError(f"{path} must be {len(arguments)} values, not {value!r}")

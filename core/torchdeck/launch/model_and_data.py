@@ -60,11 +60,12 @@ def trace(
     """
     if config.run.recipe is None or config.limits.memory == "off" or config.estimate != Estimate():
         return known, ()
-    from torchdeck.launch.profiling import ProfilingError, profile_model, wanted_traces
+    from torchdeck.launch.profiling import ProfilingError, profile_model
 
-    wanted = wanted_traces(config, known.batch_plan)
     try:
-        profile = profile_model(config, home, wanted=wanted, interpreter=interpreter, on_progress=on_progress)
+        profile = profile_model(
+            config, home, plan=known.batch_plan, interpreter=interpreter, on_progress=on_progress
+        )
     except ProfilingError as error:
         return replace(known, failure=f"memory is not predicted: {error}"), ()
     return replace(known, profile=profile), _misfits(known.batch_plan, profile)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.data.planned_steps import needs_layout
 from torchdeck.launch.preflight.interpreter import check_interpreter
 from torchdeck.launch.profile_cache import ProfileCache, profile_key
 from torchdeck.launch.shipping import ShippingError
@@ -15,12 +16,12 @@ from torchdeck.launch.tracing_process import TracingFailedError, trace_in_proces
 from torchdeck.launch.trust import TrustError, is_trusted
 from torchdeck.nodes.interpreter import probe_interpreter
 from torchdeck.nodes.inventory import InterpreterFacts
-from torchdeck.plan.heaviest_microbatch import heaviest_microbatch
+from torchdeck.plan.heaviest_microbatch import heavy_microbatches
 from torchdeck.plan.model_profile import ModelProfile, ProfileFormatError
-from torchdeck.tracing.request import REQUEST_VERSION, WantedTrace
+from torchdeck.tracing.request import REQUEST_VERSION, PlannedBatch, WantedTrace
 
 if TYPE_CHECKING:
-    from torchdeck.data.batch_plan import BatchPlan
+    from torchdeck.data.batch_plan import BatchPlan, Microbatch
 
 TRACING_LIMIT = 120.0
 """Seconds that tracing may take; reading the data is part of it."""
@@ -35,28 +36,29 @@ def wanted_traces(config: RunConfig, plan: BatchPlan | None = None) -> tuple[Wan
 
     The configured microbatch and another size, so that what grows with the microbatch is known; with weights
     that autocast copies and, where FSDP would gather them in another type, with such weights; each with and
-    without activation checkpointing. With a batch plan the microbatch is its heaviest, of just its samples.
+    without activation checkpointing. With a batch plan they are of its heaviest microbatch alone.
     """
     training, fsdp = config.training, config.distributed.fsdp
     gathered = training.precision if fsdp.param_dtype == "auto" else fsdp.param_dtype
-    heaviest = None if plan is None else heaviest_microbatch(plan)
-    ids = () if heaviest is None else tuple(heaviest.sample_ids.tolist())
-    size = len(ids) or training.microbatch
-    other = size // 2 or 2
-    sizes = ((size, ids), (other, ids[:other] if other < size else ids * other))
+    heavy = () if plan is None else tuple(map(_planned, heavy_microbatches(plan)))
+    size = training.microbatch
+    sizes = (len(heavy[0].samples),) if heavy else (size, size // 2 or 2)
     casts = (False,) if gathered == "fp32" else (False, True)
     return tuple(
-        WantedTrace(count, cast, again, samples)
-        for count, samples in sizes
-        for cast in casts
-        for again in (False, True)
+        WantedTrace(count, cast, again, heavy) for count in sizes for cast in casts for again in (False, True)
     )
+
+
+def _planned(microbatch: Microbatch) -> PlannedBatch:
+    rows = None if microbatch.row_sizes is None else tuple(microbatch.row_sizes.tolist())
+    return PlannedBatch(tuple(microbatch.sample_ids.tolist()), microbatch.max_len, rows)
 
 
 def profile_model(
     config: RunConfig,
     home: Path,
     *,
+    plan: BatchPlan | None = None,
     wanted: Sequence[WantedTrace] | None = None,
     interpreter: InterpreterFacts | None = None,
     on_progress: Callable[[str], None] | None = None,
@@ -67,7 +69,8 @@ def profile_model(
     Args:
         config: a recipe run's.
         home: TORCHDECK_HOME; profiles are kept in it.
-        wanted: traces to make; `wanted_traces(config)` by default.
+        plan: the run's batch plan.
+        wanted: traces to make; `wanted_traces(config, plan)` by default.
         interpreter: facts of run.interpreter, if they are known already.
         on_progress: told what is being done, in a few words; what it raises ends the tracing.
         timeout: seconds until tracing is given up.
@@ -84,7 +87,7 @@ def profile_model(
     _check_trust(recipe, home)
     facts = probe_interpreter(config.run.interpreter) if interpreter is None else interpreter
     _check_interpreter(facts)
-    request = _request(config, recipe, wanted_traces(config) if wanted is None else wanted)
+    request = _request(config, recipe, plan, wanted_traces(config, plan) if wanted is None else wanted)
     try:
         cache = ProfileCache(home)
         key = profile_key(config, request, facts)
@@ -99,7 +102,9 @@ def profile_model(
     return profile
 
 
-def _request(config: RunConfig, recipe: str, wanted: Sequence[WantedTrace]) -> dict[str, Any]:
+def _request(
+    config: RunConfig, recipe: str, plan: BatchPlan | None, wanted: Sequence[WantedTrace]
+) -> dict[str, Any]:
     fsdp = config.distributed.fsdp
     return {
         "version": REQUEST_VERSION,
@@ -110,6 +115,7 @@ def _request(config: RunConfig, recipe: str, wanted: Sequence[WantedTrace]) -> d
         "fsdp": fsdp.model_dump(mode="json", include={"wrap", "min_params", "param_dtype"}),
         "seed": config.training.seed,
         "heldout": config.training.eval_every is not None,
+        "needs_layout": "" if plan is None else needs_layout(plan),
         "traces": [asdict(trace) for trace in wanted],
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
@@ -38,7 +39,14 @@ def spec_of(config: RunConfig, shares: Sequence[NodeShare], backend: str, known:
     if known.batch_plan is None:
         return spec
     heaviest = heaviest_microbatch(known.batch_plan)
-    return spec if heaviest is None else replace(spec, microbatch=heaviest.batch_size)
+    if heaviest is None:
+        return spec
+    each = None if known.profile is None else known.profile.tokens_per_sample
+    if each is None or known.profile is None or known.profile.source == "traced":
+        return replace(spec, microbatch=heaviest.batch_size)
+    return replace(
+        spec, microbatch=math.ceil(heaviest.padded_tokens / each)
+    )  # of samples as [estimate] has them
 
 
 def fitted(

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
@@ -36,13 +37,25 @@ class TracedMicrobatch:
     """What one forward and backward told."""
 
     trace: Trace
+    samples: int
     tokens: float | None
     """That the loss says it is a mean over; None where it counts samples, or only real data could tell."""
     notes: tuple[str, ...]
 
+    @property
+    def peak(self) -> int:
+        """Bytes at once, weights not counted."""
+        return int(np.cumsum(self.trace.values).max())
+
 
 def trace_microbatch(
-    wanted: WantedTrace, recipe: Recipe, model: nn.Module, units: UnitMap, batch: list[Any], precision: str
+    wanted: WantedTrace,
+    recipe: Recipe,
+    model: nn.Module,
+    units: UnitMap,
+    batch: list[Any],
+    samples: int,
+    precision: str,
 ) -> TracedMicrobatch:
     """Run `model` once and tell what was allocated.
 
@@ -52,6 +65,7 @@ def trace_microbatch(
         model: in training mode, without gradients.
         units: of `model`.
         batch: holds the batch alone, and is emptied, as it must not outlive the step.
+        samples: in the batch.
         precision: of the run.
 
     Raises:
@@ -66,13 +80,13 @@ def trace_microbatch(
     inputs = {log.number(tensor) for tensor in data}
     del data
     with marked(units, log.mark) as marks, _no_collection(), log:
-        tokens = run_microbatch(recipe, model, batch, wanted.microbatch, precision, marks)
+        tokens = run_microbatch(recipe, model, batch, samples, precision, marks)
     parameters = [p for p in model.parameters() if p.grad is not None]
     gradients = {log.number(p.grad): units.of_tensor[id(p)] for p in parameters if p.grad is not None}
     trace = make_trace(wanted, log, inputs=inputs, gradients=gradients, weights=weights)
     for parameter in parameters:
         parameter.grad = None
-    return TracedMicrobatch(trace, tokens, _workspace_notes(log.operations))
+    return TracedMicrobatch(trace, samples, tokens, _workspace_notes(log.operations))
 
 
 def run_microbatch(

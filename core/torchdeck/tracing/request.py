@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from torchdeck.distributed.checked import SettingsError, read_fields
@@ -12,15 +12,27 @@ REQUEST_VERSION = 1
 
 
 @dataclass(frozen=True)
+class PlannedBatch:
+    """A microbatch of a batch plan."""
+
+    samples: tuple[int, ...]
+    """Their ids."""
+    max_len: int
+    """Tokens that rows are padded to."""
+    row_sizes: tuple[int, ...] | None = None
+    """Samples in each row; None where each has a row of its own."""
+
+
+@dataclass(frozen=True)
 class WantedTrace:
     """One trace to make; see `torchdeck.plan.model_profile.Trace`."""
 
     microbatch: int
-    """Samples."""
+    """Samples; with a batch plan just the trace's name."""
     cast: bool = False
     checkpointing: bool = False
-    samples: tuple[int, ...] = ()
-    """Ids of the samples; empty: the first ones of the data."""
+    batches: tuple[PlannedBatch, ...] = ()
+    """The trace is of the one that takes the most memory; empty: of the first samples of the data."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +48,8 @@ class TraceRequest:
     seed: int = 0
     heldout: bool = False
     """Whether the held-out data is looked at too."""
+    needs_layout: str = ""
+    """Why a batch plan's samples do not tell what a microbatch is, as a clause; empty where they do."""
     limit: float | None = None
     """Seconds after which the process is to end by itself, whoever started it being gone."""
     traces: tuple[WantedTrace, ...] = ()
@@ -52,25 +66,15 @@ class TraceRequest:
             raise SettingsError(
                 f"the request has version {version!r}; this Torchdeck reads {REQUEST_VERSION}"
             )
-        rest = {name: content for name, content in value.items() if name != "traces"}
-        traces = value.get("traces")
-        if not isinstance(traces, list):
-            raise SettingsError(f"request.traces must be a list, not {traces!r}")
-        request = read_fields(cls, rest, "request")
-        wanted = tuple(_wanted(trace, f"request.traces[{i}]") for i, trace in enumerate(traces))
-        return replace(request, traces=wanted)
+        request = read_fields(cls, value, "request")
+        for i, wanted in enumerate(request.traces):
+            _check(wanted, f"request.traces[{i}]")
+        return request
 
 
-def _wanted(value: Any, path: str) -> WantedTrace:
-    if not isinstance(value, dict):
-        raise SettingsError(f"{path} must be an object, not {value!r}")
-    rest = {name: item for name, item in value.items() if name != "samples"}
-    wanted = read_fields(WantedTrace, rest, path)
+def _check(wanted: WantedTrace, path: str) -> None:
     if wanted.microbatch < 1:
         raise SettingsError(f"{path}.microbatch is {wanted.microbatch}; right is 1 or more")
-    samples = value.get("samples", [])
-    if not isinstance(samples, (list, tuple)) or any(type(item) is not int or item < 0 for item in samples):
-        raise SettingsError(f"{path}.samples must be a list of whole numbers from 0")
-    if samples and len(samples) != wanted.microbatch:
-        raise SettingsError(f"{path}.samples has {len(samples)} ids for {wanted.microbatch} samples")
-    return replace(wanted, samples=tuple(samples))
+    for i, batch in enumerate(wanted.batches):
+        if not batch.samples or min(batch.samples) < 0:
+            raise SettingsError(f"{path}.batches[{i}].samples must be whole numbers from 0, one at least")

@@ -24,7 +24,7 @@ from torchdeck.tracing.faults import TracingError, ValuesNeededError, explained,
 from torchdeck.tracing.microbatch import TracedMicrobatch, trace_microbatch
 from torchdeck.tracing.no_gpu import WithoutGpu
 from torchdeck.tracing.real_memory import MAX_PARAMETERS, bounded_memory
-from torchdeck.tracing.request import TraceRequest, WantedTrace
+from torchdeck.tracing.request import PlannedBatch, TraceRequest, WantedTrace
 from torchdeck.tracing.units import UnitMap, buffer_infos, check_shapes, map_units, parameter_infos
 from torchdeck.tracing.weights import gathered, gathered_dtype
 
@@ -132,15 +132,29 @@ class _Tracer:
     def _trace(
         self, wanted: WantedTrace, model: nn.Module, units: UnitMap, progress: Progress
     ) -> TracedMicrobatch:
-        progress(f"tracing {wanted.microbatch} samples")
+        """The wanted microbatch; of several that with the highest peak."""
+        batches = wanted.batches or (wanted.microbatch,)
+        traced = [self._trace_batch(batch, wanted, model, units, progress) for batch in batches]
+        return max(traced, key=lambda one: one.peak)
+
+    def _trace_batch(
+        self,
+        batch: int | PlannedBatch,
+        wanted: WantedTrace,
+        model: nn.Module,
+        units: UnitMap,
+        progress: Progress,
+    ) -> TracedMicrobatch:
+        samples = batch if isinstance(batch, int) else len(batch.samples)
+        progress(f"tracing {samples} samples")
         request = self.request
         weights: AbstractContextManager[object] = nullcontext()
         if wanted.cast:
             weights = gathered(model, units, gathered_dtype(DTYPES[request.precision], request.fsdp))
-        batches = [self.data.batch(wanted)]
+        holder = [self.data.batch(batch)]
         with self._tensors(), WithoutGpu(), weights:
-            batches[0] = self._like(batches[0])
-            return trace_microbatch(wanted, self.recipe, model, units, batches, request.precision)
+            holder[0] = self._like(holder[0])
+            return trace_microbatch(wanted, self.recipe, model, units, holder, samples, request.precision)
 
     def _tensors(self) -> AbstractContextManager[object]:
         return nullcontext() if self.fake is None else self.fake
@@ -151,7 +165,7 @@ class _Tracer:
 
 
 def _tokens_per_sample(traced: list[TracedMicrobatch]) -> float | None:
-    largest = max(traced, key=lambda one: one.trace.microbatch, default=None)
+    largest = max(traced, key=lambda one: one.samples, default=None)
     if largest is None or largest.tokens is None:
         return None
-    return largest.tokens / largest.trace.microbatch
+    return largest.tokens / largest.samples

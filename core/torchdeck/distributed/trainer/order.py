@@ -48,11 +48,11 @@ def make_order(
     )
 
 
-def check_collate(order: StepOrder, recipe: Recipe) -> None:
-    """Raises RecipeError where the recipe cannot make the batches that the order means."""
-    if order.needs_layout and not takes_layout(recipe.collate):
+def check_collate(needs_layout: str, recipe: Recipe) -> None:
+    """Raises RecipeError where an order needs a layout, for this reason, and the recipe does not take one."""
+    if needs_layout and not takes_layout(recipe.collate):
         raise RecipeError(
-            f"the batch plan {order.needs_layout}, which recipe {recipe.name} would not see: define "
+            f"the batch plan {needs_layout}, which recipe {recipe.name} would not see: define "
             "collate(samples, layout=None), which gets layout.max_len and layout.row_sizes"
         )
 

@@ -71,7 +71,7 @@ class Trainer:
         identity = data_identity(recipe, options, data)
         check_agreement(strategy.group, {"training data": identity.to_json()})
         order = make_order(settings.training, identity, strategy.place, strategy.group)
-        check_collate(order, recipe)
+        check_collate(order.needs_layout, recipe)
         for hook in hooks:
             hook.model_next()
         self.parts = build_parts(settings, recipe, strategy)
