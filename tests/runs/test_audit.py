@@ -13,7 +13,7 @@ from torchdeck.data.batch_plan import build_batch_plan, save_batch_plan
 from torchdeck.data.planned_steps import PlannedSteps
 from torchdeck.plan.prediction import PredictedData, PredictedMemory, Prediction, RankCounts
 from torchdeck.runs.audit.audit import audit_run
-from torchdeck.runs.audit.lines import audit_lines, verdict_lines
+from torchdeck.runs.audit.lines import table_lines, verdict_lines
 from torchdeck.runs.audit.result import Audit
 from torchdeck.runs.audit.samples import Limits
 
@@ -78,7 +78,7 @@ def test_another_sample_is_a_defect(tmp_path: Path) -> None:
         f"rank 1 used sample {other} in step 1 where sample {first[1]} was planned",
         f"sample {other} was used 2 times in epoch 0",
     )
-    lines = audit_lines(audit)
+    lines = verdict_lines(audit)
     assert "DEFECT: the samples that were used are not those that were planned" in lines
     assert sum(line.startswith("DEFECT") for line in lines) == 3
 
@@ -253,15 +253,31 @@ def test_memory_beside_its_range(tmp_path: Path) -> None:
         verdict="fits",
     )
     values = {"step_time": 1.0, "memory_peak_bytes": 9 << 20, "memory_growth_peak_bytes": 5 << 20}
-    for device, measured in (("cpu", "5.0 MiB resident"), ("cuda:0", "9.0 MiB allocated")):
+    for device, kind, measured in (
+        ("cpu", "growth of the process", "5.0 MiB"),
+        ("cuda:0", "allocated by torch", "9.0 MiB"),
+    ):
         run = AuditedRun(tmp_path / device, Prediction("traced", (memory,)), device=device)
         run.attempt(1, 1, 8)
         run.measure(1, values)
         audit = audit_of(run)
         assert audit.ranks[0].memory_bytes is None
-        row = next(line for line in audit_lines(audit) if line.startswith("rank 1"))
+        _, head, _, row, *_ = table_lines(audit)
+        assert f"memory: tensors | {kind}   " in head
         assert f"3.0 MiB (2.0 MiB to 4.0 MiB) | {measured}   " in row
-        assert any("resident set" in note for note in audit.notes) == (device == "cpu")
+        assert any("the process grew by" in note for note in audit.notes) == (device == "cpu")
+
+
+def test_tokens_are_shown_where_there_are_any(tmp_path: Path) -> None:
+    """A loss that is the mean over samples says nothing of tokens."""
+    run = AuditedRun(tmp_path / "1")
+    run.attempt(1, 1, 8)
+    assert "tokens" not in table_lines(audit_of(run))[1]
+    predicted = AuditedRun(tmp_path / "2", Prediction("traced", data=data()))
+    predicted.attempt(1, 1, 8)
+    _, head, row, *_ = table_lines(audit_of(predicted))
+    assert head.endswith("tokens")
+    assert row.endswith("20 | 20   20 | 20")
 
 
 def test_nothing_to_audit(tmp_path: Path) -> None:

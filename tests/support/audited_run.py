@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -63,9 +64,14 @@ class AuditedRun:
         )
 
     def plan(self) -> LaunchPlan:
-        table = {"microbatch": MICROBATCH, "seed": SEED, "batch_plan": self.batch_plan, "steps": self.steps}
-        table["epochs"] = 2.0 if self.steps is None else None
-        settings = recipe_settings(self.home, **table)  # type: ignore[arg-type]
+        length = {"steps": self.steps, "epochs": 2.0 if self.steps is None else None}
+        table: dict[str, Any] = {
+            "microbatch": MICROBATCH,
+            "seed": SEED,
+            "batch_plan": self.batch_plan,
+            **length,
+        }
+        settings = recipe_settings(self.home, **table)
         node = NodePlan(
             name="localhost",
             address="127.0.0.1",

@@ -11,7 +11,7 @@ from typing import Any
 from torchdeck.cli.run_lookup import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.quantities import duration, moment
 from torchdeck.rundir.layout import RunLayout
-from torchdeck.runs.audit.lines import DEFECT, audit_lines
+from torchdeck.runs.audit.lines import DEFECT, table_lines
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.state import AttemptView
 from torchdeck.runs.summary import summary_lines
@@ -46,8 +46,8 @@ def run(args: argparse.Namespace) -> int:
         value = {"directory": str(layout.root), "audit": None if audit is None else audit.to_json()}
         print(json.dumps({**view.to_json(), **value}, ensure_ascii=False, indent=1))
         return 0
-    head, *rest = summary_lines(view)
-    table = () if audit is None else (f"  {line}" for line in audit_lines(audit))
+    head, *rest = summary_lines(view, audit=audit)
+    table = () if audit is None else (f"  {line}" for line in table_lines(audit))
     for line in (head, *_facts(view, layout), *table, *rest):
         _say(line)
     return 0

@@ -191,8 +191,8 @@ def _earlier(attempt: RecordedAttempt) -> list[str]:
 def _notes(prediction: Prediction, ranks: tuple[RankAudit, ...]) -> tuple[str, ...]:
     resident = any(rank.memory_kind == "resident" for rank in ranks)
     kept = (
-        "memory of CPU ranks is what the resident set grew by since before the model was built, and holds "
-        "what libraries and allocators keep for themselves"
+        "on CPU ranks the measured memory is what the process grew by since before the model was built, "
+        "with all that libraries and allocators keep: far more than the tensors of a small model"
     )
     return (*prediction.notes, kept) if resident else prediction.notes
 

@@ -29,26 +29,41 @@ def verdict_lines(audit: Audit) -> list[str]:
     return [f"samples: {steps}{epochs}{discarded}"]
 
 
-def audit_lines(audit: Audit) -> list[str]:
-    """A table, prediction beside measurement, then the verdict on samples and what to know."""
-    rows: list[tuple[str, ...]] = [("", "memory without context", "samples", "tokens")]
-    rows += [_row(rank) for rank in audit.ranks[:SHOWN]]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+def table_lines(audit: Audit) -> list[str]:
+    """A table, prediction beside measurement, and what to know of it; `verdict_lines` go with it."""
+    heads = ["", _memory_head(audit), "samples", "tokens"]
+    rows = [heads, *(_row(rank) for rank in audit.ranks[:SHOWN])]
+    shown = len(heads) if _counts_tokens(audit) else len(heads) - 1
+    widths = [max(len(row[column]) for row in rows) for column in range(shown)]
     lines = ["predicted | measured"]
-    lines += [_joined(row, widths) for row in rows]
+    lines += [_joined(row[:shown], widths) for row in rows]
     if len(audit.ranks) > SHOWN:
         lines.append(f"… and {len(audit.ranks) - SHOWN:,} ranks more: see --json")
     lines.append(f"steps  {_pair(audit.predicted_steps, audit.steps)}")
-    return [*lines, *verdict_lines(audit), *(f"note: {note}" for note in audit.notes)]
+    return [*lines, *(f"note: {note}" for note in audit.notes)]
 
 
-def _row(rank: RankAudit) -> tuple[str, ...]:
-    return (
+def _memory_head(audit: Audit) -> str:
+    kind = next((rank.memory_kind for rank in audit.ranks if rank.memory_kind), "")
+    measured = {
+        "resident": ": tensors | growth of the process",
+        "allocated": ": tensors | allocated by torch",
+    }
+    return f"memory{measured.get(kind, '')}"
+
+
+def _counts_tokens(audit: Audit) -> bool:
+    """Whether tokens are known: where a recipe counts none, what its loss is the mean over is samples."""
+    return any(rank.predicted_tokens is not None or rank.tokens != rank.samples for rank in audit.ranks)
+
+
+def _row(rank: RankAudit) -> list[str]:
+    return [
         f"rank {rank.rank}",
         _memory(rank),
         _pair(rank.predicted_samples, rank.samples),
         _pair(rank.predicted_tokens, rank.tokens),
-    )
+    ]
 
 
 def _joined(cells: Sequence[str], widths: Iterable[int]) -> str:
@@ -62,7 +77,7 @@ def _memory(rank: RankAudit) -> str:
         if rank.predicted_low_bytes is not None and rank.predicted_high_bytes is not None:
             predicted += f" ({size(rank.predicted_low_bytes)} to {size(rank.predicted_high_bytes)})"
     if rank.memory_bytes is not None:
-        measured = f"{size(rank.memory_bytes)} {rank.memory_kind}"
+        measured = size(rank.memory_bytes)
     return f"{predicted} | {measured}"
 
 
