@@ -126,6 +126,16 @@ def test_a_strategy_that_is_none_is_said(run_file: Path, capsys: pytest.CaptureF
     assert "nothing to compare" in capsys.readouterr().err
 
 
+def test_a_script_that_is_not_there_is_said(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The plan shows all the same; nothing is said of one that is there."""
+    assert command("--script", "nowhere.py") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"warning script {run_file.parent / 'nowhere.py'} does not exist here" in said
+    (run_file.parent / "there.py").touch()
+    assert command("--script", "there.py") == 0
+    assert "warning" not in capsys.readouterr().out
+
+
 def test_scripts_are_exported(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """To a folder, one for each node, executable; or to standard output."""
     out = run_file.parent / "deep/out"

@@ -12,7 +12,7 @@ import pytest
 from support import llama_recipe
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
-from torchdeck.launch.estimate import estimate_profile, estimated_config, has_estimate
+from torchdeck.launch.estimate import estimate_profile, estimated_config
 from torchdeck.launch.profiling import profile_model
 from torchdeck.launch.trust import trust
 from torchdeck.plan.memory.closed_form import SOURCE, closed_form_profile
@@ -80,8 +80,6 @@ def test_a_script_says_in_the_estimate_how_it_trains(tmp_path: Path) -> None:
     config = script(
         tmp_path, parameters=1e8, precision="bf16", microbatch=3, checkpointing=True, optimizer="sgd"
     )
-    assert has_estimate(config)
-    assert not has_estimate(RunConfig())
     training = estimated_config(config).training
     assert (training.microbatch, training.precision, training.optimizer) == (3, "bf16", "sgd")
     assert training.activation_checkpointing
@@ -115,8 +113,15 @@ def test_a_file_that_is_no_config_is_refused(content: bytes | None, said: str, t
 
 def test_parameters_that_the_embeddings_exceed_are_refused(tmp_path: Path) -> None:
     """Said with both counts."""
-    with pytest.raises(EstimateError, match=r"1,000,000 parameters do not go with this shape.*16,384,256"):
-        estimate_profile(script(tmp_path, parameters=1e6, layers=2, width=256))
+    with pytest.raises(EstimateError, match=r"12,000,000 parameters do not go with this shape.*16,384,256"):
+        estimate_profile(script(tmp_path, parameters=1.2e7, layers=2, width=256))
+
+
+@pytest.mark.parametrize("parameters", [7e9, 1e6])
+def test_parameters_far_from_the_shape_are_refused(parameters: float, tmp_path: Path) -> None:
+    """Blocks scaled hundreds of times are no model's."""
+    with pytest.raises(EstimateError, match=r"100 layers of width 128, which make [0-9,]+$"):
+        estimate_profile(script(tmp_path, parameters=parameters, layers=100, width=128))
 
 
 def test_more_than_can_be_counted_is_refused(tmp_path: Path) -> None:

@@ -10,18 +10,14 @@ from typing import Any
 from torchdeck.config.schema import RunConfig
 from torchdeck.launch.profiling import wanted_traces
 from torchdeck.plan.memory.closed_form import closed_form_profile
+from torchdeck.plan.memory.model_shape import ModelShape
 from torchdeck.plan.memory.shape_derivation import EstimateError, derive_shape
 from torchdeck.plan.model_profile import ModelProfile
 
+_MOST_SCALED = 2.0
+"""How far the parameters that are given may be from those of the shape."""
 _MOST_BYTES = 2**20
 """A config.json is some kilobytes."""
-
-
-def has_estimate(config: RunConfig) -> bool:
-    """Whether [estimate] says how large the model is."""
-    estimate = config.estimate
-    sized = estimate.layers is not None and estimate.width is not None
-    return estimate.parameters is not None or estimate.config is not None or sized
 
 
 def estimated_config(config: RunConfig) -> RunConfig:
@@ -48,6 +44,7 @@ def estimate_profile(config: RunConfig) -> ModelProfile:
     """
     estimate = config.estimate
     derived = derive_shape(estimate, None if estimate.config is None else _read(Path(estimate.config)))
+    _check_size(derived.shape, estimate.parameters)
     trained = estimated_config(config)
     try:
         return closed_form_profile(
@@ -63,6 +60,15 @@ def estimate_profile(config: RunConfig) -> ModelProfile:
         raise EstimateError(f"[estimate] describes no model: {error}") from error
     except OverflowError as error:
         raise EstimateError("[estimate] describes a model of more bytes than can be counted") from error
+
+
+def _check_size(shape: ModelShape, parameters: float | None) -> None:
+    """Blocks are scaled to reach `parameters`; a shape far from them is another model's."""
+    if parameters is not None and not 1 / _MOST_SCALED <= parameters / shape.parameters <= _MOST_SCALED:
+        raise EstimateError(
+            f"[estimate] describes no model: {parameters:,.0f} parameters do not go with its other numbers, "
+            f"{shape.layers} layers of width {shape.width:,}, which make {shape.parameters:,}"
+        )
 
 
 def _read(path: Path) -> Mapping[str, Any]:

@@ -58,10 +58,16 @@ def survey(config: RunConfig, environ: Mapping[str, str] | None = None) -> Surve
         interpreters={node.name: interpreter for node in inventory},
         environ=dict(os.environ) if environ is None else environ,
         code=code,
-        warnings=warnings,
+        warnings=(*warnings, *_missing(config)),
         known=known,
         problems=problems,
     )
+
+
+def _missing(config: RunConfig) -> tuple[str, ...]:
+    """Whether there is the script: a plan is made all the same, and a check before the start refuses."""
+    script = config.run.script
+    return () if script is None or Path(script).is_file() else (f"script {script} does not exist here",)
 
 
 def with_model(config: RunConfig, found: Survey, home: Path, on_progress: OnProgress | None = None) -> Survey:

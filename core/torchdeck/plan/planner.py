@@ -64,16 +64,7 @@ def make_plan(
     settings = (
         None if batch is None else recipe_settings(config, batch, backend, checkpoint.directory, shard=shard)
     )
-    nodes = tuple(
-        _node_plan(
-            config,
-            share,
-            torchrun=_torchrun(config, share, shares, interpreters[share.node.name]),
-            command=_command(config, interpreters[share.node.name]),
-            env=rank_environment(share, config.run.env, environ, settings),
-        )
-        for share in shares
-    )
+    nodes = _node_plans(config, shares, interpreters, environ, settings)
     used = _slots_in(nodes, checkpoint)
     return LaunchPlan(
         name=config.name,
@@ -165,6 +156,25 @@ def _backend(asked: str, shares: Sequence[NodeShare]) -> str:
     if asked != "auto":
         return asked
     return "nccl" if any(share.devices for share in shares) else "gloo"
+
+
+def _node_plans(
+    config: RunConfig,
+    shares: Sequence[NodeShare],
+    interpreters: Mapping[str, InterpreterFacts],
+    environ: Mapping[str, str],
+    settings: str | None,
+) -> tuple[NodePlan, ...]:
+    return tuple(
+        _node_plan(
+            config,
+            share,
+            torchrun=_torchrun(config, share, shares, interpreters[share.node.name]),
+            command=_command(config, interpreters[share.node.name]),
+            env=rank_environment(share, config.run.env, environ, settings),
+        )
+        for share in shares
+    )
 
 
 def _node_plan(
