@@ -1,5 +1,6 @@
 """Batches of every rank, put together again."""
 
+import functools
 import multiprocessing
 import random
 import sys
@@ -12,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torchdeck.data.order import Position, SampleOrder
-from torchdeck.data.step_order import DataPosition, SeededSteps
-from torchdeck.distributed.batches import BatchLoader, StepBatches, evaluation_batches
+from torchdeck.data.step_order import DataPosition, Layout, SeededSteps
+from torchdeck.distributed.batches import BatchLoader, StepBatches, evaluation_batches, takes_layout
+from torchdeck.recipes.errors import RecipeError
 
 Read = tuple[int, DataPosition, list[tuple[list[int], int]]]
 Shape = tuple[int, int, int, int]
@@ -107,8 +109,10 @@ class Fetched:
         raise AssertionError(index)
 
     def __getitems__(self, ids: list[int]) -> list[str]:
-        self.asked.append(ids)
-        return [f"sample {id_}" for id_ in ids]
+        self.asked.append([*ids])
+        samples = [f"sample {id_}" for id_ in ids]
+        ids.clear()  # its own
+        return samples
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -125,6 +129,57 @@ def test_a_microbatch_says_what_was_asked_of_the_data_set(workers: int) -> None:
     assert [ids for _, ids in seen].count([]) == 1
     assert all(batch == [f"sample {id_}" for id_ in ids] for batch, ids in seen if ids)
     assert workers or data.asked == [[int(row.split()[1]) for row in batch] for batch, _ in seen]
+
+
+def test_a_data_set_that_returns_fewer_samples_is_refused() -> None:
+    """What counts once must be there: a __getitems__ that drops samples is told so."""
+
+    class Dropping(Fetched):
+        def __getitems__(self, ids: list[int]) -> list[str]:
+            return super().__getitems__(ids)[1:]
+
+    with pytest.raises(RecipeError, match="returned 1 samples for 2 ids: return one for each"):
+        next(loader(Dropping(), (2, 1, 0, 1)).steps(Position(), 1))
+
+
+class Collator:
+    """A collate that is an object."""
+
+    def __call__(self, samples: list[Any], layout: Layout | None = None) -> Any:
+        return samples, layout
+
+
+def with_another_layout(samples: list[Any], layout: str = "NCHW") -> Any:
+    return samples, layout
+
+
+def without(samples: list[Any]) -> Any:
+    return samples
+
+
+@pytest.mark.parametrize(
+    ("collate", "takes"),
+    [
+        (Collator(), True),
+        (functools.partial(Collator(), layout=None), True),
+        (functools.partial(Collator(), layout=Layout(8, None)), False),
+        (with_another_layout, False),
+        (without, False),
+        (list, False),
+        (None, False),
+    ],
+)
+def test_a_collate_that_wants_the_layout(collate: Any, takes: bool) -> None:
+    """Told by a parameter `layout` that is None by default; one by another default is the recipe's own."""
+    assert takes_layout(collate) is takes
+
+
+@pytest.mark.parametrize(("collate", "layout"), [(Collator(), None), (with_another_layout, "NCHW")])
+def test_a_parameter_layout_of_another_meaning_keeps_its_default(collate: Any, layout: str | None) -> None:
+    """Without a batch plan nothing is passed that would change what a recipe's collate does."""
+    (step,) = loader(range(4), (2, 1, 0, 1), collate=collate).steps(Position(), 1)
+    ((_, seen),) = [microbatch.batch for microbatch in step.microbatches]
+    assert seen == layout
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere workers import what they load")

@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 from torchdeck.data.order import Ids
 from torchdeck.data.step_order import DataPosition, Layout, OrderedStep, StepOrder
 from torchdeck.distributed.seeding import seed_all
+from torchdeck.recipes.errors import RecipeError
 
 NO_IDS: Ids = np.empty(0, np.int64)
 
@@ -170,7 +171,12 @@ class _AskedSamples(Dataset[Any]):
         if self._seed is not None:
             samples = [self._seeded(epoch, id_) for id_ in ids]
         elif self._many is not None:
-            samples = self._many(ids)
+            samples = self._many([*ids])  # a data set may reorder the list it is given
+            if len(samples) != len(ids):
+                raise RecipeError(
+                    f"__getitems__ of the data set returned {len(samples)} samples for {len(ids)} ids: "
+                    "return one for each"
+                )
         else:
             samples = [self._data[id_] for id_ in ids]
         return np.array(ids, np.int64).tobytes(), samples, layout
@@ -193,12 +199,13 @@ class _CollateAsked:
 
 
 def takes_layout(collate: Collate | None) -> bool:
-    """Whether a collate has an optional parameter `layout`: `collate(samples, layout=None)`."""
+    """Whether a collate has a parameter `layout` that is None by default: `collate(samples, layout=None)`."""
     try:
         parameter = None if collate is None else inspect.signature(collate).parameters.get("layout")
     except (TypeError, ValueError):  # builtins need not say what they take
         return False
-    return parameter is not None and parameter.default is not inspect.Parameter.empty
+    # by another default it means something else, such as how an image lies in memory
+    return parameter is not None and parameter.default is None
 
 
 def evaluation_batches(

@@ -10,6 +10,7 @@ from torchdeck.distributed.trainer.data_identity import DataIdentity
     "saved",
     [
         None,  # a checkpoint of an older Torchdeck
+        {},
         {"size": 5, "fingerprint": ""},
         {"size": 5, "fingerprint": "a"},
         DataIdentity(5, "a").to_json(),

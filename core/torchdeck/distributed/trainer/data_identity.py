@@ -33,7 +33,7 @@ class DataIdentity:
         if not isinstance(saved, Mapping):
             return
         size, fingerprint = saved.get("size"), saved.get("fingerprint")
-        if size != self.size:
+        if size is not None and size != self.size:
             raise PositionError(
                 f"the checkpoint was trained on {size} samples, and the training data has {self.size}: "
                 "give the data it was trained on, or start afresh"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torch import nn
+from torch.utils.data import IterableDataset
 
 from torchdeck.distributed.batches import SizedDataset
 from torchdeck.distributed.process_group import ProcessGroup
@@ -44,8 +45,7 @@ def build_training_data(
     if data is None or len(data) == 0:
         raise RecipeError(
             f'the training data of recipe {recipe.name} is empty: build_data(options, "train") must return '
-            "a data "
-            "set with at least one sample; look at the paths in [data]"
+            "a data set with at least one sample; look at the paths in [data]"
         )
     return data
 
@@ -79,11 +79,12 @@ def _build_data(
 
 
 def _checked_size(data: Any, recipe: Recipe, split: str) -> int:
-    if not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
+    # an iterable data set may have a length, and inherits a __getitem__ that only raises
+    iterable = isinstance(data, IterableDataset)
+    if iterable or not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
         raise RecipeError(
             f'build_data(options, "{split}") of recipe {recipe.name} returned {type(data).__name__}: '
-            "return a "
-            "map-style data set, which has __len__ and __getitem__"
+            "return a map-style data set, which has __len__ and __getitem__"
         )
     return len(data)
 
