@@ -17,6 +17,9 @@ Sizes are bytes, ranks count from 0, `[first, last]` is a range with both ends i
   (ranks that send to other nodes), `seconds` (links are busy at least), `collectives` (each `name`, `what`,
   `ring`, `passes`, `sent`).
 - `notes`: sentences.
+
+Of one rank (`--rank N --json`): the fields of `RankPreview` in `torchdeck.plan.preview.rank`. Of strategies side
+by side (`--compare A,B --json`): a list, each as `StrategyRow.document` in `torchdeck.plan.preview.strategies`.
 """
 
 from __future__ import annotations
