@@ -53,9 +53,12 @@ def test_a_failed_save_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.Mo
         ('{"v": 1, "epoch": 0, "microb', "holds no whole JSON value"),
         ("", "holds no whole JSON value"),
         ("[" * 100_000, "holds no whole JSON value"),
-        ("[1, 2]", "a position is an object with epoch, microbatch_idx, global_step"),
+        ("[1, 2]", "a position is an object with epoch, microbatch_idx and global_step"),
         ('{"v": 2, "epoch": 0, "microbatch_idx": 0, "global_step": 0}', "version 2; this Torchdeck reads"),
-        ('{"v": 1, "epoch": 0, "microbatch_idx": 0}', "unknown or missing fields: global_step"),
+        (
+            '{"v": 1, "epoch": 0, "microbatch_idx": 0}',
+            "global_step of a position must be a whole number from 0, not None",
+        ),
         ('{"v": 1, "epoch": -1, "microbatch_idx": 0, "global_step": 0}', "epoch of a position must be"),
         ('{"v": 1, "epoch": 0, "microbatch_idx": 1.5, "global_step": 0}', "microbatch_idx of a position"),
         ('{"v": 1, "epoch": 0, "microbatch_idx": 0, "global_step": true}', "global_step of a position"),
@@ -76,10 +79,10 @@ def test_a_position_of_another_plan_is_refused() -> None:
     assert list(iter_from_checkpoint(PLAN, CheckpointPosition(2, 0, 9))) == []
     assert list(iter_from_checkpoint(PLAN, CheckpointPosition(1, count, 9))) == []
     for position, message in (
-        (CheckpointPosition(2, 1, 0), "in epoch 2, the batch plan has 2: it is not the plan"),
+        (CheckpointPosition(2, 1, 0), "in epoch 2, but the batch plan has 2: it is not the plan"),
         (
             CheckpointPosition(1, count + 1, 0),
-            f"{count + 1} microbatches of epoch 1 are used, the batch plan has",
+            f"{count + 1} microbatches of epoch 1 are used, but the batch plan has",
         ),
     ):
         with pytest.raises(PositionError, match=message):

@@ -44,9 +44,21 @@ def test_indices_equal_torchs(
     """For the same arguments every rank gets the indices that torch's sampler gives it, in the same order."""
     for rank in range(world_size):
         theirs: torch.utils.data.DistributedSampler[int] = torch.utils.data.DistributedSampler(
-            Numbers(size), world_size, rank, shuffle, seed, drop_last
+            Numbers(size),
+            num_replicas=world_size,
+            rank=rank,
+            shuffle=shuffle,
+            seed=seed,
+            drop_last=drop_last,
         )
-        ours = DistributedSampler(Numbers(size), world_size, rank, shuffle, seed, drop_last)
+        ours = DistributedSampler(
+            Numbers(size),
+            num_replicas=world_size,
+            rank=rank,
+            shuffle=shuffle,
+            seed=seed,
+            drop_last=drop_last,
+        )
         theirs.set_epoch(epoch)
         ours.set_epoch(epoch)
         assert ours.get_indices().tolist() == list(theirs)
@@ -176,9 +188,9 @@ def test_a_state_that_does_not_fit_is_refused() -> None:
 def test_bad_arguments_are_refused_with_the_rule() -> None:
     """No samples, no ranks, a rank too many, a negative epoch, a seed out of range, contradicting modes."""
     for arguments, message in (
-        ((0, 4, 0), "total_samples is 0"),
-        ((23, 0, 0), "world_size is 0"),
-        ((23, 4, 4), r"rank is 4: right is a whole number from 0 to 3 \(world_size - 1\)"),
+        ((0, 4, 0), "the size of dataset is 0"),
+        ((23, 0, 0), "num_replicas is 0"),
+        ((23, 4, 4), r"rank is 4: right is a whole number from 0 to 3 \(num_replicas - 1\)"),
         ((23, 4, -1), "rank is -1"),
         ((23, 4, 0, True, 2**64), "seed is"),
     ):

@@ -6,6 +6,16 @@ import operator
 from typing import Any
 
 
+def as_whole(value: Any) -> int | None:
+    """`value` as an int; None where it is none (numpy's integers are; True and 1.0 are not)."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:  # an array of several numbers
+        return None
+
+
 def whole_number(name: str, value: Any, least: int, most: int | None = None, *, rule: str = "") -> int:
     """`value` as an int from `least` to `most`.
 
@@ -21,9 +31,9 @@ def whole_number(name: str, value: Any, least: int, most: int | None = None, *, 
     """
     upper = "" if most is None else f" to {most}" + (f" ({rule})" if rule else "")
     right = f"right is a whole number from {least}{upper}"
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    number = as_whole(value)
+    if number is None:
         raise ValueError(f"{name} is {value!r}: {right}")
-    number = operator.index(value)
     if number < least or (most is not None and number > most):
         raise ValueError(f"{name} is {number}: {right}")
     return number

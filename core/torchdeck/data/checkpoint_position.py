@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.data.checked import checked_rank, whole_number
-from torchdeck.data.order import PositionError
+from torchdeck.data.order import PositionError, position_count, position_counts
 from torchdeck.rundir.atomic import write_json
 
 if TYPE_CHECKING:
@@ -38,9 +38,7 @@ class CheckpointPosition:
 
     def __post_init__(self) -> None:
         for name in _FIELDS:
-            value = getattr(self, name)
-            if type(value) is not int or value < 0:
-                raise PositionError(f"{name} of a position must be a whole number from 0, not {value!r}")
+            position_count(name, getattr(self, name))
 
     def to_json(self) -> dict[str, int]:
         return {"v": 1, **{name: getattr(self, name) for name in _FIELDS}}
@@ -52,14 +50,7 @@ class CheckpointPosition:
         Raises:
             PositionError: it is not a position, or one of a newer Torchdeck.
         """
-        if not isinstance(value, Mapping):
-            raise PositionError(f"a position is an object with {', '.join(_FIELDS)}, not {value!r}")
-        if value.get("v") != 1:
-            raise PositionError(f"position has version {value.get('v')!r}; this Torchdeck reads version 1")
-        wrong = sorted(map(str, set(value) ^ {"v", *_FIELDS}))
-        if wrong:
-            raise PositionError(f"position has unknown or missing fields: {', '.join(wrong)}")
-        return cls(**{name: value[name] for name in _FIELDS})
+        return cls(*position_counts(value, _FIELDS))
 
     def save(self, path: str | Path) -> None:
         """Replace the file by this position, in one step and durably; its folder must exist.
@@ -86,17 +77,9 @@ class CheckpointPosition:
 
     def check(self, plan: BatchPlan) -> None:
         """Raises PositionError unless this can be a position in `plan`; its very end is one."""
-        at_end = self.epoch == plan.epochs and self.microbatch_idx == 0
-        if self.epoch >= plan.epochs and not at_end:
-            raise PositionError(
-                f"the position is in epoch {self.epoch}, the batch plan has {plan.epochs}: it is not "
-                "the plan of the checkpoint"
-            )
-        if not at_end and self.microbatch_idx > plan.microbatches(self.epoch):
-            raise PositionError(
-                f"the position says {self.microbatch_idx} microbatches of epoch {self.epoch} are used, the "
-                f"batch plan has {plan.microbatches(self.epoch)}: it is not the plan of the checkpoint"
-            )
+        from torchdeck.data.batch_plan.steps import PlanPosition
+
+        PlanPosition(self.epoch, self.microbatch_idx, self.global_step).check(plan)
 
     def advanced(self, plan: BatchPlan, microbatches: int) -> CheckpointPosition:
         """The position one optimizer step later.

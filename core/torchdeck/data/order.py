@@ -29,6 +29,30 @@ class PositionError(ValueError):
     """A position is not one, or does not fit the data set."""
 
 
+def position_counts(value: Any, names: tuple[str, ...]) -> list[int]:
+    """The fields `names` of a position of any kind, as its `to_json` gave them: whole numbers from 0.
+
+    Raises:
+        PositionError: a field is missing, wrong or unknown, or it is a position of a newer Torchdeck.
+    """
+    if not isinstance(value, Mapping):
+        listed = f"{', '.join(names[:-1])} and {names[-1]}"
+        raise PositionError(f"a position is an object with {listed}, not {value!r}")
+    if value.get("v") != 1:
+        raise PositionError(f"position has version {value.get('v')!r}; this Torchdeck reads version 1")
+    unknown = set(value) - {"v", *names}
+    if unknown:
+        raise PositionError(f"position has unknown fields: {', '.join(sorted(map(str, unknown)))}")
+    return [position_count(name, value.get(name)) for name in names]
+
+
+def position_count(name: str, value: Any) -> int:
+    """`value`; raises PositionError unless it can be the field `name` of a position."""
+    if type(value) is not int or value < 0:
+        raise PositionError(f"{name} of a position must be a whole number from 0, not {value!r}")
+    return value
+
+
 @dataclass(frozen=True)
 class Position:
     """Where training is in the data; free of world size, accumulation and batch size."""
@@ -50,14 +74,7 @@ class Position:
         Raises:
             PositionError: it is not a position, or one of a newer Torchdeck.
         """
-        if not isinstance(value, Mapping):
-            raise PositionError(f"a position is an object with epoch, consumed and step, not {value!r}")
-        if value.get("v") != 1:
-            raise PositionError(f"position has version {value.get('v')!r}; this Torchdeck reads version 1")
-        unknown = set(value) - {"v", "epoch", "consumed", "step"}
-        if unknown:
-            raise PositionError(f"position has unknown fields: {', '.join(sorted(map(str, unknown)))}")
-        return cls(*(_count(name, value.get(name)) for name in ("epoch", "consumed", "step")))
+        return cls(*position_counts(value, ("epoch", "consumed", "step")))
 
     def check(self, size: int) -> None:
         """Raises PositionError unless this can be a position in a data set of `size` samples."""
@@ -153,12 +170,6 @@ def global_batches(
     return _batches(order, global_batch, position)
 
 
-def _count(name: str, value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise PositionError(f"{name} of a position must be a whole number from 0, not {value!r}")
-    return value
-
-
 def _batches(order: SampleOrder, global_batch: int, position: Position) -> Iterator[GlobalBatch]:
     epoch, consumed, step = position.epoch, position.consumed, position.step
     while True:
@@ -180,8 +191,20 @@ def steps_per_epoch(size: int, global_batch: int) -> int:
 
 def steps_for_epochs(size: int, global_batch: int, epochs: float) -> int:
     """Optimizer steps that see `epochs` epochs, a fraction rounded up to a whole step; at least 1."""
+    return max(1, steps_left(size, global_batch, epochs, Position()))
+
+
+def steps_left(size: int, global_batch: int, epochs: float, position: Position) -> int:
+    """Optimizer steps from `position` on to the end of `epochs` epochs, counted from the very start.
+
+    A fraction at the end is rounded up to a whole number of steps.
+    """
     whole = math.floor(epochs)
-    rest = math.ceil((epochs - whole) * size / global_batch)
-    return max(
-        1, whole * steps_per_epoch(size, global_batch) + min(rest, steps_per_epoch(size, global_batch))
-    )
+    tail = min(size, math.ceil((epochs - whole) * size / global_batch) * global_batch)
+    if position.epoch > whole:
+        return 0
+    if position.epoch == whole:
+        return max(0, steps_per_epoch(tail - position.consumed, global_batch))
+    this_epoch = steps_per_epoch(size - position.consumed, global_batch)
+    between = (whole - position.epoch - 1) * steps_per_epoch(size, global_batch)
+    return this_epoch + between + steps_per_epoch(tail, global_batch)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from torchdeck.data.checked import checked_rank, whole_number
+from torchdeck.data.checked import whole_number
 from torchdeck.data.order import Ids, Position, PositionError, SampleOrder
 from torchdeck.data.sampler_state import SamplerState
 from torchdeck.data.torch_order import torch_permutation
@@ -25,8 +25,8 @@ class DistributedSampler:
     seed 1, epoch 0 is its seed 0, epoch 1), and a position saved at one world size goes on at any other.
 
     Args:
-        total_samples: samples in the data set, or the data set itself.
-        world_size: ranks (torch: num_replicas).
+        dataset: the data set, of which only the length is asked, or how many samples it has.
+        num_replicas: ranks.
         rank: this rank.
         shuffle: a new order every epoch; else in order of ids.
         seed: the same on every rank.
@@ -39,8 +39,8 @@ class DistributedSampler:
 
     def __init__(
         self,
-        total_samples: int | Sized,
-        world_size: int,
+        dataset: Sized | int,
+        num_replicas: int,
         rank: int,
         shuffle: bool = True,  # noqa: FBT001, FBT002 - torch's signature
         seed: int = 0,
@@ -48,10 +48,10 @@ class DistributedSampler:
         *,
         exactly_once: bool = False,
     ) -> None:
-        size = len(total_samples) if isinstance(total_samples, Sized) else total_samples
-        self.rank = checked_rank(rank, world_size)
-        self.world_size = int(world_size)
-        self.total_size = whole_number("total_samples", size, 1)
+        size = len(dataset) if isinstance(dataset, Sized) else dataset
+        self.world_size = whole_number("num_replicas", num_replicas, 1)
+        self.rank = whole_number("rank", rank, 0, self.world_size - 1, rule="num_replicas - 1")
+        self.total_size = whole_number("the size of dataset", size, 1)
         if drop_last and exactly_once:
             raise ValueError("drop_last leaves samples out, exactly_once does not: ask for one of them")
         least = 0 if exactly_once else -(1 << 63)

@@ -5,7 +5,6 @@ The trainer takes its steps from here, and so do the preview before a run and th
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
@@ -17,7 +16,7 @@ from torchdeck.data.order import (
     PositionError,
     SampleOrder,
     global_batches,
-    steps_per_epoch,
+    steps_left,
 )
 
 
@@ -219,17 +218,7 @@ class SeededSteps(StepOrder):
         return (SeededStep(batch, self._world_size, self._accumulation) for batch in batches)
 
     def steps_left(self, epochs: float, position: DataPosition) -> int:
-        size, batch, consumed = self.size, self._global_batch, _seeded(position).consumed
-        whole = math.floor(epochs)
-        # the fraction at the end is a whole number of steps, as in torchdeck.data.order.steps_for_epochs
-        tail = min(size, math.ceil((epochs - whole) * size / batch) * batch)
-        if position.epoch > whole:
-            return 0
-        if position.epoch == whole:
-            return max(0, -(-(tail - consumed) // batch))
-        this_epoch = -(-(size - consumed) // batch)
-        between = (whole - position.epoch - 1) * steps_per_epoch(size, batch)
-        return this_epoch + between + -(-tail // batch)
+        return steps_left(self.size, self._global_batch, epochs, _seeded(position))
 
 
 def _seeded(position: DataPosition) -> Position:

@@ -133,11 +133,40 @@ def test_attention_cost_by_hand() -> None:
     assert microbatch_costs(packed, "attention", 7).tolist() == [2 * (70 + 100)]
 
 
+def test_the_longest_samples_there_can_be() -> None:
+    """Where costs or loads would not fit 64 bits, tokens are balanced and attention is refused."""
+    plan = build_batch_plan([2**31 - 1] * 9, token_budget=2**31 - 1)
+    assert compute_shard_stats(plan, 3, balance="tokens").imbalance == 1
+    with pytest.raises(BatchPlanError, match="of up to 2147483647 tokens the attention costs of all do not"):
+        compute_shard_stats(plan, 3, balance="attention")
+
+
+def test_a_window_of_any_width() -> None:
+    """Where there are too many swaps to look at, largest first alone still gives each rank as many."""
+    stats = compute_shard_stats(_plan(3, 20_000), 2, balance="tokens", window=10**12)
+    assert stats.num_batches.tolist() == [10_000, 10_000]
+    assert stats.imbalance <= 1.02
+
+
+def test_numbers_may_be_numpys() -> None:
+    """Rank, world size, window and cost may be what numpy counts with; the shard is the same to the byte."""
+    plan = build_batch_plan([1, 2, 3, 4, 5], token_budget=5)
+    chosen = {"balance": "attention", "window": np.int64(2), "cost": np.int32(7)}
+    shard = plan.shard(np.int64(1), np.int16(2), **chosen)  # type: ignore[arg-type]
+    assert shard.fingerprint == plan.shard(1, 2, balance="attention", window=2, cost=7).fingerprint
+
+
 def test_arguments_out_of_range() -> None:
     """World size, rank, balance, window and cost are refused with the rule."""
     plan = build_batch_plan([1, 2, 3], token_budget=3)
     with pytest.raises(BatchPlanError, match="world size 0 is out of range: it must be at least 1"):
         compute_shard_stats(plan, 0)
+    with pytest.raises(BatchPlanError, match="world size 1000000000000 is out of range: it must be at most"):
+        compute_shard_stats(plan, 10**12)
+    with pytest.raises(BatchPlanError, match="world size '2' is out of range"):
+        plan.shard(0, "2")  # type: ignore[arg-type]
+    with pytest.raises(BatchPlanError, match="window must be a whole number of microbatches from 1"):
+        compute_shard_stats(plan, 2, window=0)
     with pytest.raises(BatchPlanError, match="rank 2 is out of range: with 2 ranks it must be from 0 to 1"):
         plan.shard(2, 2)
     with pytest.raises(BatchPlanError, match="balance must be one of none, tokens, attention, not 'x'"):

@@ -93,6 +93,8 @@ def test_the_fingerprint_covers_what_a_plan_is_made_from() -> None:
     ]
     assert len({fingerprint(), *others}) == 1 + len(others)
     assert fingerprint(np.array(lengths, dtype=np.uint16)) == fingerprint()
+    assert fingerprint(seed=np.uint8(0), epochs=np.int64(1)) == fingerprint()
+    assert fingerprint(buckets=np.array([8, 21])) == fingerprint(buckets=[8, 21])
 
 
 def test_epochs_have_orders_of_their_own() -> None:
@@ -140,6 +142,9 @@ def test_very_long_samples() -> None:
         ({"seed": -1}, "seed must be a whole number from 0"),
         ({"seed": 2**64}, "seed must be a whole number from 0"),
         ({"epochs": 0}, "epochs must be a whole number from 1"),
+        ({"epochs": 2**31}, "epochs must be a whole number from 1 to 65536"),
+        ({"dataset_fingerprint": 5}, "dataset_fingerprint must be a text, not 5"),
+        ({"buckets": "ab"}, "number of buckets must be a whole number"),
         ({"buckets": 0}, "number of buckets must be a whole number from 1"),
         ({"buckets": [8, 4]}, "upper bounds of buckets must ascend"),
         ({"buckets": []}, "there must be 1 to 1024 buckets"),

@@ -13,6 +13,7 @@ from torchdeck.data.batch_plan import BatchPlanError, build_batch_plan, check_pl
     [
         ([], "there are no lengths"),
         ([[1, 2]], r"not of shape \(1, 2\)"),
+        ([[1], [2, 3]], "lengths must be one list of numbers: "),
         ([1.0, float("nan")], "whole numbers, not float64: sample 1 has nan"),
         ([1.0, 2.5], "sample 1 has 2.5"),
         ([1.0, 2.0], "whole numbers, not float64$"),

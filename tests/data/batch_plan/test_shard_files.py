@@ -53,7 +53,7 @@ def test_shards_that_do_not_fit_each_other(tmp_path: Path) -> None:
     save_batch_plan(
         plan.part([plan.shard(0, 2).epoch_columns(0)], 1, 2, "none"), place / "rank_1", overwrite=True
     )
-    with pytest.raises(BatchPlanError, match=r"sample \d+ of epoch 0 is in rank 1 and another"):
+    with pytest.raises(BatchPlanError, match=r"sample \d+ of epoch 0 is in ranks 0 and 1"):
         check_shards(place)
     save_batch_plan(
         plan.part([plan.shard(9999, 10000).epoch_columns(0)], 1, 2, "none"), place / "rank_1", overwrite=True

@@ -157,7 +157,7 @@ def test_bad_arguments_and_positions() -> None:
         next(plan_steps(plan, world_size=2)).parts(2)
     with pytest.raises(PositionError, match="is in epoch 3, but the batch plan has 2"):
         plan_steps(plan, world_size=1, start=PlanPosition(3, 0, 0))
-    with pytest.raises(PositionError, match="says 99 microbatches of the epoch are used"):
+    with pytest.raises(PositionError, match="says 99 microbatches of epoch 1 are used"):
         plan_steps(plan, world_size=1, start=PlanPosition(1, 99, 0))
     assert list(plan_steps(plan, world_size=1, start=PlanPosition(2, 0, 9))) == []
 

@@ -1,7 +1,6 @@
 """Plans on disk in columns: whole or not there, and refused when they are not what was written."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -180,25 +179,6 @@ def test_no_plan_there(tmp_path: Path) -> None:
     for place in (tmp_path, tmp_path / "none"):
         with pytest.raises(BatchPlanError, match="there is no batch plan in"):
             load_batch_plan(place)
-
-
-def test_nothing_is_overwritten_unasked(tmp_path: Path) -> None:
-    """A plan there is kept unless overwriting is asked for, and what is no plan is never replaced."""
-    place = tmp_path / "p"
-    place.mkdir()
-    save_batch_plan(_plan(), place)
-    with pytest.raises(BatchPlanError, match=r"is there already: choose another place, or overwrite it"):
-        save_batch_plan(_plan(seed=1), place)
-    mapped = load_batch_plan(place)
-    save_batch_plan(_plan(seed=1), place, overwrite=True)
-    assert load_batch_plan(place).fingerprint == _plan(seed=1).fingerprint
-    assert _same(mapped, _plan())
-    shutil.rmtree(place)
-    place.mkdir()
-    (place / "thesis.tex").write_text("x")
-    with pytest.raises(BatchPlanError, match=r"is no batch plan: it is not overwritten"):
-        save_batch_plan(_plan(), place, overwrite=True)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["p", "torchdeck-home"][: 1 + _home(tmp_path)]
 
 
 def test_a_save_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

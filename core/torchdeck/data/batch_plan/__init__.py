@@ -13,6 +13,7 @@ from torchdeck.data.batch_plan.length_files import Progress, read_lengths
 from torchdeck.data.batch_plan.lengths import lengths_fingerprint
 from torchdeck.data.batch_plan.loading import load_batch_plan, save_batch_plan
 from torchdeck.data.batch_plan.meta import PlanCounts, PlanMeta, ShardOf
+from torchdeck.data.batch_plan.places import check_place, is_plan
 from torchdeck.data.batch_plan.plan import BatchPlan
 from torchdeck.data.batch_plan.settings import PlanSettings
 from torchdeck.data.batch_plan.shard_files import check_shards, save_shards
@@ -24,7 +25,6 @@ from torchdeck.data.batch_plan.sharding import (
 )
 from torchdeck.data.batch_plan.stats import ShardStats, bucket_table, compute_shard_stats
 from torchdeck.data.batch_plan.steps import PlannedStep, PlanPosition, count_steps, plan_steps
-from torchdeck.data.batch_plan.storage import check_place, is_plan
 from torchdeck.data.batch_plan.verify import check_plan
 
 __all__ = [

@@ -22,6 +22,7 @@ import numpy as np
 
 from torchdeck.data.batch_plan.columns import EpochColumns, Ints
 from torchdeck.data.batch_plan.errors import BatchPlanError
+from torchdeck.data.checked import as_whole
 
 Balance = Literal["none", "tokens", "attention"]
 BALANCES: tuple[Balance, ...] = get_args(Balance)
@@ -31,26 +32,44 @@ DEFAULT_WINDOW = 16
 """Microbatches of each rank that are balanced together: enough for the largest to find a counterweight."""
 NONE = -1
 """In a table of ranks: no microbatch."""
+MOST_RANKS = 1 << 20
+"""What is said of every rank must fit in memory."""
 _LARGEST_COST = 1 << 24
+_MOST_COSTS = 2.0**62
+"""Of all microbatches together, as loads are added up in 64 bits."""
 _EVEN = 500
 """Ranks are even when none is over the mean by more than a part in so many."""
 _SWAPS = 4
 """Tries for each rank, at most."""
+_PAIRS = 1 << 24
+"""Swaps that are looked at in one try, at most: each takes some 16 bytes."""
 
 
-def check_world_size(world_size: int) -> None:
-    """Raises BatchPlanError unless `world_size` is at least 1."""
-    if type(world_size) is not int or world_size < 1:
-        raise BatchPlanError(f"world size {world_size!r} is out of range: it must be at least 1")
+def check_world_size(world_size: int) -> int:
+    """`world_size` as an int; raises BatchPlanError unless it is from 1 to MOST_RANKS."""
+    number = as_whole(world_size)
+    if number is None or not 1 <= number <= MOST_RANKS:
+        rule = "at least 1" if number is None or number < 1 else f"at most {MOST_RANKS}"
+        raise BatchPlanError(f"world size {world_size!r} is out of range: it must be {rule}")
+    return number
 
 
-def check_rank(rank: int, world_size: int) -> None:
-    """Raises BatchPlanError unless `rank` is one of `world_size` ranks."""
-    check_world_size(world_size)
-    if type(rank) is not int or not 0 <= rank < world_size:
+def check_rank(rank: int, world_size: int) -> int:
+    """`rank` as an int; raises BatchPlanError unless it is one of `world_size` ranks."""
+    world_size, number = check_world_size(world_size), as_whole(rank)
+    if number is None or not 0 <= number < world_size:
         raise BatchPlanError(
             f"rank {rank!r} is out of range: with {world_size} ranks it must be from 0 to {world_size - 1}"
         )
+    return number
+
+
+def check_window(window: int | None) -> int:
+    """`window`, or the default; raises BatchPlanError unless it is at least 1."""
+    number = DEFAULT_WINDOW if window is None else as_whole(window)
+    if number is None or number < 1:
+        raise BatchPlanError(f"window must be a whole number of microbatches from 1, not {window!r}")
+    return number
 
 
 def check_balance(balance: str) -> None:
@@ -59,12 +78,21 @@ def check_balance(balance: str) -> None:
         raise BatchPlanError(f"balance must be one of {', '.join(BALANCES)}, not {balance!r}")
 
 
-def check_cost(cost: int | None) -> None:
-    """Raises BatchPlanError unless `cost` can be c of the attention cost, or is left to the default."""
-    if cost is not None and (type(cost) is not int or not 0 <= cost <= _LARGEST_COST):
+def check_cost(cost: int | None) -> int:
+    """c of the attention cost: `cost`, or the default; raises BatchPlanError unless it can be one."""
+    number = DEFAULT_COST if cost is None else as_whole(cost)
+    if number is None or not 0 <= number <= _LARGEST_COST:
         raise BatchPlanError(
             f"c of the attention cost must be a whole number from 0 to {_LARGEST_COST}, not {cost!r}"
         )
+    return number
+
+
+def check_dealing(balance: str, window: int | None, cost: int | None) -> int:
+    """The window as a number; raises BatchPlanError unless all three are in range, used or not."""
+    check_balance(balance)
+    check_cost(cost)
+    return check_window(window)
 
 
 def microbatch_costs(
@@ -73,16 +101,21 @@ def microbatch_costs(
     """What each microbatch of `part` costs, shape (m,).
 
     Raises:
-        BatchPlanError: `cost` is negative.
+        BatchPlanError: `cost` is out of range, or the costs are too large to be added up.
     """
     if balance == "tokens":
         return columns.tokens[part].astype(np.int64)
-    check_cost(cost)
-    c = DEFAULT_COST if cost is None else cost
+    c = check_cost(cost)
     longest = columns.max_len[part].astype(np.int64)
     starts = columns.offsets if columns.row_offsets is None else columns.row_offsets
     bounds = slice(part.start, None if part.stop is None else part.stop + 1)
-    return np.diff(starts[bounds]).astype(np.int64) * longest * (c + longest)
+    rows = np.diff(starts[bounds]).astype(np.int64)
+    if float((rows * (longest * (c + longest.astype(np.float64)))).sum()) > _MOST_COSTS:
+        raise BatchPlanError(
+            f"with samples of up to {int(longest.max())} tokens the attention costs of all do not fit 64 "
+            "bits: balance by tokens"
+        )
+    return rows * longest * (c + longest)
 
 
 def rank_table(
@@ -98,11 +131,7 @@ def rank_table(
     Raises:
         BatchPlanError: an argument is out of range.
     """
-    check_world_size(world_size)
-    check_balance(balance)
-    each = DEFAULT_WINDOW if window is None else window
-    if type(each) is not int or each < 1:
-        raise BatchPlanError(f"window must be a whole number of microbatches from 1, not {window!r}")
+    world_size, each = check_world_size(world_size), check_dealing(balance, window, cost)
     if balance == "none":
         return round_robin(len(columns), world_size)
     costs = microbatch_costs(columns, balance, cost)
@@ -190,6 +219,8 @@ def _even_out(costs: Ints, table: Ints, loads: Ints) -> Ints:
 
 def _swap(costs: Ints, table: Ints, loads: Ints, most: int, others: Ints) -> bool:
     """Make the swap of an item of `most` for one of `others` that helps most; whether there is one."""
+    if table.shape[1] ** 2 * len(others) > _PAIRS:
+        return False
     less = costs[table[most]][None, :, None] - costs[table[others]][:, None, :]
     left = np.maximum(loads[most] - less, loads[others][:, None, None] + less)
     other, mine, theirs = np.unravel_index(int(left.argmin()), left.shape)

@@ -18,7 +18,7 @@ from torchdeck.data.batch_plan.lengths import UsableLengths, id_type, lengths_fi
 from torchdeck.data.batch_plan.meta import PlanMeta
 from torchdeck.data.batch_plan.packing import RowPattern, lay_out, pack_patterns
 from torchdeck.data.batch_plan.plan import BatchPlan
-from torchdeck.data.batch_plan.settings import PlanSettings, bucket_bounds
+from torchdeck.data.batch_plan.settings import PlanSettings, checked_buckets
 
 Bits = npt.NDArray[np.uint64]
 
@@ -54,9 +54,8 @@ def build_batch_plan(
     Raises:
         BatchPlanError: a setting is out of range, or the lengths hold what the settings call an error.
     """
-    settings = PlanSettings(
-        token_budget, seed, epochs, bucket_bounds(buckets), max_length, too_long, empty, pack, pad_to
-    )
+    chosen = checked_buckets(buckets)
+    settings = PlanSettings(token_budget, seed, epochs, chosen, max_length, too_long, empty, pack, pad_to)
     usable = usable_lengths(lengths, settings)
     make, bounds = _packed(usable, settings) if pack else _bucketed(usable, settings)
     meta = PlanMeta(
@@ -68,10 +67,10 @@ def build_batch_plan(
         usable.counts,
     )
     made = []
-    for epoch in range(epochs):
+    for epoch in range(settings.epochs):
         made.append(make(epoch))
         if progress is not None:
-            progress("epochs planned", epoch + 1, epochs)
+            progress("epochs planned", epoch + 1, settings.epochs)
     return BatchPlan(meta, made)
 
 

@@ -72,7 +72,7 @@ def content_fingerprint(path: str | os.PathLike[str]) -> str:
     """SHA-256 in hexadecimal over a file, or over the names, sizes and hashes of the files in a folder.
 
     Raises:
-        BatchPlanError: the folder has no files.
+        BatchPlanError: the folder has no files, or things that are none.
         OSError: it cannot be read.
     """
     place = Path(path)
@@ -119,8 +119,13 @@ def _files(folder: Path) -> Iterator[str]:
     for parent, inner, names in os.walk(folder):
         inner[:] = [name for name in inner if not name.startswith(".")]
         for name in names:
-            if not name.startswith("."):
-                yield (Path(parent) / name).relative_to(folder).as_posix()
+            if name.startswith("."):
+                continue
+            place = Path(parent) / name
+            if not place.is_file():
+                # to read from a pipe would wait for ever
+                raise BatchPlanError(f"{place} is no file: a folder of samples must have files alone")
+            yield place.relative_to(folder).as_posix()
 
 
 def _hashed(path: Path) -> tuple[str, int]:

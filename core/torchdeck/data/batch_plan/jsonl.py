@@ -11,7 +11,6 @@ numbers for names, `tokens` where there are some. Without them a microbatch coun
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from torchdeck.data.batch_plan.columns import EpochColumns, narrow, offsets_of
 from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.batch_plan.jsonl_lines import EpochLines, Sample, read_epoch
 from torchdeck.data.batch_plan.lengths import id_type
-from torchdeck.data.batch_plan.meta import PlanCounts, PlanMeta, canonical_json
+from torchdeck.data.batch_plan.meta import PlanCounts, PlanMeta, canonical_json, parsed_json
 from torchdeck.data.batch_plan.plan import BatchPlan
 from torchdeck.data.batch_plan.settings import LARGEST, MOST_BUCKETS, PlanSettings
 from torchdeck.data.batch_plan.storage import sync_file
@@ -97,7 +96,7 @@ def _with_extras(folder: Path, epochs: Sequence[EpochLines], extras: dict[str, A
             made.append(
                 _columns(lines, _numbers(lines.samples, number), meta.size, packed=meta.settings.pack)
             )
-    except (BatchPlanError, KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BatchPlanError(f"{path} is damaged: {error}") from error
     plan = BatchPlan(meta, made, names=names)
     if plan.fingerprint != extras.get("fingerprint"):
@@ -122,7 +121,7 @@ def _meta(path: Path, value: dict[str, Any], made: Sequence[EpochColumns], size:
             pack=made[0].row_sizes is not None,
             pad_to="bucket" if value.get("pad_policy") == _PAD_POLICIES["bucket"] else "longest",
         )
-    except (BatchPlanError, TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise BatchPlanError(f"{path} is not that of a batch plan: {error}") from error
     used = max((len(columns.sample_ids) for columns in made), default=0)
     dataset, tokenizer = (
@@ -172,10 +171,11 @@ def _epoch_paths(folder: Path, meta: dict[str, Any]) -> list[Path]:
     said = meta.get("num_epochs")
     there = {path.name for path in folder.glob("epoch_*.jsonl")}
     count = said if type(said) is int else len(there)
+    names = (f"epoch_{epoch}.jsonl" for epoch in range(count))
+    missing = next((name for name in names if name not in there), None)
+    if missing is not None:
+        raise BatchPlanError(f"{folder} is not whole: {missing} is missing ({count} epochs are planned)")
     paths = [folder / f"epoch_{epoch}.jsonl" for epoch in range(count)]
-    missing = [path.name for path in paths if path.name not in there]
-    if missing:
-        raise BatchPlanError(f"{folder} is not whole: {missing[0]} is missing ({count} epochs are planned)")
     if not paths:
         raise BatchPlanError(f"{folder} has no epoch_0.jsonl: there is no batch plan in it")
     return paths
@@ -183,7 +183,7 @@ def _epoch_paths(folder: Path, meta: dict[str, Any]) -> list[Path]:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_bytes())
+        value = parsed_json(path.read_bytes())
     except ValueError as error:
         raise BatchPlanError(f"{path} is cut short or damaged: {error}") from error
     if not isinstance(value, dict):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from torchdeck.data.batch_plan.errors import BatchPlanError
+from torchdeck.data.batch_plan.meta import parsed_json
 from torchdeck.data.batch_plan.settings import LARGEST
 
 Sample = int | str
@@ -54,7 +54,7 @@ def read_epoch(path: Path, epoch: int) -> EpochLines:
             if not text.strip():
                 continue
             try:
-                value = json.loads(text)
+                value = parsed_json(text)
                 if not isinstance(value, Mapping):
                     raise BatchPlanError(f"it must be an object, not {type(value).__name__}")
                 if number == 1 and not any(name in value for name in (*_SAMPLES, "packs")):
@@ -63,6 +63,8 @@ def read_epoch(path: Path, epoch: int) -> EpochLines:
                 lines.append(_line(value))
             except ValueError as error:
                 raise BatchPlanError(f"{path}, line {number} is no microbatch: {error}") from error
+    if not header and not lines:
+        raise BatchPlanError(f"{path} is empty: it was cut short")
     _check_header(path, header, lines, epoch)
     result = EpochLines()
     for line in _ordered(path, lines):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 from torchdeck.data.batch_plan.columns import Column, Ints
 from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.batch_plan.lengths import as_lengths
+from torchdeck.data.batch_plan.meta import parsed_json
 
 Progress = Callable[[str, int, int], None]
 """Told what was done, how much of it, and out of how much."""
@@ -61,7 +61,7 @@ def parsed_lines(path: Path, parse: Callable[[bytes], int], progress: Progress |
 
 def json_object(line: bytes) -> Mapping[str, Any]:
     """The object in `line`; a ValueError when there is none."""
-    value = json.loads(line)
+    value = parsed_json(line)
     if not isinstance(value, Mapping):
         raise BatchPlanError(f"it must be an object, not {type(value).__name__}")
     return value
@@ -81,7 +81,7 @@ def _json_length(line: bytes) -> int:
 
 def _plain_length(line: bytes) -> int:
     text = line.strip()
-    if not text.lstrip(b"-").isdigit() or len(text) > _MOST_DIGITS:
+    if not text.removeprefix(b"-").isdigit() or len(text) > _MOST_DIGITS:
         raise BatchPlanError(f"it must be a whole number, not {text[:40].decode('utf-8', 'replace')!r}")
     return int(text)
 

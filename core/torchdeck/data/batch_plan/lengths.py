@@ -38,7 +38,10 @@ def as_lengths(lengths: npt.ArrayLike) -> Column:
     Raises:
         BatchPlanError: there are none, or they are no whole numbers.
     """
-    array = np.asarray(lengths)
+    try:
+        array = np.asarray(lengths)
+    except ValueError as error:
+        raise BatchPlanError(f"lengths must be one list of numbers: {error}") from None
     if array.ndim != 1:
         raise BatchPlanError(f"lengths must be one list of numbers, not of shape {array.shape}")
     if len(array) == 0:

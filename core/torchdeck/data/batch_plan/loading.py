@@ -8,8 +8,9 @@ from typing import Literal
 
 from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.batch_plan.jsonl import META_FILE, read_jsonl, write_jsonl
+from torchdeck.data.batch_plan.places import written_whole
 from torchdeck.data.batch_plan.plan import BatchPlan
-from torchdeck.data.batch_plan.storage import PLAN_FILE, read_columns, write_columns, written_whole
+from torchdeck.data.batch_plan.storage import PLAN_FILE, read_columns, write_columns
 from torchdeck.data.batch_plan.verify import check_plan
 
 Layout = Literal["columns", "jsonl"]

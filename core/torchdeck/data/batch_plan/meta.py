@@ -50,7 +50,11 @@ class ShardOf:
 
 @dataclass(frozen=True)
 class PlanMeta:
-    """What a batch plan was made from, and how."""
+    """What a batch plan was made from, and how.
+
+    Raises:
+        BatchPlanError: a fingerprint is no text, or the size or a bound no whole number.
+    """
 
     settings: PlanSettings
     size: int
@@ -61,6 +65,14 @@ class PlanMeta:
     tokenizer_fingerprint: str = ""
     counts: PlanCounts = field(default_factory=PlanCounts)
     shard: ShardOf | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("dataset_fingerprint", "tokenizer_fingerprint"):
+            if not isinstance(getattr(self, name), str):
+                raise BatchPlanError(f"{name} must be a text, not {getattr(self, name)!r}")
+        for number in (self.size, *self.bounds):
+            if type(number) is not int or number < 0:
+                raise BatchPlanError(f"size and bounds must be whole numbers from 0, not {number!r}")
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "settings": self.settings.to_json(), "bounds": list(self.bounds)}
@@ -78,10 +90,10 @@ class PlanMeta:
         try:
             return cls(
                 settings=PlanSettings.from_json(value["settings"]),
-                size=int(value["size"]),
-                bounds=tuple(map(int, value["bounds"])),
-                dataset_fingerprint=str(value["dataset_fingerprint"]),
-                tokenizer_fingerprint=str(value["tokenizer_fingerprint"]),
+                size=value["size"],
+                bounds=tuple(value["bounds"]),
+                dataset_fingerprint=value["dataset_fingerprint"],
+                tokenizer_fingerprint=value["tokenizer_fingerprint"],
                 counts=PlanCounts(**value["counts"]),
                 shard=None if value["shard"] is None else ShardOf(**value["shard"]),
             )
@@ -92,6 +104,14 @@ class PlanMeta:
 def canonical_json(value: Any) -> bytes:
     """`value` as JSON in the one form that is hashed: sorted keys, no spaces, ASCII."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode("ascii")
+
+
+def parsed_json(content: bytes) -> Any:
+    """The JSON value in `content`; a ValueError says why there is none."""
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise BatchPlanError("brackets are nested too deep") from None
 
 
 def plan_fingerprint(meta: PlanMeta, columns: list[dict[str, Any]]) -> str:

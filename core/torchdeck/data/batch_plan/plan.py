@@ -140,9 +140,15 @@ class BatchPlan:
         Raises:
             BatchPlanError: rank, world size or balance is not one.
         """
-        from torchdeck.data.batch_plan.balance import check_rank, rank_table
+        from torchdeck.data.batch_plan.balance import (
+            check_dealing,
+            check_rank,
+            check_world_size,
+            rank_table,
+        )
 
-        check_rank(rank, world_size)
+        rank, world_size = check_rank(rank, world_size), check_world_size(world_size)
+        check_dealing(balance, window, cost)
         parts = []
         for columns in self._columns:
             if balance == "none":

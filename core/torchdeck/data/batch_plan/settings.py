@@ -7,11 +7,15 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from torchdeck.data.batch_plan.errors import BatchPlanError
+from torchdeck.data.checked import as_whole
 
 LARGEST = 2**31 - 1
 """Of a length and of a token budget, in tokens: they are stored in 32 bits."""
 MOST_BUCKETS = 1024
+MOST_EPOCHS = 1 << 16
 TOO_LONG = ("error", "truncate", "drop")
 EMPTY = ("error", "drop")
 PAD_TO = ("longest", "bucket")
@@ -24,7 +28,7 @@ class PlanSettings:
     Attributes:
         token_budget: most tokens of a microbatch, padding included.
         seed: 0 to 2⁶⁴ − 1.
-        epochs: at least 1.
+        epochs: 1 to 65,536.
         buckets: the most length buckets to make (fewer where the data set is small), or their upper bounds,
             inclusive and ascending, in tokens. Not used with `pack`.
         max_length: tokens of the longest sample (with `pack`: of a row); None means the token budget.
@@ -50,11 +54,14 @@ class PlanSettings:
     pad_to: str = "longest"
 
     def __post_init__(self) -> None:
-        _whole("token budget", self.token_budget, 1, LARGEST)
-        _whole("seed", self.seed, 0, 2**64 - 1)
-        _whole("epochs", self.epochs, 1, LARGEST)
+        checked: dict[str, int | tuple[int, ...]] = {
+            "token_budget": _whole("token budget", self.token_budget, 1, LARGEST),
+            "seed": _whole("seed", self.seed, 0, 2**64 - 1),
+            "epochs": _whole("epochs", self.epochs, 1, MOST_EPOCHS),
+            "buckets": checked_buckets(self.buckets),
+        }
         if self.max_length is not None:
-            _whole("maximum length", self.max_length, 1, LARGEST)
+            checked["max_length"] = _whole("maximum length", self.max_length, 1, LARGEST)
             if self.max_length > self.token_budget:
                 raise BatchPlanError(
                     f"a sample of the maximum length {self.max_length} would not fit the token budget "
@@ -69,7 +76,8 @@ class PlanSettings:
                 raise BatchPlanError(f"{name} must be one of {', '.join(known)}, not {chosen!r}")
         if type(self.pack) is not bool:
             raise BatchPlanError(f"pack must be true or false, not {self.pack!r}")
-        _check_buckets(self.buckets)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
     @property
     def longest(self) -> int:
@@ -92,27 +100,23 @@ class PlanSettings:
         names = {field.name for field in fields(cls)}
         if not isinstance(value, Mapping) or set(value) != names:
             raise BatchPlanError(f"settings must be an object with {', '.join(sorted(names))}")
-        buckets = value["buckets"]
-        return cls(**{**value, "buckets": tuple(buckets) if isinstance(buckets, list) else buckets})
+        return cls(**value)
 
 
-def bucket_bounds(buckets: int | Sequence[int]) -> int | tuple[int, ...]:
-    """`buckets` as PlanSettings keeps it."""
-    return buckets if isinstance(buckets, int) else tuple(buckets)
-
-
-def _whole(name: str, value: Any, least: int, most: int) -> None:
-    if type(value) is not int or not least <= value <= most:
-        raise BatchPlanError(f"{name} must be a whole number from {least} to {most}, not {value!r}")
-
-
-def _check_buckets(buckets: int | tuple[int, ...]) -> None:
-    if not isinstance(buckets, tuple):
-        _whole("number of buckets", buckets, 1, MOST_BUCKETS)
-        return
+def checked_buckets(buckets: int | Sequence[int]) -> int | tuple[int, ...]:
+    """`buckets` as PlanSettings keeps it; raises BatchPlanError when it is out of range."""
+    if not isinstance(buckets, (tuple, list, np.ndarray)):
+        return _whole("number of buckets", buckets, 1, MOST_BUCKETS)
     if not 1 <= len(buckets) <= MOST_BUCKETS:
         raise BatchPlanError(f"there must be 1 to {MOST_BUCKETS} buckets, not {len(buckets)}")
-    for bound in buckets:
-        _whole("a bucket's upper bound", bound, 1, LARGEST)
-    if any(low >= high for low, high in pairwise(buckets)):
-        raise BatchPlanError(f"upper bounds of buckets must ascend: {', '.join(map(str, buckets))} do not")
+    bounds = tuple(_whole("a bucket's upper bound", bound, 1, LARGEST) for bound in buckets)
+    if any(low >= high for low, high in pairwise(bounds)):
+        raise BatchPlanError(f"upper bounds of buckets must ascend: {', '.join(map(str, bounds))} do not")
+    return bounds
+
+
+def _whole(name: str, value: Any, least: int, most: int) -> int:
+    number = as_whole(value)
+    if number is None or not least <= number <= most:
+        raise BatchPlanError(f"{name} must be a whole number from {least} to {most}, not {value!r}")
+    return number

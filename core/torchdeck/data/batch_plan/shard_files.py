@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from torchdeck.data.batch_plan.balance import Balance, check_world_size
+from torchdeck.data.batch_plan.columns import Column
 from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.batch_plan.length_files import Progress
 from torchdeck.data.batch_plan.loading import Layout, load_batch_plan, write_plan
+from torchdeck.data.batch_plan.places import check_place, written_whole
 from torchdeck.data.batch_plan.plan import BatchPlan
 from torchdeck.data.batch_plan.sharding import all_shards
-from torchdeck.data.batch_plan.storage import check_place, written_whole
+from torchdeck.data.batch_plan.verify import repeated
 
 
 def save_shards(
@@ -42,7 +44,7 @@ def save_shards(
         BatchPlanError: an argument is out of range, or something is there already.
         OSError: it cannot be written; nothing is left then.
     """
-    check_world_size(world_size)
+    world_size = check_world_size(world_size)
     check_place(path, overwrite=overwrite)
 
     def write(folder: Path) -> None:
@@ -69,25 +71,25 @@ def check_shards(
     """
     folder = Path(path)
     first = _shard(folder, 0, expect_dataset, expect_tokenizer)
-    used = [np.zeros(first.size, dtype=np.uint8) for _ in range(first.epochs)]
+    used: list[list[Column]] = [[] for _ in range(first.epochs)]
     whole = _part_of(folder, 0, first)
     for rank in range(whole[1]):
         shard = first if rank == 0 else _shard(folder, rank, expect_dataset, expect_tokenizer)
         if _part_of(folder, rank, shard) != whole:
             raise BatchPlanError(f"{folder / f'rank_{rank}'} is a shard of another plan than rank_0")
-        for epoch, seen in enumerate(used):
-            ids = shard.epoch_columns(epoch).sample_ids
-            if seen[ids].any():
-                twice = int(ids[seen[ids] > 0][0])
-                raise BatchPlanError(
-                    f"{folder}: sample {twice} of epoch {epoch} is in rank {rank} and another"
-                )
-            seen[ids] = 1
-    for epoch, seen in enumerate(used):
-        if int(seen.sum(dtype=np.int64)) != first.meta.counts.used:
+        for epoch, parts in enumerate(used):
+            # a copy, since a mapping would keep a file open for each rank
+            parts.append(shard.epoch_columns(epoch).sample_ids.copy())
+    for epoch, parts in enumerate(used):
+        twice = repeated(np.concatenate(parts))
+        if len(twice):
+            ranks = " and ".join(str(rank) for rank, ids in enumerate(parts) if twice[0] in ids)
+            raise BatchPlanError(f"{folder}: sample {twice[0]} of epoch {epoch} is in ranks {ranks}")
+        found = sum(map(len, parts))
+        if found != first.meta.counts.used:
             raise BatchPlanError(
-                f"{folder}: the shards of epoch {epoch} have {int(seen.sum(dtype=np.int64))} samples "
-                f"together, but {first.meta.counts.used} are planned"
+                f"{folder}: the shards of epoch {epoch} have {found} samples together, but "
+                f"{first.meta.counts.used} are planned"
             )
 
 

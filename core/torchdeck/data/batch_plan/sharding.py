@@ -37,7 +37,7 @@ def shard_batch_plan(
     cost: int | None = None,
 ) -> BatchPlan:
     """The part of the rank that `config` names; see `BatchPlan.shard`. A lone process has the plan itself."""
-    if config.world_size == 1 and config.rank == 0:
+    if (config.rank, config.world_size) == (0, 1):
         return plan
     return plan.shard(config.rank, config.world_size, balance=balance, window=window, cost=cost)
 
@@ -51,7 +51,7 @@ def all_shards(
     cost: int | None = None,
 ) -> Iterator[BatchPlan]:
     """The shard of each rank, from 0; balanced once for all of them. Errors: see `BatchPlan.shard`."""
-    check_world_size(world_size)
+    world_size = check_world_size(world_size)
     epochs = [plan.epoch_columns(epoch) for epoch in range(plan.epochs)]
     tables = [rank_table(columns, world_size, balance, window=window, cost=cost) for columns in epochs]
     for rank in range(world_size):
@@ -64,9 +64,9 @@ def idle_ranks(plan: BatchPlan, world_size: int) -> str | None:
     """A sentence when there are more ranks than microbatches in some epoch; None when all have work.
 
     Raises:
-        BatchPlanError: the world size is less than 1.
+        BatchPlanError: the world size is out of range.
     """
-    check_world_size(world_size)
+    world_size = check_world_size(world_size)
     fewest = min(range(plan.epochs), key=plan.microbatches)
     microbatches = plan.microbatches(fewest)
     if microbatches >= world_size:

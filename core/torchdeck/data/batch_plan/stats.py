@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from torchdeck.data.batch_plan.balance import Balance, check_balance, check_world_size, rank_table
+from torchdeck.data.batch_plan.balance import Balance, check_dealing, check_world_size, rank_table
 from torchdeck.data.batch_plan.columns import EpochColumns, Ints
 from torchdeck.data.batch_plan.plan import BatchPlan
 
@@ -67,8 +67,8 @@ def compute_shard_stats(
     Raises:
         BatchPlanError: an argument is out of range.
     """
-    check_world_size(world_size)
-    check_balance(balance)
+    world_size = check_world_size(world_size)
+    check_dealing(balance, window, cost)
     sums = np.zeros((4, world_size), dtype=np.int64)
     for number in range(plan.epochs) if epoch is None else (epoch,):
         columns = plan.epoch_columns(number)

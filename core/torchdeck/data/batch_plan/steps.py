@@ -9,7 +9,8 @@ with what remains.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +30,8 @@ from torchdeck.data.batch_plan.balance import (
 from torchdeck.data.batch_plan.columns import EpochColumns, Ints, Microbatch
 from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.batch_plan.plan import BatchPlan
-from torchdeck.data.order import PositionError
+from torchdeck.data.checked import as_whole
+from torchdeck.data.order import PositionError, position_counts
 
 
 @dataclass(frozen=True)
@@ -53,20 +55,7 @@ class PlanPosition:
         Raises:
             PositionError: it is not a position in a batch plan, or one of a newer Torchdeck.
         """
-        if not isinstance(value, Mapping):
-            raise PositionError(f"a position is an object with epoch, microbatches and step, not {value!r}")
-        if value.get("v") != 1:
-            raise PositionError(f"position has version {value.get('v')!r}; this Torchdeck reads version 1")
-        names = ("epoch", "microbatches", "step")
-        unknown = set(value) - {"v", *names}
-        if unknown:
-            raise PositionError(f"position has unknown fields: {', '.join(sorted(map(str, unknown)))}")
-        for name in names:
-            if type(value.get(name)) is not int or value[name] < 0:
-                raise PositionError(
-                    f"{name} of a position must be a whole number from 0, not {value.get(name)!r}"
-                )
-        return cls(*(value[name] for name in names))
+        return cls(*position_counts(value, ("epoch", "microbatches", "step")))
 
     def check(self, plan: BatchPlan) -> None:
         """Raises PositionError unless this can be a position in `plan`."""
@@ -78,8 +67,8 @@ class PlanPosition:
             )
         if not at_end and self.microbatches > plan.microbatches(self.epoch):
             raise PositionError(
-                f"the position says {self.microbatches} microbatches of the epoch are used, but the batch "
-                f"plan has {plan.microbatches(self.epoch)}: it is not the plan of the checkpoint"
+                f"the position says {self.microbatches} microbatches of epoch {self.epoch} are used, but the "
+                f"batch plan has {plan.microbatches(self.epoch)}: it is not the plan of the checkpoint"
             )
 
 
@@ -123,8 +112,7 @@ class PlannedStep:
         Raises:
             BatchPlanError: there is no such rank.
         """
-        check_rank(rank, len(self.table))
-        row = self.table[rank].tolist()
+        row = self.table[check_rank(rank, len(self.table))].tolist()
         return [None if index == NONE else self.columns.microbatch(index) for index in row]
 
     def _bounds(self) -> tuple[int, int]:
@@ -155,7 +143,7 @@ def plan_steps(
         BatchPlanError: world size, accumulation or balance is out of range, or the plan is a shard.
         PositionError: `start` does not fit the plan.
     """
-    _check_shape(world_size, accumulation)
+    shape = _checked_shape(world_size, accumulation)
     check_balance(balance)
     check_cost(cost)
     if plan.meta.shard is not None:
@@ -164,27 +152,27 @@ def plan_steps(
         )
     position = PlanPosition() if start is None else start
     position.check(plan)
-    return _steps(plan, (world_size, accumulation), balance, cost, position)
+    return _steps(plan, shape, balance, cost, position)
 
 
 def count_steps(
     plan: BatchPlan, *, world_size: int, accumulation: int = 1, start: PlanPosition | None = None
 ) -> int:
     """How many steps `plan_steps` yields; the same errors."""
-    _check_shape(world_size, accumulation)
+    size = math.prod(_checked_shape(world_size, accumulation))
     position = PlanPosition() if start is None else start
     position.check(plan)
-    size = world_size * accumulation
     left = [plan.microbatches(epoch) for epoch in range(position.epoch, plan.epochs)]
     if left:
         left[0] -= position.microbatches
     return sum(-(-microbatches // size) for microbatches in left)
 
 
-def _check_shape(world_size: int, accumulation: int) -> None:
-    check_world_size(world_size)
-    if type(accumulation) is not int or accumulation < 1:
+def _checked_shape(world_size: int, accumulation: int) -> tuple[int, int]:
+    number = as_whole(accumulation)
+    if number is None or number < 1:
         raise BatchPlanError(f"accumulation {accumulation!r} is out of range: it must be at least 1")
+    return check_world_size(world_size), number
 
 
 def _steps(

@@ -1,19 +1,14 @@
 """A batch plan on disk: `plan.json`, which describes it, and `columns.bin`, which is mapped.
 
 `columns.bin` holds little-endian whole numbers, each array at a multiple of 64 bytes; `plan.json` names them
-with type, length and SHA-256, and the plan's fingerprint is over all of `plan.json`. A plan is written under
-a temporary name and renamed when it is whole and synced.
+with type, length and SHA-256, and the plan's fingerprint is over all of `plan.json`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import mmap
 import os
-import shutil
-import tempfile
-from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,7 +18,7 @@ import numpy as np
 from torchdeck.data.batch_plan.arrays import NAMES, TYPES, describe, plan_arrays
 from torchdeck.data.batch_plan.columns import EpochColumns
 from torchdeck.data.batch_plan.errors import BatchPlanError
-from torchdeck.data.batch_plan.meta import PlanMeta, canonical_json, plan_fingerprint
+from torchdeck.data.batch_plan.meta import PlanMeta, canonical_json, parsed_json, plan_fingerprint
 from torchdeck.data.batch_plan.plan import BatchPlan
 from torchdeck.rundir.atomic import sync_folder
 
@@ -78,52 +73,8 @@ def read_columns(folder: Path, *, verify: bool) -> BatchPlan:
     if value.get("fingerprint") != fingerprint:
         raise BatchPlanError(f"{path} was edited or is damaged: its fingerprint is not that of what it says")
     arrays = _map(folder / COLUMNS_FILE, described, verify=verify)
-    names = arrays.pop(NAMES, None)
-    return BatchPlan(
-        meta,
-        _epochs(path, arrays, meta.settings.epochs),
-        names=None if names is None else json.loads(names.tobytes()),
-        fingerprint=fingerprint,
-    )
-
-
-def written_whole(path: Path, write: Callable[[Path], None], *, overwrite: bool) -> None:
-    """Let `write` fill a folder, which is then named `path` in one step.
-
-    Raises:
-        BatchPlanError: something is there already, and is not to be overwritten.
-        OSError: it cannot be written; nothing is left then.
-    """
-    check_place(path, overwrite=overwrite)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
-    try:
-        # mkdtemp makes it for its owner alone; a plan is as open as other files
-        temporary.chmod(0o777 & ~_umask())
-        write(temporary)
-        _swap(temporary, path)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-    sync_folder(path.parent)
-
-
-def check_place(path: str | os.PathLike[str], *, overwrite: bool) -> None:
-    """Raises BatchPlanError unless a plan may be written at `path`."""
-    place = Path(path)
-    if not place.is_symlink() and (not place.exists() or (place.is_dir() and not any(place.iterdir()))):
-        return
-    if not overwrite:
-        raise BatchPlanError(f"{place} is there already: choose another place, or overwrite it")
-    if place.is_symlink() or not place.is_dir():
-        raise BatchPlanError(f"{place} is there already and is no folder: it is not overwritten")
-    if not is_plan(place) and not all(is_plan(inner) for inner in place.iterdir()):
-        raise BatchPlanError(f"{place} is there already and is no batch plan: it is not overwritten")
-
-
-def is_plan(folder: Path) -> bool:
-    """Whether a plan lies in `folder`, of whatever layout."""
-    return (folder / PLAN_FILE).is_file() or (folder / "meta.json").is_file()
+    names = _names(path, arrays.pop(NAMES, None), meta.size)
+    return BatchPlan(meta, _epochs(path, arrays, meta.settings.epochs), names=names, fingerprint=fingerprint)
 
 
 def sync_file(file: BinaryIO, *, durable: bool) -> None:
@@ -133,29 +84,9 @@ def sync_file(file: BinaryIO, *, durable: bool) -> None:
         os.fsync(file.fileno())
 
 
-def _swap(new: Path, path: Path) -> None:
-    if not path.exists() or not any(path.iterdir()):
-        new.replace(path)
-        return
-    old = new.with_name(new.name + ".old")
-    path.replace(old)
-    try:
-        new.replace(path)
-    except BaseException:
-        old.replace(path)
-        raise
-    shutil.rmtree(old)
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
-
-
 def _plan_json(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_bytes())
+        value = parsed_json(path.read_bytes())
     except ValueError as error:
         raise BatchPlanError(f"{path} is cut short or damaged: {error}") from error
     if not isinstance(value, dict) or value.get("format") != FORMAT:
@@ -198,6 +129,18 @@ def _map(path: Path, described: list[dict[str, Any]], *, verify: bool) -> dict[s
         if verify and hashlib.sha256(mapped[begin:last]).hexdigest() != column["sha256"]:
             raise BatchPlanError(f"{path} was edited or is damaged: SHA-256 of {column['name']} is another")
     return {column["name"]: np.frombuffer(mapped[b:e], dtype=column["type"]) for column, b, e in places}
+
+
+def _names(path: Path, stored: Any, size: int) -> list[str] | None:
+    if stored is None:
+        return None
+    try:
+        names = parsed_json(stored.tobytes())
+    except ValueError as error:
+        raise BatchPlanError(f"the samples' names in the columns of {path} are damaged: {error}") from error
+    if not isinstance(names, list) or len(names) != size or not all(isinstance(name, str) for name in names):
+        raise BatchPlanError(f"the columns of {path} are damaged: they do not name {size} samples")
+    return names
 
 
 def _epochs(path: Path, arrays: dict[str, Any], epochs: int) -> list[EpochColumns]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from torchdeck.data.batch_plan.columns import EpochColumns
+from torchdeck.data.batch_plan.columns import Column, EpochColumns
 from torchdeck.data.batch_plan.plan import BatchPlan
 
 
@@ -49,16 +49,21 @@ def _id_problems(columns: EpochColumns, plan: BatchPlan) -> list[str]:
         at = _microbatch_of(columns, int(wrong[0]))
         rule = f"ids are 0 to {plan.size - 1}"
         return [f"microbatch {at} has sample {ids[wrong[0]]}, which the data set lacks: {rule}"]
-    times = np.bincount(ids, minlength=1)
-    twice = np.flatnonzero(times > 1)
+    twice = repeated(ids)
     if len(twice):
-        first, second = np.flatnonzero(ids == twice[0])[:2].tolist()
-        places = f"in microbatches {_microbatch_of(columns, first)} and {_microbatch_of(columns, second)}"
+        found = np.flatnonzero(ids == twice[0])
+        first, second = (_microbatch_of(columns, int(place)) for place in found[:2])
         more = f"; {len(twice)} samples occur more than once" if len(twice) > 1 else ""
-        return [f"sample {twice[0]} occurs {times[twice[0]]} times, {places}{more}"]
+        return [f"sample {twice[0]} occurs {len(found)} times, in microbatches {first} and {second}{more}"]
     if plan.meta.shard is None and len(ids) != plan.meta.counts.used:
         return [f"it has {len(ids)} samples, but {plan.meta.counts.used} of the data set are used"]
     return []
+
+
+def repeated(ids: Column) -> Column:
+    """The ids that occur more than once, ascending; takes room by how many there are, not by how large."""
+    ordered = np.sort(ids)
+    return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
 
 
 def _microbatch_of(columns: EpochColumns, place: int) -> int:
