@@ -191,7 +191,7 @@ def test_an_exception_is_in_error_json_with_its_traceback(tmp_path: Path) -> Non
 
 
 MODEL, END = 'return nn.Linear(options["features"], 1)', "** 2).mean()"
-STREAM = "return type('S', (torch.utils.data.IterableDataset,), {'__len__': lambda _: 8})() or TensorDataset"
+STREAM = "return torch.utils.data.ChainDataset([]) if split else TensorDataset"
 NAN_GRADIENT = f"{END} + (model(x) * 0).sqrt().sum() * 0"
 MISTAKES = {
     "empty": ('options["samples"]', "0", "the training data of recipe {recipe} is empty"),
@@ -202,7 +202,11 @@ MISTAKES = {
     "detached": (END, f"{END}.detach()", "does not depend on any trainable parameter"),
     "no loss": ("def loss", "def lose", "has no function loss: define loss(model, batch)"),
     "iterable": ("return TensorDataset", "return iter([1]) or TensorDataset", "__len__ and __getitem__"),
-    "iterable of known length": ("return TensorDataset", STREAM, "returned S: return a map-style data set"),
+    "iterable of known length": (
+        "return TensorDataset",
+        STREAM,
+        "returned ChainDataset: return a map-style data set",
+    ),
     "gradient": (END, NAN_GRADIENT, "the gradient's norm in step 1 is nan"),
     "no tokens": (END, f"{END}, 0", "a mean over 0 tokens on all ranks"),
 }
