@@ -86,7 +86,11 @@ def test_some_devices_of_every_node() -> None:
 
 def test_nodes_that_are_crowded_alike_are_one_warning() -> None:
     """Thousands of lines would hide all others."""
-    nodes = [{"name": "a[0-19]", "cores": 2}, {"name": "b[0-1]"}, {"name": "c", "cores": 3}]
+    nodes: list[dict[str, Any]] = [
+        {"name": "a[0-19]", "cores": 2},
+        {"name": "b[0-1]"},
+        {"name": "c", "cores": 3},
+    ]
     assert planned(*nodes, nproc=3).warnings == (
         "3 ranks share 2 cores on a0 and 19 more nodes: each gets one thread",
         "3 ranks share 1 core on b0 and 1 more node: each gets one thread",

@@ -270,7 +270,8 @@ def _warnings(shares: Sequence[NodeShare]) -> list[str]:
         if share.nproc > share.node.cpu_count:
             crowded.setdefault((share.nproc, share.node.cpu_count), []).append(share.node.name)
     return [
-        f"{nproc} ranks share {cores} core{'' if cores == 1 else 's'} on {_first(names)}: each gets one thread"
+        f"{nproc} ranks share {cores} core{'' if cores == 1 else 's'} on {_first(names)}: "
+        "each gets one thread"
         for (nproc, cores), names in crowded.items()
     ]
 

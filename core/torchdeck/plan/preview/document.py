@@ -18,8 +18,8 @@ Sizes are bytes, ranks count from 0, `[first, last]` is a range with both ends i
   `ring`, `passes`, `sent`).
 - `notes`: sentences.
 
-Of one rank (`--rank N --json`): the fields of `RankPreview` in `torchdeck.plan.preview.rank`. Of strategies side
-by side (`--compare A,B --json`): a list, each as `StrategyRow.document` in `torchdeck.plan.preview.strategies`.
+Of one rank (`--rank N --json`): the fields of `torchdeck.plan.preview.rank.RankPreview`. Of strategies side by
+side (`--compare A,B --json`): a list, each as `torchdeck.plan.preview.strategies.StrategyRow.document` says.
 """
 
 from __future__ import annotations
