@@ -151,3 +151,19 @@ def test_ranks_that_differ_by_a_sample_of_thousands_are_one_bar() -> None:
     assert "least: rank" in shown(made)
     assert "fullest of 16 ranks" in shown(many)
     assert "least: rank" not in shown(many)
+
+
+def test_bars_of_a_section_have_one_scale() -> None:
+    """Half as much is half as long, however long the numbers beside are."""
+    groups = memory(0, 7, peak=800, capacity=900), memory(8, 9, peak=400, capacity=None)
+    lines = [
+        line for line in shown(with_memory(preview(1, 2), *groups), 120).splitlines() if "  ranks " in line
+    ]
+    whole, half = (sum(line.count(sign) for sign in "█▓▒░·") for line in lines)
+    assert abs(whole - 2 * half) <= 2
+    plan = build_batch_plan([1000, 500], token_budget=1000, buckets=[500, 1000])
+    made = preview(1, 2, batch_plan=plan, training={"epochs": 1, "batch_plan": "/bp"})
+    lines = [line for line in shown(made).splitlines() if line.startswith("  rank ")]
+    half, whole = sorted(8 * line.count("█") + 4 * line.count("▌") for line in lines)
+    assert whole == 2 * half
+    assert all(", 1 sample " in line for line in lines)

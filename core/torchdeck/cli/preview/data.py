@@ -31,7 +31,7 @@ class Row(NamedTuple):
 def data_lines(data: DataPreview, width: int) -> list[Text]:
     """Where samples come from, the bars, the imbalance."""
     lines = [Text(f"  {source_line(data)}")]
-    lines += [_bar_line(data, row, width) for row in rows(data)]
+    lines += _bar_lines(data, rows(data), width)
     lines.append(Text(f"  {evenness(data)}"))
     lines += [Text(f"  {line}", style="dim") for line in policy_lines(data)]
     return lines
@@ -86,7 +86,7 @@ def rows(data: DataPreview) -> list[Row]:
 def amount(data: DataPreview, rank: int) -> str:
     """`819.2k tokens, 6,400 samples`."""
     text = f"{rate(float(data.load[rank]))} {data.unit}"
-    return text if data.tokens is None else f"{text}, {int(data.samples[rank]):,} samples"
+    return text if data.tokens is None else f"{text}, {_counted(int(data.samples[rank]), 'sample')}"
 
 
 def deviation(data: DataPreview, rank: int) -> str:
@@ -110,10 +110,19 @@ def _counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
-def _bar_line(data: DataPreview, row: Row, width: int) -> Text:
-    beside = f"{amount(data, row.rank)}  {deviation(data, row.rank)}"
-    label = max(_LABEL, len(row.label))
-    room = max(8, width - label - len(beside) - 6)
+def _bar_lines(data: DataPreview, shown: list[Row], width: int) -> list[Text]:
+    """Bars of one scale, with columns of one width beside them."""
+    label = max(_LABEL, *(len(row.label) for row in shown))
+    amounts = [amount(data, row.rank) for row in shown]
+    deviations = [deviation(data, row.rank) for row in shown]
+    first, second = max(map(len, amounts)), max(map(len, deviations))
+    room = max(8, width - label - first - second - 8)
     most = float(data.load.max()) or 1.0
-    share = float(data.load[row.rank]) / most
-    return Text.assemble(f"  {row.label:<{label}}  ", bar(share, room, SERIES), f"  {beside}")
+    return [
+        Text.assemble(
+            f"  {row.label:<{label}}  ",
+            bar(float(data.load[row.rank]) / most, room, SERIES),
+            f"  {text:>{first}}  {apart:>{second}}",
+        )
+        for row, text, apart in zip(shown, amounts, deviations, strict=True)
+    ]

@@ -23,7 +23,7 @@ def memory_lines(memory: MemoryPreview, width: int) -> list[Text]:
     """A bar for each group of ranks, the legend, and what would help."""
     shown = most_needed(memory)
     scale = scale_of(shown)
-    lines = [_bar_line(group, scale, width) for group in shown]
+    lines = _bar_lines(shown, scale, width)
     if len(memory.groups) > len(shown):
         lines.append(Text(f"  and {len(memory.groups) - len(shown)} groups that need less", style="dim"))
     parts = by_family(memory.decisive.terms)
@@ -78,14 +78,23 @@ def scale_of(groups: Sequence[PredictedMemory]) -> float:
     return most if most < capacity * _MAGNIFIED_BELOW or not capacity else max(most, capacity) * 1.02
 
 
-def _bar_line(group: PredictedMemory, scale: float, width: int) -> Text:
-    label = ranks_text(group)
-    capacity = group.capacity_bytes
-    beyond = not capacity_in_sight(group, scale)
-    numbers = size(group.peak_bytes)
-    if capacity is not None:
-        numbers += f" → {size(capacity)}" if beyond else f" │ {size(capacity)}"
-    room = max(10, width - max(_LABEL, len(label)) - len(numbers) - 6)
-    mark = None if beyond or capacity is None else float(capacity)
-    stacked = stacked_bar(by_family(group.terms), scale, room, mark)
-    return Text.assemble(f"  {label:<{_LABEL}}  ", stacked, f"  {numbers}")
+def _bar_lines(groups: Sequence[PredictedMemory], scale: float, width: int) -> list[Text]:
+    """Bars of one scale, with numbers in one column beside them."""
+    label = max(_LABEL, *(len(ranks_text(group)) for group in groups))
+    numbers = [_numbers(group, scale) for group in groups]
+    beside = max(map(len, numbers))
+    room = max(10, width - label - beside - 6)
+    lines = []
+    for group, text in zip(groups, numbers, strict=True):
+        mark = float(group.capacity_bytes or 0) if capacity_in_sight(group, scale) else None
+        stacked = stacked_bar(by_family(group.terms), scale, room, mark)
+        lines.append(Text.assemble(f"  {ranks_text(group):<{label}}  ", stacked, f"  {text:>{beside}}"))
+    return lines
+
+
+def _numbers(group: PredictedMemory, scale: float) -> str:
+    """Peak and capacity; an arrow where the capacity is beyond the bar."""
+    if group.capacity_bytes is None:
+        return size(group.peak_bytes)
+    sign = "│" if capacity_in_sight(group, scale) else "→"
+    return f"{size(group.peak_bytes)} {sign} {size(group.capacity_bytes)}"

@@ -18,8 +18,8 @@ Sizes are bytes, ranks count from 0, `[first, last]` is a range with both ends i
   `ring`, `passes`, `sent`).
 - `notes`: sentences.
 
-Of one rank (`--rank N --json`): the fields of `torchdeck.plan.preview.rank.RankPreview`. Of strategies side by
-side (`--compare A,B --json`): a list, each as `torchdeck.plan.preview.strategies.StrategyRow.document` says.
+Of one rank (`--rank N --json`): the fields of `torchdeck.plan.preview.rank.RankPreview`. Of strategies side
+by side (`--compare A,B --json`): a list, each as `torchdeck.plan.preview.strategies.StrategyRow.document`.
 """
 
 from __future__ import annotations
