@@ -123,7 +123,7 @@ def test_how_even_the_ranks_are() -> None:
     for words in (
         "fullest rank ÷ mean",
         "padding",
-        "balance tokens",
+        "balance tokens:",
         "(chosen)",
         "least: rank",
         "most: rank",

@@ -52,9 +52,9 @@ def evenness(data: DataPreview) -> str:
 
 
 def policy_lines(data: DataPreview) -> list[str]:
-    """How even the ranks would be under each balance."""
+    """The same under each balance: what steps wait for, and what ranks differ in when all is done."""
     return [
-        f"balance {policy.name:<9} fullest ÷ mean {policy.slowest:.3f} a step, {policy.imbalance:.3f} "
+        f"balance {policy.name + ':':<10} {policy.slowest:.3f} a step, {policy.imbalance:.3f} "
         + ("in all" if policy.steps == data.steps else f"in the first {_counted(policy.steps, 'step')}")
         + ("   (chosen)" if policy.chosen else "")
         for policy in data.policies
