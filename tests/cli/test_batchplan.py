@@ -183,7 +183,32 @@ def test_more_ranks_than_microbatches(tmp_path: Path, plan: Path, capsys: pytest
     assert load_batch_plan(tmp_path / "s" / f"rank_{ranks - 1}").total_microbatches == 0
     assert _run("shard", plan, "-w", 0, "-o", tmp_path / "z") == 2
     assert "world size 0 is out of range: it must be at least 1" in capsys.readouterr().err
+    assert _run("shard", plan, "-w", 10**12, "-o", tmp_path / "z") == 2
+    assert "world size 1000000000000 is out of range: it must be at most" in capsys.readouterr().err
     assert not (tmp_path / "z").exists()
+
+
+def test_a_run_is_not_replaced_by_a_plan(
+    tmp_path: Path, lengths: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run's folder has a plan.json, too: overwriting does not take it for a batch plan."""
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "plan.json").write_text("{}")
+    (run / "journal.log").write_text("precious")
+    assert _run("build", "--lengths", lengths, "-o", run, "--overwrite") == 2
+    assert "is no batch plan, or more than that: it is not overwritten" in capsys.readouterr().err
+    assert (run / "journal.log").read_text() == "precious"
+
+
+def test_what_shares_out_is_checked_though_it_is_not_used(
+    plan: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A window or cost that cannot be is refused even where nothing is balanced."""
+    assert _run("info", plan, "-w", 2, "--window", 0) == 2
+    assert "window must be a whole number of microbatches from 1, not 0" in capsys.readouterr().err
+    assert _run("info", plan, "-w", 2, "--cost", -1) == 2
+    assert "c of the attention cost must be a whole number from 0" in capsys.readouterr().err
 
 
 def test_verify(plan: Path, lengths: Path, capsys: pytest.CaptureFixture[str]) -> None:

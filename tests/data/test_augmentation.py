@@ -191,6 +191,7 @@ def test_a_config_goes_through_json() -> None:
         ),
         ({"rotation_range": 5.0}, "rotation_range is 5.0: right are two numbers"),
         ({"noise_range": (0.0, float("nan"))}, "noise_range .* both finite"),
+        ({"rotation_range": (-1e308, 1e308)}, "rotation_range from .* is too wide"),
         ({"noise_range": (0.0, "1")}, "noise_range .* both finite"),
         ({"noise_range": (-0.1, 0.1)}, "noise_range starts at -0.1: it must not be negative"),
         ({"scale_range": (0.0, 1.0)}, "scale_range starts at 0.0: it must be above 0"),

@@ -124,8 +124,15 @@ def iter_from_checkpoint(
     """
     rank = checked_rank(rank, world_size)
     position.check(plan)
-    return (
-        (epoch, index, microbatch)
-        for epoch, index, microbatch in plan.iter_from(position.epoch, position.microbatch_idx)
-        if (index - (position.microbatch_idx if epoch == position.epoch else 0)) % world_size == rank
-    )
+    return _dealt(plan, position, rank, world_size)
+
+
+def _dealt(
+    plan: BatchPlan, position: CheckpointPosition, rank: int, world_size: int
+) -> Iterator[tuple[int, int, Microbatch]]:
+    first = position.microbatch_idx
+    for epoch in range(position.epoch, plan.epochs):
+        # the others' microbatches are not even looked at: of thousands of ranks each has few
+        for index in range(first + rank, plan.microbatches(epoch), world_size):
+            yield epoch, index, plan.microbatch(epoch, index)
+        first = 0

@@ -87,7 +87,9 @@ def test_damaged_names(tmp_path: Path, content: bytes) -> None:
         load_batch_plan(place)
 
 
-@pytest.mark.parametrize("edit", [{"size": float("inf")}, {"size": "6"}, {"bounds": [1e400]}, {"bounds": 5}])
+@pytest.mark.parametrize(
+    "edit", [{"size": float("inf")}, {"size": "6"}, {"bounds": [1e400]}, {"bounds": []}, {"bounds": 5}]
+)
 def test_meta_data_of_other_kinds(tmp_path: Path, edit: dict[str, Any]) -> None:
     """Numbers that are none are not made into some."""
     save_batch_plan(build_batch_plan([3, 1, 4], token_budget=10), tmp_path / "p")

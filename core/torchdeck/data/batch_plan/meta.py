@@ -53,7 +53,7 @@ class PlanMeta:
     """What a batch plan was made from, and how.
 
     Raises:
-        BatchPlanError: a fingerprint is no text, or the size or a bound no whole number.
+        BatchPlanError: a fingerprint is no text, the size or a bound no whole number, or there are no bounds.
     """
 
     settings: PlanSettings
@@ -73,6 +73,8 @@ class PlanMeta:
         for number in (self.size, *self.bounds):
             if type(number) is not int or number < 0:
                 raise BatchPlanError(f"size and bounds must be whole numbers from 0, not {number!r}")
+        if not self.bounds:
+            raise BatchPlanError("there must be a bound for at least one bucket")
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "settings": self.settings.to_json(), "bounds": list(self.bounds)}
