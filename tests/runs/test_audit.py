@@ -296,6 +296,7 @@ def test_a_run_without_records_says_so(tmp_path: Path) -> None:
     run.measure(0, {"step_time": 1.0})
     audit = audit_of(run)
     assert audit.steps == 8
+    assert table_lines(audit) == ["predicted | measured", "steps  - | 8"]
     assert verdict_lines(audit) == ["samples: which samples the ranks used was not recorded"]
 
 

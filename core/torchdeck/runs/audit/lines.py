@@ -31,14 +31,15 @@ def verdict_lines(audit: Audit) -> list[str]:
 
 def table_lines(audit: Audit) -> list[str]:
     """A table, prediction beside measurement, and what to know of it; `verdict_lines` go with it."""
+    ranks = [rank for rank in audit.ranks if rank != RankAudit(rank.rank)]
     heads = ["", _memory_head(audit), "samples", "tokens"]
-    rows = [heads, *(_row(rank) for rank in audit.ranks[:SHOWN])]
+    rows = [heads, *(_row(rank) for rank in ranks[:SHOWN])] if ranks else []
     shown = len(heads) if _counts_tokens(audit) else len(heads) - 1
-    widths = [max(len(row[column]) for row in rows) for column in range(shown)]
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(shown)]
     lines = ["predicted | measured"]
     lines += [_joined(row[:shown], widths) for row in rows]
-    if len(audit.ranks) > SHOWN:
-        lines.append(f"… and {len(audit.ranks) - SHOWN:,} ranks more: see --json")
+    if len(ranks) > SHOWN:
+        lines.append(f"… and {len(ranks) - SHOWN:,} ranks more: see --json")
     lines.append(f"steps  {_pair(audit.predicted_steps, audit.steps)}")
     return [*lines, *(f"note: {note}" for note in audit.notes)]
 
