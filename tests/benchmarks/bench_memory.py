@@ -2,12 +2,17 @@
 
 import statistics
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 from benchmarks.rows import Row
+from support.compared_zero import ZeroSetting, compare_zero
+from support.deepspeed_python import ABSENT, deepspeed_python
 from support.measured_memory import Compared, Setting, compare, profile_of
 from torchdeck.plan.memory.predict import predict_memory
-from torchdeck.plan.memory.spec import StrategySpec
+from torchdeck.plan.memory.spec import ZERO, StrategySpec
+from torchdeck.plan.memory.zero import ZeroOptions
 
 SMALL, DEEP, WIDE, ODD = (2, 4, 256, 64), (6, 4, 128, 64), (2, 4, 640, 16), (3, 3, 201, 33)
 """(layers, heads, width, context): odd sizes divide evenly among no ranks."""
@@ -48,6 +53,27 @@ SETTINGS = [
     Setting("hsdp", 4, ODD, 3, shard=2, reshard=False),
     Setting("hsdp", 2, SMALL, 4, shard=1),
 ]
+_BUCKETS = (100_000, 1_500_000)
+"""Elements; some gradients are larger than the smaller one."""
+ZERO_SETTINGS = [
+    ZeroSetting(
+        Setting(kind, 3, model, microbatch, precision, accumulation),
+        ZeroOptions(bucket, persistence=1000, prefetch=ahead, max_live=live),
+    )
+    for kind in ZERO
+    for model, microbatch, precision, accumulation, bucket, ahead, live in [
+        (SMALL, 4, "fp32", 1, _BUCKETS[0], 10**8, 10**9),
+        (SMALL, 4, "fp32", 2, _BUCKETS[1], 10**5, 200_000),
+        (SMALL, 4, "bf16", 1, _BUCKETS[1], 10**8, 10**9),
+        (WIDE, 2, "fp32", 1, _BUCKETS[1], 10**5, 200_000),
+        (WIDE, 2, "bf16", 1, _BUCKETS[0], 10**8, 10**9),
+        (DEEP, 8, "fp32", 1, _BUCKETS[1], 10**8, 10**9),
+        (DEEP, 8, "bf16", 2, _BUCKETS[0], 10**5, 200_000),
+    ]
+] + [
+    ZeroSetting(Setting(kind, 3, SMALL, 4, "bf16"), ZeroOptions(_BUCKETS[1], persistence=1000), offload=True)
+    for kind in ZERO
+]
 OFF = 0.05
 """Verdicts are tried at capacities that much above and below what was measured."""
 RANKS = 8192
@@ -65,7 +91,31 @@ def run() -> list[Row]:
         Row("peak of a rank, largest error", max(errors), "%"),
         Row('"fits" at 5 % less than is needed', too_good, "runs", wanted=0.0, lower_is_better=True),
         Row('"does not fit" at 5 % more', refused, "runs", wanted=0.0, lower_is_better=True),
+        *_zero(),
         _large_world(),
+    ]
+
+
+def _zero() -> list[Row]:
+    """Peaks under ZeRO, where DeepSpeed is at hand."""
+    if deepspeed_python() is None:
+        print(ABSENT, file=sys.stderr)
+        return []
+    with tempfile.TemporaryDirectory() as folder:
+        found = compare_zero(ZERO_SETTINGS, Path(folder))
+    for one in found:
+        print(
+            f"{one.setting.name:75} {one.predicted:12,} {one.measured:12,} {100 * one.error:7.2f}%",
+            file=sys.stderr,
+        )
+    errors = [100 * abs(one.error) for one in found]
+    over = sum(one.measured > one.high for one in found)
+    return [
+        Row(
+            "peak under ZeRO, median error", statistics.median(errors), "%", wanted=3.0, lower_is_better=True
+        ),
+        Row("peak under ZeRO, largest error", max(errors), "%"),
+        Row("peaks under ZeRO above the range", over, "runs", wanted=0.0, lower_is_better=True),
     ]
 
 

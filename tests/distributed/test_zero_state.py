@@ -107,7 +107,7 @@ def _computed(world_size: int, case: Case) -> ZeroState:
         optimizer=case.optimizer,
         momentum=0.9 if case.optimizer == "sgd" else 0.0,
     )
-    options = ZeroOptions(case.bucket, case.persistence, case.sub_group, case.vectors_apart)
+    options = ZeroOptions(case.bucket, case.persistence, case.sub_group, vectors_apart=case.vectors_apart)
     return zero_state(parameters, spec, options=options)
 
 

@@ -64,7 +64,7 @@ def test_what_is_suggested_fits_the_rank_with_the_least() -> None:
     model = small_profile()
     spec = StrategySpec("ddp", 2, microbatch=1)
     peak = predict_peak(model, spec).highest.total
-    fullest = dataclasses.replace(memory(0, 0), capacity_bytes=peak, verdict="does not fit")
+    fullest = dataclasses.replace(memory(0, 0), capacity_bytes=peak - 1, verdict="does not fit")
     others = dataclasses.replace(
         memory(1, 1), capacity_bytes=3 * peak, free_bytes=1000, verdict="does not fit"
     )

@@ -31,6 +31,7 @@ def deepspeed_python() -> str | None:
 
 
 def deepspeed_environment() -> dict[str, str]:
-    """Variables for DeepSpeed on the CPU, one thread a rank, with the tests' support importable."""
-    tests = str(Path(__file__).resolve().parents[1])
-    return {**os.environ, "DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "1", "PYTHONPATH": tests}
+    """Variables for DeepSpeed on the CPU, one thread a rank; Torchdeck and tests/support on its path."""
+    tests = Path(__file__).resolve().parents[1]
+    path = os.pathsep.join([str(tests), str(tests.parent / "core")])
+    return {**os.environ, "DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "1", "PYTHONPATH": path}

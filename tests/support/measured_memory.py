@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from support.measured_ranks import Job, measure
 from torchdeck.distributed.settings import FsdpSettings
@@ -34,7 +35,7 @@ class Setting:
     bucket_view: bool = True
     shard: int | None = None
     optimizer: str = "adamw"
-    steps: int = 3
+    steps: int = 5
 
     @property
     def name(self) -> str:
@@ -110,6 +111,8 @@ class Compared:
     """Largest of all ranks and steps, bytes."""
     usual: int
     """Largest of all ranks, each in the best of its repeated steps, where no buffer was freed late."""
+    least: int
+    """Of the rank that needed the least, in the best of its repeated steps."""
 
     @cached_property
     def predicted(self) -> int:
@@ -139,10 +142,16 @@ def compare(settings: Sequence[Setting]) -> list[Compared]:
             setting,
             predict_peak(profile, setting.spec),
             measured=max(rank["peak"] for rank in ranks),
-            usual=max(max(rank["setup"], min(rank["steps"][1:])) for rank in ranks),
+            usual=max(_best(rank) for rank in ranks),
+            least=min(_best(rank) for rank in ranks),
         )
         for setting, profile, ranks in zip(settings, profiles, found, strict=True)
     ]
+
+
+def _best(rank: dict[str, Any]) -> int:
+    best: int = max(rank["setup"], min(rank["steps"][1:]))
+    return best
 
 
 def profile_of(setting: Setting) -> ModelProfile:

@@ -35,8 +35,7 @@ def measure_peak(job: Job) -> dict[str, Any]:
         "peak" in bytes, "setup": the peak before the first step, "steps": the peak of each step, "left": what
         was alive in the end, and, where the job has "events", all as [nanoseconds, bytes, bytes alive].
     """
-    library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libc10.so"))
-    ctypes.c_bool.in_dll(library, _FLAG).value = True
+    report_everything()
     with (
         tempfile.TemporaryDirectory() as folder,
         profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as profiler,
@@ -48,7 +47,7 @@ def measure_peak(job: Job) -> dict[str, Any]:
         marks = [time.time_ns()]
         trainer.parts.optimizer.register_step_post_hook(lambda *_: marks.append(time.time_ns()))
         assert trainer.run()
-    events = _events(profiler)
+    events = counted_events(profiler)
     bounds = [0, *marks[:-1], 1 << 63]
     peaks = [
         max((alive for when, _, alive in events if low <= when < high), default=0)
@@ -58,7 +57,13 @@ def measure_peak(job: Job) -> dict[str, Any]:
     return whole | ({"events": events, "marks": marks} if job.get("events") else {})
 
 
-def _events(profiler: Any) -> list[tuple[int, int, int]]:
+def report_everything() -> None:
+    """Have the allocator count what threads without a profiler free."""
+    library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libc10.so"))
+    ctypes.c_bool.in_dll(library, _FLAG).value = True
+
+
+def counted_events(profiler: Any) -> list[tuple[int, int, int]]:
     """(time in ns, bytes or their negative, bytes alive) of each allocation and free that was told of."""
     told = []
     pending = list(profiler.profiler.kineto_results.experimental_event_tree())

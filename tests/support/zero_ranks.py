@@ -14,7 +14,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ def run_case(case: dict[str, Any]) -> dict[str, Any]:
     frozen = case["frozen"]
     model = nn.Sequential(*(Scaled(s, trainable=i not in frozen) for i, s in enumerate(case["shapes"])))
     engine, *_ = importlib.import_module("deepspeed").initialize(
-        model=model, optimizer=_optimizer(model, case), config=_config(case)
+        model=model, optimizer=make_optimizer(model, case), config=_config(case)
     )
     held: dict[str, Any] = {}
     microbatches = 2 * case["accumulation"]
@@ -68,7 +68,8 @@ def run_case(case: dict[str, Any]) -> dict[str, Any]:
     return held
 
 
-def _optimizer(model: nn.Module, case: dict[str, Any]) -> torch.optim.Optimizer:
+def make_optimizer(model: nn.Module, case: dict[str, Any]) -> torch.optim.Optimizer:
+    """The case's, its vectors in a group of their own where it says so."""
     trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [trainable]
     if case["vectors_apart"]:
@@ -76,7 +77,7 @@ def _optimizer(model: nn.Module, case: dict[str, Any]) -> torch.optim.Optimizer:
     members = [{"params": group} for group in groups if group]
     if case["optimizer"] == "sgd":
         return torch.optim.SGD(members, lr=1e-3, momentum=0.9)
-    return torch.optim.AdamW(members, lr=1e-3)
+    return torch.optim.AdamW(members, lr=1e-3, fused=case.get("fused", False))
 
 
 def _config(case: dict[str, Any]) -> dict[str, Any]:
@@ -174,26 +175,29 @@ def _prepare() -> None:
     gc.freeze()
 
 
-def _run_cases(rank: Rank, cases: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+def run_cases(
+    rank: Rank, cases: list[dict[str, Any]], folder: Path, run: Callable[[dict[str, Any]], Any]
+) -> list[Any]:
+    """`run` of each case, in a rank that DeepSpeed takes for its own."""
     os.environ |= {"RANK": str(rank.rank), "LOCAL_RANK": str(rank.rank), "WORLD_SIZE": str(rank.world_size)}
     if rank.world_size == 1:
         meeting = f"file://{folder}/rendezvous-{os.getpid()}"
         dist.init_process_group("gloo", init_method=meeting, rank=0, world_size=1)
-    return [run_case(case) for case in cases]
+    return [run(case) for case in cases]
 
 
-def main() -> None:
-    """Reads the cases, runs them in rounds of forked ranks, and writes what was held."""
+def main(run: Callable[[dict[str, Any]], Any], a_round: int = CASES_A_ROUND) -> None:
+    """Reads the cases, runs `a_round` of them in each round of forked ranks, writes what `run` returned."""
     request, answer = (Path(argument) for argument in sys.argv[1:])
     wanted = json.loads(request.read_text())
     _prepare()
     cases, held = wanted["cases"], []
-    for start in range(0, len(cases), CASES_A_ROUND):
-        chosen = cases[start : start + CASES_A_ROUND]
-        body = functools.partial(_run_cases, cases=chosen, folder=answer.parent)
+    for start in range(0, len(cases), a_round):
+        chosen = cases[start : start + a_round]
+        body = functools.partial(run_cases, cases=chosen, folder=answer.parent, run=run)
         held += list(zip(*results(run_round(answer.parent, wanted["world_size"], body)), strict=True))
     answer.write_text(json.dumps(held))
 
 
 if __name__ == "__main__":
-    main()
+    main(run_case)

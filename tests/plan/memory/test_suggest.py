@@ -36,7 +36,7 @@ def test_a_smaller_microbatch_keeps_the_global_batch() -> None:
 
 
 def test_changes_stand_in_order_of_their_price() -> None:
-    """Microbatch, checkpointing, precision, sharding, resharding: all that suffice, cheapest first."""
+    """Microbatch, checkpointing, precision, sharding, resharding, global batch: all that suffice."""
     model = profile(trace(16), trace(8), checkpointed(16), checkpointed(8))
     narrow = profile(trace(16, item=2), trace(8, item=2), trace(16, cast=True, item=2), precision="bf16")
     spec = replace(DDP, kind="fsdp", shard=2, world_size=4, reshard_after_forward=False)
@@ -48,7 +48,9 @@ def test_changes_stand_in_order_of_their_price() -> None:
         "training.precision",
         "distributed.strategy",
         "distributed.fsdp.reshard_after_forward",
+        "training.microbatch",
     ]
+    assert found[-1].change == {"training.microbatch": 8, "training.accumulation": 1}
     assert {one.verdict for one in found} == {"fits"}
 
 
@@ -78,6 +80,24 @@ def test_changes_are_combined_where_none_suffices() -> None:
         "training.microbatch": 1,
         "training.accumulation": 16,
     }
+
+
+def test_accumulation_may_cost_more_than_it_spares() -> None:
+    """Under fsdp it keeps whole gradients: then only a smaller global batch helps."""
+    spec = replace(DDP.with_kind("fsdp"), microbatch=1, accumulation=2, backend="nccl")
+    wanted = total(replace(spec, accumulation=1))
+    (found,) = suggest(MODEL, spec, wanted)
+    assert (found.change, found.peak_bytes) == ({"training.accumulation": 1}, wanted)
+    assert "a global batch of 1/2" in found.sentence
+    kept = suggest(MODEL, spec, wanted, keep_microbatch=True)
+    assert [one.change for one in kept] == [{"training.accumulation": 1}]
+
+
+def test_what_is_tight_already_needs_room() -> None:
+    """A change after which it is as tight is none."""
+    peak = total(DDP)
+    assert all(one.verdict == "fits" for one in suggest(MODEL, DDP, round(peak / 0.95)))
+    assert suggest(MODEL, DDP, peak + 1, keep_microbatch=True) == ()
 
 
 @pytest.mark.parametrize("keep", [True, False])

@@ -12,6 +12,7 @@ from torchdeck.plan.memory.state import sharded_state
 from torchdeck.plan.memory.timeline import Peak, Term
 from torchdeck.plan.memory.traces import trace_for
 from torchdeck.plan.memory.unit_sizes import unit_sizes
+from torchdeck.plan.memory.zero import ZeroOptions
 from torchdeck.plan.memory.zero_peak import zero_peaks
 from torchdeck.plan.model_profile import ModelProfile
 
@@ -36,15 +37,20 @@ class PredictedPeak:
         return max((_spare(peak, spared) for peak in self.peaks), key=lambda peak: peak.total)
 
 
-def predict_peak(profile: ModelProfile, spec: StrategySpec) -> PredictedPeak:
-    """Peaks of the first rank of a shard group, which no other exceeds.
+def predict_peak(profile: ModelProfile, spec: StrategySpec, zero: ZeroOptions | None = None) -> PredictedPeak:
+    """Peaks of the first rank of a shard group, or of the fullest one under ZeRO, which no other exceeds.
+
+    Args:
+        profile: of the model.
+        spec: how it is trained.
+        zero: DeepSpeed's options; None: its defaults.
 
     Raises:
         UntracedError: the profile has no trace for `spec`.
         ValueError: ZeRO cannot train this model.
     """
     if spec.kind in ZERO:
-        peaks = zero_peaks(profile, spec)
+        peaks = zero_peaks(profile, spec, zero)
     else:
         optimizer = int(sharded_state(profile, spec, [0]).optimizer[0])
         peaks = simulate(profile, spec, optimizer).peaks()

@@ -9,7 +9,7 @@ from typing import Any
 from torchdeck.plan.memory.peak import PredictedPeak, predict_peak
 from torchdeck.plan.memory.spec import FULLY_SHARDED, StrategySpec
 from torchdeck.plan.memory.traces import UntracedError
-from torchdeck.plan.memory.verdict import DOES_NOT_FIT, FITS, verdict
+from torchdeck.plan.memory.verdict import FITS, TIGHT_VERDICT, UNKNOWN, verdict
 from torchdeck.plan.model_profile import ModelProfile
 from torchdeck.quantities import size
 
@@ -44,6 +44,13 @@ class _Judge:
     profiles: Sequence[ModelProfile]
     capacity: int
     free: int | None
+    wants_room: bool = False
+    """Tight is not good enough."""
+
+    def says(self, spec: StrategySpec) -> str:
+        """The verdict on `spec`; `unknown` where nothing is known of it."""
+        tried = self.try_(spec)
+        return UNKNOWN if tried is None else tried[1]
 
     def try_(self, spec: StrategySpec) -> tuple[PredictedPeak, str] | None:
         """Peak and verdict of `spec`; None where nothing is known of it."""
@@ -71,8 +78,9 @@ def suggest(
     """Changes after which `spec` fits, cheapest first; none where nothing tried suffices.
 
     Tried are a smaller microbatch (accumulation makes up for it, so the global batch stays), activation
-    checkpointing, bf16, sharding, and resharding after the forward; each alone, and where none suffices, one
-    on top of the other.
+    checkpointing, bf16, sharding, resharding after the forward, and a smaller global batch without
+    accumulation, which costs gradients of its own; each alone, and where none suffices, one on top of the
+    other. Where `spec` fits tightly, only what leaves room is a change for the better.
 
     Args:
         profile: of the model.
@@ -83,6 +91,7 @@ def suggest(
         keep_microbatch: the microbatch is not the config's to choose, as under a batch plan.
     """
     judge = _Judge((profile, *others), capacity, free)
+    judge = replace(judge, wants_room=judge.says(spec) == TIGHT_VERDICT)
     alone = [
         step for group in _groups(spec, keep_microbatch=keep_microbatch) if (step := _best(judge, group))
     ]
@@ -97,6 +106,7 @@ def _groups(spec: StrategySpec, *, keep_microbatch: bool) -> list[list[_Step]]:
     return [
         smaller,
         *([step] for step in (_checkpointing(spec), _bf16(spec), _sharded(spec), _reshard(spec)) if step),
+        list(_smaller_steps(spec, keep_microbatch=keep_microbatch)),
     ]
 
 
@@ -104,12 +114,11 @@ def _best(judge: _Judge, steps: Sequence[_Step]) -> _Step | None:
     """The mildest step that fits, or the mildest that is tight where none does."""
     tight = None
     for step in steps:
-        tried = judge.try_(step.spec)
-        if tried is None or tried[1] == DOES_NOT_FIT:
-            continue
-        if tried[1] == FITS:
+        said = judge.says(step.spec)
+        if said == FITS:
             return step
-        tight = tight or step
+        if said == TIGHT_VERDICT and not judge.wants_room:
+            tight = tight or step
     return tight
 
 
@@ -122,7 +131,8 @@ def _together(judge: _Judge, spec: StrategySpec, *, keep_microbatch: bool) -> tu
             continue
         taken.append(step)
         spec = step.spec
-        last = _best(judge, [step, *([] if keep_microbatch else _smaller(spec))])
+        more = [] if keep_microbatch else _smaller(spec)
+        last = _best(judge, [step, *more, *_smaller_steps(spec, keep_microbatch=keep_microbatch)])
         if last is not None:
             return (_suggestion(judge, (*taken, last) if last is not step else tuple(taken)),)
     return ()
@@ -153,6 +163,22 @@ def _smaller(spec: StrategySpec) -> Iterator[_Step]:
             )
 
 
+def _smaller_steps(spec: StrategySpec, *, keep_microbatch: bool) -> Iterator[_Step]:
+    """One microbatch a step: the same first, then smaller ones."""
+    samples = spec.microbatch * spec.accumulation
+    smallest = spec.microbatch if keep_microbatch else 1
+    for microbatch in range(spec.microbatch, smallest - 1, -1):
+        same = microbatch == spec.microbatch
+        if (same and spec.accumulation == 1) or samples % microbatch:
+            continue
+        change = {} if same else {"training.microbatch": microbatch}
+        yield _Step(
+            {**change, "training.accumulation": 1},
+            replace(spec, microbatch=microbatch, accumulation=1),
+            f"a global batch of 1/{samples // microbatch}",
+        )
+
+
 def _checkpointing(spec: StrategySpec) -> _Step | None:
     if spec.checkpointing:
         return None
@@ -163,17 +189,16 @@ def _checkpointing(spec: StrategySpec) -> _Step | None:
 def _bf16(spec: StrategySpec) -> _Step | None:
     if spec.precision != "fp32":
         return None
-    changed = replace(
-        spec, precision="bf16", param_precision="bf16" if spec.kind in FULLY_SHARDED else spec.param_precision
-    )
+    # gathered weights follow the precision where the config says nothing else, and then were traced so
+    changed = replace(spec, precision="bf16", param_precision="bf16")
     return _Step({"training.precision": "bf16"}, changed, "forward and backward in 16 bit")
 
 
 def _sharded(spec: StrategySpec) -> _Step | None:
     if spec.world_size == 1 or spec.shard == spec.world_size:
         return None
-    changed = replace(spec.with_kind("fsdp"), param_precision=spec.precision)
-    return _Step({"distributed.strategy": "fsdp"}, changed, "weights are gathered as they are needed")
+    change = {"distributed.strategy": "fsdp"}
+    return _Step(change, spec.with_kind("fsdp"), "weights are gathered as they are needed")
 
 
 def _reshard(spec: StrategySpec) -> _Step | None:

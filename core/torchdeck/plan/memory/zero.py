@@ -39,6 +39,10 @@ class ZeroOptions:
     """`stage3_param_persistence_threshold`: parameters of so many elements or fewer stay gathered."""
     sub_group: int = 1_000_000_000
     """`sub_group_size`: local elements after which stage 3 begins another flat partition."""
+    prefetch: int = 50_000_000
+    """`stage3_prefetch_bucket_size`: elements that are gathered ahead."""
+    max_live: int = 1_000_000_000
+    """`stage3_max_live_parameters`: elements that stay gathered after they were used."""
     vectors_apart: bool = True
     """Vectors form a parameter group of their own, as weight decay makes them (`make_optimizer`)."""
 

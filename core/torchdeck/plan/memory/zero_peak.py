@@ -1,86 +1,87 @@
-"""Peaks under DeepSpeed ZeRO from its state and the trace: a closed formula, not validated on a device."""
+"""Peaks under DeepSpeed ZeRO, from its state and the trace."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
+from torchdeck.plan.memory.replay import Replay
 from torchdeck.plan.memory.spec import PRECISION_SIZES, StrategySpec
-from torchdeck.plan.memory.timeline import Peak, Term
+from torchdeck.plan.memory.timeline import Peak, Term, Timeline
 from torchdeck.plan.memory.traces import trace_for
-from torchdeck.plan.memory.unit_sizes import unit_sizes
-from torchdeck.plan.memory.zero import ZeroOptions, zero_state
-from torchdeck.plan.model_profile import Event, ModelProfile, Trace
+from torchdeck.plan.memory.zero import ZeroOptions, ZeroState, zero_state
+from torchdeck.plan.memory.zero_step import ZeroSizes, ZeroStep
+from torchdeck.plan.model_profile import ModelProfile
 
-ZERO_NOTE = "peaks of ZeRO come from a closed formula and are not validated"
-
-_FORWARD_TERMS = {
-    Event.ACTIVATION: Term.ACTIVATIONS,
-    Event.LOGITS: Term.LOGITS,
-    Event.INPUT: Term.INPUTS,
-    Event.CAST: Term.CASTS,
-}
+ZERO_NOTE = "ZeRO is predicted for DeepSpeed's default options; on GPUs it is not validated"
 
 
-def zero_peaks(profile: ModelProfile, spec: StrategySpec) -> list[Peak]:
-    """Peaks of rank 0's device: what it keeps, and what forward, backward or the update need on top.
+def zero_peaks(profile: ModelProfile, spec: StrategySpec, options: ZeroOptions | None = None) -> list[Peak]:
+    """Peaks of each phase, of the device of the rank that keeps the most.
 
-    Backward is taken to hold all gradients that the stage keeps at the time of the most activations: under
-    stage 1 those of all parameters, which only the next step clears. Stages 1 and 2 copy gradients into a
-    bucket of `reduce_bucket_size` elements that lives as long as backward (stage_1_and_2.py: `setup_buckets`,
-    `reduce_ipg_grads`). Under stage 3 two units are gathered at a time (`prefetch_bucket_size`: the next one
-    comes while one computes).
+    Args:
+        profile: of the model.
+        spec: zero1, zero2 or zero3.
+        options: None: DeepSpeed's defaults.
 
     Raises:
         UntracedError: the profile has no trace for `spec`.
         ValueError: DeepSpeed cannot train this model.
     """
-    state = zero_state(profile.parameters, spec, [0])
-    device = state.device
-    gradients = int(device.gradients[0])
-    passing = int(state.passing_gradients[0])
-    kept = {
-        Term.PARAMETERS: int(device.parameters[0]),
-        Term.OPTIMIZER: int(device.optimizer[0]),
-        Term.BUCKETS: int(device.buffers[0]),
-        Term.GRADIENTS: gradients - passing,
-        Term.BUFFERS: sum(tensor.size for tensor in profile.buffers),
-    }
-    trace = trace_for(profile, spec)
-    computing = {**_most(trace), Term.GATHERED: _gathered(profile, spec)}
+    options = options or ZeroOptions()
+    replay = Replay(trace_for(profile, spec))
+    state = zero_state(profile.parameters, spec, options=options)
+    rank = int(np.argmax(state.device.gradients))
+    timeline = Timeline("setup")
+    timeline.add(Term.BUFFERS, sum(tensor.size for tensor in profile.buffers))
+    if spec.device == "cpu":
+        # the model beside its flattened or cast copy; for a GPU that is made in the machine's memory
+        item = PRECISION_SIZES[spec.precision]
+        timeline.spike(Term.PARAMETERS, sum(t.size + item * t.numel for t in profile.parameters))
+    timeline.enter("forward")
+    _keep(timeline, state, rank, on_host=spec.device == "cpu")
+    sizes = _sizes(profile, spec, options, state, rank)
+    step = ZeroStep(timeline, sizes, at_once=spec.kind != "zero1", stands=spec.kind == "zero3")
+    # all microbatches between the first and the last are alike
+    count = min(spec.accumulation, 3)
+    for index in range(count):
+        timeline.enter("forward")
+        # what is read here is held for as long as the next is not there
+        timeline.add(Term.INPUTS, replay.inputs if index == 0 else 0)
+        step.microbatch(replay, first=index == 0, last=index == count - 1)
+    timeline.enter("optimizer")
+    step.end()
+    return timeline.peaks()
+
+
+def _sizes(
+    profile: ModelProfile, spec: StrategySpec, options: ZeroOptions, state: ZeroState, rank: int
+) -> ZeroSizes:
     item = PRECISION_SIZES[spec.precision]
-    if spec.kind == "zero1":
-        gradients = max(
-            gradients, item * sum(tensor.numel for tensor in profile.parameters if tensor.trainable)
-        )
-    bucket = 0 if spec.kind == "zero3" else item * ZeroOptions().reduce_bucket
-    reducing = {Term.GRADIENTS: gradients, Term.BUCKETS: kept[Term.BUCKETS] + bucket}
-    return [
-        _peak("forward", kept, computing),
-        _peak("backward", kept, {**computing, **reducing}),
-        _peak("optimizer", kept, {Term.GRADIENTS: gradients}),
-    ]
-
-
-def _peak(phase: str, kept: dict[Term, int], more: dict[Term, int]) -> Peak:
-    terms = {term: size for term, size in {**kept, **more}.items() if size}
-    return Peak(phase, sum(terms.values()), terms)
-
-
-def _most(trace: Trace) -> dict[Term, int]:
-    """What is alive, gradients left out, when that is most."""
-    counted = np.isin(trace.kinds, list(_FORWARD_TERMS))
-    kinds, values = trace.kinds[counted], trace.values[counted]
-    if not len(values):
-        return {}
-    where = int(np.cumsum(values).argmax())
-    until = slice(0, where + 1)
-    return {term: int(values[until][kinds[until] == kind].sum()) for kind, term in _FORWARD_TERMS.items()}
-
-
-def _gathered(profile: ModelProfile, spec: StrategySpec) -> int:
+    largest = int(state.update_gradients[rank])
+    # flattened in the model's precision, and made fp32 where that is another
+    update = largest // PRECISION_SIZES["fp32"] * item + (largest if item != PRECISION_SIZES["fp32"] else 0)
     if spec.kind != "zero3":
-        return 0
-    like = replace(spec, kind="fsdp", param_precision=spec.precision)
-    return sum(sorted((unit.gathered for unit in unit_sizes(profile, like)), reverse=True)[:2])
+        return ZeroSizes(item * options.reduce_bucket, int(state.device.gradients[rank]), update)
+    parted = [tensor for tensor in profile.parameters if tensor.numel > options.persistence]
+    units = [0] * len(profile.units)
+    for tensor in parted:
+        units[tensor.unit] += item * tensor.numel
+    whole, most = sum(units), max(units)
+    return ZeroSizes(
+        item * options.reduce_bucket,
+        own=0,  # they stand all the time
+        update=update,
+        live=min(whole, item * options.max_live + most),
+        gathering=min(whole, item * options.prefetch + most),
+        gathers_again=whole > item * options.max_live,
+    )
+
+
+def _keep(timeline: Timeline, state: ZeroState, rank: int, *, on_host: bool) -> None:
+    """What stands between steps; a CPU rank's host is its device."""
+    for share in (state.device, state.host) if on_host else (state.device,):
+        timeline.add(Term.PARAMETERS, int(share.parameters[rank]))
+        timeline.add(Term.OPTIMIZER, int(share.optimizer[rank]))
+        timeline.add(Term.BUCKETS, int(share.buffers[rank]))
+        passing = int(state.passing_gradients[rank]) if share is state.device else 0
+        timeline.add(Term.GRADIENTS, int(share.gradients[rank]) - passing)
