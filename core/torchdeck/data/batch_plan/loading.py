@@ -35,6 +35,7 @@ def load_batch_plan(
 
     Raises:
         BatchPlanError: there is no plan, it is damaged, or it was built for something else.
+        OSError: a file of it cannot be read.
     """
     folder = Path(path)
     if (folder / PLAN_FILE).is_file():
