@@ -46,6 +46,7 @@ keep_last = 3
 
 [limits]
 min_free_disk = "1MiB"
+memory = "{memory}"
 """
 
 
@@ -60,6 +61,8 @@ class Training:
     steps: int = 40
     every: int = 10
     batch_plan: Path | None = None
+    memory: str = "off"
+    """limits.memory; anything but "off" has the model traced first, which takes seconds."""
 
     def write(self, pace: float) -> Path:
         """The run.toml, with `pace` seconds for each forward pass."""
@@ -75,6 +78,7 @@ class Training:
                 precision=self.precision,
                 every=self.every,
                 microbatches=self._microbatches,
+                memory=self.memory,
             )
         )
         return file
