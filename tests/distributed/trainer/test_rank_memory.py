@@ -1,10 +1,12 @@
 """What a rank on the CPU says of its memory."""
 
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
+from torchdeck.distributed.trainer import memory as rank_memory
 from torchdeck.distributed.trainer.memory import RankMemory
 
 MIB = 1 << 20
@@ -23,3 +25,13 @@ def test_growth_counts_from_the_mark() -> None:
     values = memory.read()
     assert 60 * MIB < values["memory_growth_peak_bytes"] < 100 * MIB
     assert values["memory_bytes"] <= values["memory_peak_bytes"]
+
+
+def test_no_growth_is_said_where_the_peak_cannot_be_set_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was resident before the mark would be in it."""
+    monkeypatch.setattr(rank_memory, "_CLEAR", tmp_path / "none" / "clear_refs")
+    memory = RankMemory(torch.device("cpu"))
+    memory.mark()
+    assert sorted(memory.read()) == ["memory_bytes", "memory_peak_bytes"]

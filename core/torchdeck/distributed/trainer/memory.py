@@ -27,11 +27,14 @@ class RankMemory:
         self._before: float | None = None
 
     def mark(self) -> None:
-        """From here on the resident set's growth is counted; for the moment before the model is built."""
+        """From here on the resident set's growth is counted; for the moment before the model is built.
+
+        It is not where its peak cannot be set back, as on macOS: what came before would be in it.
+        """
         if self._device.type != "cuda":
-            self._before, _ = _resident()
             with suppress(OSError):
                 _CLEAR.write_text(_CLEAR_PEAK)
+                self._before, _ = _resident()
 
     def read(self) -> dict[str, float]:
         """memory_bytes and memory_peak_bytes; on the CPU, marked, memory_growth_peak_bytes too.
