@@ -43,6 +43,21 @@ def test_blocks_must_be_modules_of_the_model() -> None:
         blocks_of(model, lambda _: [nn.ReLU()])
 
 
+def test_blocks_inside_others_come_first() -> None:
+    """As fully_shard must be called; else the order is the recipe's."""
+    model = nn.Sequential(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)), nn.Linear(2, 2), nn.ReLU())
+    outer, first, second = model[0], model[0][0], model[0][1]  # type: ignore[index]
+    found = blocks_of(model, lambda m: [m[2], outer, second, first, m[1]])  # type: ignore[index]
+    assert found == [model[2], second, first, model[1], outer]
+
+
+@pytest.mark.parametrize("container", [nn.ModuleList([nn.ReLU()]), nn.ModuleDict({"a": nn.ReLU()})])
+def test_a_container_is_no_block(container: nn.Module) -> None:
+    """Nothing calls it, so it would never be gathered, nor computed again."""
+    with pytest.raises(RecipeError, match="never called itself: return the modules in it one by one"):
+        blocks_of(nn.Sequential(container), lambda _: [container])
+
+
 def test_wrapping_by_block_asks_for_blocks() -> None:
     """The sentence names both ways out."""
     with pytest.raises(RecipeError, match=r"no function blocks\(model\).*or set distributed.fsdp.wrap"):

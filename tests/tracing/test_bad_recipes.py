@@ -72,6 +72,16 @@ def changed(function: str, *lines: str) -> str:
             "build_model of recipe .* returned int: return a torch.nn.Module",
         ),
         (changed("build_model", "return nn.LazyLinear(3)"), "has no shape before the first forward"),
+        (changed("build_model", "return nn.Linear(2, 2, device='meta')"), "weight .* is on the meta device"),
+        (changed("build_model", "nn.Linear(2, 2).to(0)"), r"build_model.* needs a GPU"),
+        (
+            changed(
+                "loss",
+                "return nn.functional.embedding(batch[0].long() * 0, model[2].weight, sparse=True).sum()",
+            ),
+            r"loss.* makes sparse tensors, .*use dense gradients \(sparse=False\)",
+        ),
+        (changed("blocks", "return [nn.ModuleList(model)]"), "ModuleList, which is not a module of"),
         (changed("loss", "batch = [b.cuda() for b in batch]"), r"loss\(model, batch\).* needs a GPU"),
         (
             changed("loss", "return model(batch[0]) @ batch[0]"),
@@ -114,10 +124,85 @@ def test_what_depends_on_values_is_traced_with_real_memory(line: str, tmp_path: 
         assert set(fake.kinds.tolist()) == set(real.kinds.tolist())
 
 
-def test_a_model_built_from_values_is_traced_with_real_memory(tmp_path: Path) -> None:
-    """A size that is computed with a tensor while the model is built."""
-    profile = trace(tmp_path, changed("build_model", "size = int(torch.tensor([3, 4]).float().sum().item())"))
-    assert profile.parameters[0].shape == (8, 4)
+def test_a_batch_without_an_equal_is_traced_with_real_memory(tmp_path: Path) -> None:
+    """Torch makes no fake tensors of rows of unequal length."""
+    rows = "torch.nested.nested_tensor([torch.ones(i + 1, 4) for i in range(4)], layout=torch.jagged)"
+    text = GOOD.replace("nn.functional.mse_loss(model(batch[0]), batch[1])", "model(batch).values().mean()")
+    profile = trace(tmp_path, f"{text}\n\ndef collate(samples):\n    return {rows}\n")
+    assert "the batch has tensors that need their values" in profile.notes[0]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rates = [x.item() for x in torch.linspace(0, 0.1, 4)]",
+        "assert torch.isfinite(nn.Linear(3, 3).weight).all()",
+        "nn.Linear(3, 3).weight.detach().numpy()",
+        "nn.init.trunc_normal_(torch.empty(4, 4), std=0.02)",
+    ],
+)
+def test_a_model_built_from_values_is_traced_like_any_other(line: str, tmp_path: Path) -> None:
+    """Built with real memory, or without drawing at all, and traced without."""
+    plain, profile = trace(tmp_path, GOOD), trace(tmp_path, changed("build_model", line))
+    assert profile.notes == ()
+    assert profile.to_json() == plain.to_json()
+
+
+@pytest.mark.parametrize("change", ["double()", "to(torch.float64)", "to('cpu').double()"])
+@pytest.mark.parametrize("values", ["", ".item()"])
+def test_a_model_may_be_converted_while_it_is_built(change: str, values: str, tmp_path: Path) -> None:
+    """Parameters, gradients and what backward keeps are in the type it was converted to."""
+    lines = [f"torch.ones(1){values}", f"return nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 1)).{change}"]
+    text = changed("build_model", *lines).replace("batch[0])", "batch[0].double())")
+    profile = trace(tmp_path, text.replace("batch[1])", "batch[1].double())"))
+    assert {info.dtype for info in profile.parameters} == {"float64"}
+    assert profile.traces[0].values.sum() == 8 * (4 * 8 + 8 + 8 + 1)
+
+
+def test_recurrent_layers_built_from_values_know_their_weights(tmp_path: Path) -> None:
+    """An LSTM has a list of its weights beside its parameters: each of them gets its gradient."""
+    lines = ["torch.ones(1).item()", "return nn.LSTM(4, 3)"]
+    text = changed("build_model", *lines).replace(
+        "mse_loss(model(batch[0]), batch[1])", "relu(model(batch[0])[0]).sum()"
+    )
+    profile = trace(tmp_path, text[: text.index("def blocks")])
+    assert profile.traces[0].values.sum() == sum(info.size for info in profile.parameters)
+
+
+def test_shared_weights_built_from_values_stay_shared(tmp_path: Path) -> None:
+    """One parameter, in the unit that comes first."""
+    lines = ["torch.ones(1).item()", "a, b = nn.Linear(4, 4), nn.Linear(4, 4)", "b.weight = a.weight"]
+    profile = trace(tmp_path, changed("build_model", *lines, "return nn.Sequential(a, b, nn.Linear(4, 1))"))
+    assert [info.name for info in profile.parameters] == [
+        "0.weight",
+        "0.bias",
+        "1.bias",
+        "2.weight",
+        "2.bias",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size"), [("complex64", 8), ("uint16", 2), ("float8_e4m3fn", 1), ("int8", 1)]
+)
+def test_buffers_of_many_types_are_counted(dtype: str, size: int, tmp_path: Path) -> None:
+    """Rotations of positions, quantised weights, tables."""
+    lines = [
+        "model = nn.Sequential(nn.Linear(4, 1))",
+        f"model.register_buffer('t', torch.ones(6, dtype=torch.{dtype}))",
+    ]
+    (buffer,) = trace(tmp_path, changed("build_model", *lines, "return model")).buffers
+    assert (buffer.dtype, buffer.size) == (dtype, 6 * size)
+
+
+def test_a_type_that_is_not_known_is_refused(tmp_path: Path) -> None:
+    """With the tensor's name."""
+    lines = [
+        "model = nn.Sequential(nn.Linear(4, 1))",
+        "model.register_buffer('t', torch.ones(6, dtype=torch.float8_e4m3fnuz))",
+    ]
+    with pytest.raises(RecipeError, match="t of the model is float8_e4m3fnuz, which cannot be predicted"):
+        trace(tmp_path, changed("build_model", *lines, "return model"))
 
 
 def test_a_large_model_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

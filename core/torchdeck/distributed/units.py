@@ -31,10 +31,10 @@ def units_of(model: nn.Module, blocks: Blocks | None, options: FsdpSettings) -> 
 
 
 def blocks_of(model: nn.Module, blocks: Blocks) -> list[nn.Module]:
-    """What the recipe's `blocks` names, each once; not `model` itself.
+    """What the recipe's `blocks` names, each once, what is inside another before it; not `model` itself.
 
     Raises:
-        RecipeError: one of them is not a module of the model.
+        RecipeError: one of them is not a module of the model, or a container that is never called.
     """
     units = list({id(unit): unit for unit in blocks(model)}.values())
     inside = {id(module) for module in model.modules()}
@@ -43,7 +43,20 @@ def blocks_of(model: nn.Module, blocks: Blocks) -> list[nn.Module]:
             raise RecipeError(
                 f"blocks(model) returned {type(unit).__name__}, which is not a module of the model"
             )
+        if _is_container(unit):
+            raise RecipeError(
+                f"blocks(model) returned a {type(unit).__name__}, which is never called itself: return the "
+                "modules in it one by one, like list(model.layers)"
+            )
+    chosen = {id(unit) for unit in units}
+    # by how many others each holds: fully_shard wants the inner ones first
+    units.sort(key=lambda unit: sum(id(module) in chosen for module in unit.modules()))
     return [unit for unit in units if unit is not model]
+
+
+def _is_container(module: nn.Module) -> bool:
+    """Whether it holds modules and has no forward."""
+    return isinstance(module, (nn.ModuleList, nn.ModuleDict)) and type(module).forward is nn.Module.forward
 
 
 def units_by_size(model: nn.Module, least: int) -> list[nn.Module]:
@@ -66,10 +79,8 @@ def units_by_size(model: nn.Module, least: int) -> list[nn.Module]:
         for child in module.children():
             free += visit(child)
         whole = all(count == owners[parameter] for parameter, count in free.items())
-        # a container's forward may never be called, so it must not be a unit
-        called = not isinstance(module, (nn.ModuleList, nn.ModuleDict))
         enough = sum(parameter.numel() for parameter in free) >= least
-        if module is not model and called and whole and enough:
+        if module is not model and not _is_container(module) and whole and enough:
             units.append(module)
             return Counter()
         return free

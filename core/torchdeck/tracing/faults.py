@@ -24,7 +24,10 @@ _FAKE_TENSORS = ("torch._subclasses", "torch.fx.experimental.symbolic_shapes")
 _NO_VALUES = ("meta tensor", "faketensor", "fake tensor", "data is not allocated", "tensor subclass")
 """In messages about operations that asked such a tensor for its values."""
 _NO_GPU = ("Torch not compiled with CUDA enabled", "Found no NVIDIA driver", "No CUDA GPUs are available",
-           "not linked with support for cuda", "CUDA driver initialization failed")  # fmt: skip
+           "not linked with support for cuda", "CUDA driver initialization failed",
+           "Cannot access accelerator device when none is available")  # fmt: skip
+_SPARSE = "Cannot access storage of SparseTensorImpl"
+_NO_MEMORY = ("can't allocate memory", "Cannot allocate memory")
 
 
 @contextmanager
@@ -63,6 +66,13 @@ def _sentence(error: Exception, what: str, recipe: str) -> str:
             'device="cuda"; Torchdeck moves model and batches to each rank\'s device'
         )
     text = str(error).strip()
+    if _SPARSE in text:
+        return (
+            f"{what} of recipe {recipe} makes sparse tensors, whose memory cannot be predicted: use dense "
+            "gradients (sparse=False)"
+        )
+    if isinstance(error, MemoryError) or any(words in text for words in _NO_MEMORY):
+        return f"{what} of recipe {recipe} needs more memory than may be used here{_place(error, recipe)}"
     message = f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
     return f"{what} of recipe {recipe} raised {message}{_place(error, recipe)}"
 

@@ -20,12 +20,13 @@ from torchdeck.plan.model_profile import ModelProfile
 from torchdeck.recipes.errors import RecipeError
 from torchdeck.recipes.loader import Recipe, load_recipe
 from torchdeck.tracing.batch import TracingData, open_data
+from torchdeck.tracing.building import fake_building, forget_values
 from torchdeck.tracing.faults import TracingError, ValuesNeededError, explained, import_sentence
 from torchdeck.tracing.microbatch import TracedMicrobatch, trace_microbatch
 from torchdeck.tracing.no_gpu import WithoutGpu
 from torchdeck.tracing.real_memory import MAX_PARAMETERS, bounded_memory
 from torchdeck.tracing.request import PlannedBatch, TraceRequest, WantedTrace
-from torchdeck.tracing.units import UnitMap, buffer_infos, check_shapes, map_units, parameter_infos
+from torchdeck.tracing.units import UnitMap, buffer_infos, check_tensors, map_units, parameter_infos
 from torchdeck.tracing.weights import gathered, gathered_dtype
 
 Progress = Callable[[str], None]
@@ -50,35 +51,39 @@ def trace_recipe(request: TraceRequest, progress: Progress) -> ModelProfile:
 def trace_loaded(recipe: Recipe, request: TraceRequest, progress: Progress) -> ModelProfile:
     """As `trace_recipe`, of a recipe whose functions are at hand.
 
-    Where what it computes depends on values, a model of up to 200M parameters is traced with real memory.
+    A model whose building depends on values is built with real memory, and traced without. Where the loss
+    does, a model of up to 200M parameters is traced with real memory too.
     """
     progress("reading the data")
     data = open_data(recipe, request)
     progress("building the model")
-    tracer = _Tracer(recipe, request, data, FakeTensorMode(allow_non_fake_inputs=True))
-    parameters: int | None = None
+    fake = FakeTensorMode(allow_non_fake_inputs=True)
+    tracer = _Tracer(recipe, request, data, fake)
+    real = replace(tracer, fake=None)
     try:
         model = tracer.build()
-        parameters = sum(parameter.numel() for parameter in model.parameters())
+    except ValuesNeededError:
+        progress("building the model with real memory")
+        with bounded_memory():
+            model = real.build()
+        forget_values(model, fake)
+    try:
         return tracer.profile(model, progress)
     except ValuesNeededError as error:
-        if parameters is not None and parameters > MAX_PARAMETERS:
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        if parameters > MAX_PARAMETERS:
             raise TracingError(
                 f"{error}; its result depends on values in tensors, and the model is too large "
                 f"({parameters:,} parameters) to be traced with real ones: avoid .item(), and conditions and "
                 "shapes that depend on values"
             ) from error
-        return _trace_with_memory(replace(tracer, fake=None), str(error), progress)
+        return _trace_with_memory(real, str(error), progress)
 
 
 def _trace_with_memory(tracer: _Tracer, reason: str, progress: Progress) -> ModelProfile:
     progress("building the model with real memory")
     with bounded_memory():
-        model = tracer.build()
-        parameters = sum(parameter.numel() for parameter in model.parameters())
-        if parameters > MAX_PARAMETERS:
-            raise TracingError(f"{reason}; with {parameters:,} parameters it is too large to be traced so")
-        profile = tracer.profile(model, progress)
+        profile = tracer.profile(tracer.build(), progress)
     note = f"traced with real tensors, as shapes may depend on values: {reason}"
     return replace(profile, notes=(*profile.notes, note))
 
@@ -96,9 +101,10 @@ class _Tracer:
     def build(self) -> nn.Module:
         """The model, ready to train."""
         seed_all(self.request.seed)
-        with self._tensors(), WithoutGpu(), explained("build_model(options)", self.recipe.name):
+        building = nullcontext() if self.fake is None else fake_building()
+        with self._tensors(), building, WithoutGpu(), explained("build_model(options)", self.recipe.name):
             model = build_model(self.recipe, self.request.model).train()
-        check_shapes(model)
+        check_tensors(model)
         return model
 
     def profile(self, model: nn.Module, progress: Progress) -> ModelProfile:
@@ -161,7 +167,12 @@ class _Tracer:
 
     def _like(self, batch: Any) -> Any:
         """`batch` of the tensors that the model is made of."""
-        return batch if self.fake is None else tree_map_only(Tensor, self.fake.from_tensor, batch)
+        if self.fake is None:
+            return batch
+        try:
+            return tree_map_only(Tensor, self.fake.from_tensor, batch)
+        except Exception as error:  # of whatever kind: torch has no rule for these
+            raise ValuesNeededError(f"the batch has tensors that need their values: {error}") from error
 
 
 def _tokens_per_sample(traced: list[TracedMicrobatch]) -> float | None:

@@ -56,8 +56,8 @@ def map_units(model: nn.Module, recipe: Recipe, options: FsdpSettings) -> tuple[
     ), notes
 
 
-def check_shapes(model: nn.Module) -> None:
-    """Refuse lazy modules, which have no parameters to shard or train before the first forward.
+def check_tensors(model: nn.Module) -> None:
+    """Refuse what cannot be sharded or trained: tensors without a shape yet, or that never have values.
 
     Raises:
         RecipeError: there is one.
@@ -67,6 +67,11 @@ def check_shapes(model: nn.Module) -> None:
             raise RecipeError(
                 f"{name} of the model has no shape before the first forward (a lazy module): give the layer "
                 "its input size"
+            )
+        if tensor.device.type == "meta":
+            raise RecipeError(
+                f"{name} of the model is on the meta device, where it has no values to train from: build the "
+                "model on the CPU"
             )
 
 
