@@ -3,11 +3,12 @@
 import hashlib
 import itertools
 import json
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from torchdeck.data.order import (
@@ -167,17 +168,26 @@ def test_ranges_of_batches_and_microbatches() -> None:
             batch.microbatch(index, rank, world_size=2, accumulation=1)
 
 
+def test_a_fraction_of_an_epoch_is_the_one_that_was_written() -> None:
+    """1.3 epochs of 10 are 13 steps of 1 and 7 of 2, though in binary 1.3 - 1 is more than 0.3."""
+    assert [steps_for_epochs(10, each, 1.3) for each in (1, 2, 10)] == [13, 7, 2]
+    assert steps_for_epochs(100, 1, 2.01) == 201
+    assert steps_for_epochs(10, 3, 1e-7) == 1
+
+
 @settings(deadline=None)
 @given(sizes, counts, st.floats(0.01, 4))
+@example(10, 1, 1.3)
 def test_steps_for_epochs_covers_them(size: int, batch: int, epochs: float) -> None:
     """So many steps see at least `epochs` epochs, and one step fewer sees less."""
     steps = steps_for_epochs(size, batch, epochs)
 
-    def seen(number: int) -> float:
+    def seen(number: int) -> Fraction:
         if number == 0:
-            return 0.0
+            return Fraction(0)
         last = next(itertools.islice(global_batches(SampleOrder(size, 0), batch), number - 1, None)).after
-        return last.epoch + last.consumed / size
+        return last.epoch + Fraction(last.consumed, size)
 
-    assert seen(steps) >= epochs - 1e-9
-    assert seen(steps - 1) < epochs
+    wanted = Fraction(repr(epochs))
+    assert seen(steps) >= wanted
+    assert seen(steps - 1) < wanted

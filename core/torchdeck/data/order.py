@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -194,13 +195,23 @@ def steps_for_epochs(size: int, global_batch: int, epochs: float) -> int:
     return max(1, steps_left(size, global_batch, epochs, Position()))
 
 
+def begun_epoch(size: int, each: int, epochs: float) -> int:
+    """How much of the last epoch, an epoch being `size`, belongs to `epochs`: whole steps of `each`.
+
+    The fraction counts as the decimal number that was written: of 1.3 epochs of 10 it is 3, where in binary
+    1.3 - 1 is a little more than 0.3 and would take a step too many.
+    """
+    fraction = Fraction(repr(float(epochs))) % 1
+    return min(size, math.ceil(fraction * size / each) * each)
+
+
 def steps_left(size: int, global_batch: int, epochs: float, position: Position) -> int:
     """Optimizer steps from `position` on to the end of `epochs` epochs, counted from the very start.
 
     A fraction at the end is rounded up to a whole number of steps.
     """
     whole = math.floor(epochs)
-    tail = min(size, math.ceil((epochs - whole) * size / global_batch) * global_batch)
+    tail = begun_epoch(size, global_batch, epochs)
     if position.epoch > whole:
         return 0
     if position.epoch == whole:

@@ -17,7 +17,7 @@ from torchdeck.data.batch_plan import (
     PlanPosition,
     plan_steps,
 )
-from torchdeck.data.order import Ids, PositionError
+from torchdeck.data.order import Ids, PositionError, begun_epoch
 from torchdeck.data.step_order import DataPosition, Layout, OrderedStep, StepOrder
 
 _SHORT = 12
@@ -168,8 +168,7 @@ class PlannedSteps(StepOrder):
         for epoch in range(position.epoch, math.ceil(epochs)):
             wanted = self._plan.microbatches(epoch)
             if epoch == whole:
-                # the fraction at the end is a whole number of steps
-                wanted = min(wanted, math.ceil((epochs - whole) * wanted / self._each) * self._each)
+                wanted = begun_epoch(wanted, self._each, epochs)
             yield max(0, wanted - (position.microbatches if epoch == position.epoch else 0))
 
     def _steps(self, start: PlanPosition) -> Iterator[PlannedStep]:
