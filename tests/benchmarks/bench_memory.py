@@ -52,6 +52,10 @@ SETTINGS = [
     Setting("hsdp", 4, SMALL, 4, "bf16", accumulation=4, shard=2),
     Setting("hsdp", 4, ODD, 3, shard=2, reshard=False),
     Setting("hsdp", 2, SMALL, 4, shard=1),
+    Setting("single", 1, DEEP, 8, "fp16", accumulation=2, recipe="half-frozen"),
+    Setting("ddp", 2, DEEP, 8, recipe="half-frozen"),
+    Setting("fsdp", 2, DEEP, 8, recipe="half-frozen"),
+    Setting("fsdp", 2, DEEP, 8, accumulation=3, recipe="half-frozen"),
 ]
 _BUCKETS = (100_000, 1_500_000)
 """Elements; some gradients are larger than the smaller one."""

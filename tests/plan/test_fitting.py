@@ -7,6 +7,7 @@ import numpy as np
 from support.machines import byte_gpt, node
 from support.previews import memory, preview, profile
 from support.small_profile import profile as small_profile
+from support.small_profile import trace as small_trace
 from torchdeck.data.batch_plan import build_batch_plan
 from torchdeck.plan.fitting import capacities, free_bytes, spec_of, suggested
 from torchdeck.plan.known import Known
@@ -74,3 +75,12 @@ def test_what_is_suggested_fits_the_rank_with_the_least() -> None:
     assert both is not None
     assert suggested(spec, alone, Known(model)) != ()
     assert suggested(spec, both, Known(model)) == ()
+
+
+def test_what_compiling_changes_is_not_known() -> None:
+    """And said."""
+    known = Known(small_profile(small_trace(8)))
+    for compiled in (False, True):
+        asked = {"steps": 1, "microbatch": 8, "compile": compiled}
+        made = preview(1, 2, known=known, training=asked, distributed={"strategy": "ddp"})
+        assert any("training.compile" in note for note in made.notes) is compiled

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from support.measured_models import recipe_of
 from support.measured_ranks import Job, measure
 from torchdeck.distributed.settings import FsdpSettings
 from torchdeck.plan.memory.context import context_bytes
@@ -15,7 +16,7 @@ from torchdeck.plan.memory.spec import FULLY_SHARDED, Kind, StrategySpec
 from torchdeck.plan.memory.verdict import verdict
 from torchdeck.plan.model_profile import ModelProfile
 from torchdeck.tracing.request import REQUEST_VERSION, TraceRequest, WantedTrace
-from torchdeck.tracing.tracer import trace_recipe
+from torchdeck.tracing.tracer import trace_loaded
 
 DATA = {"max_bytes": 20_000}
 
@@ -36,6 +37,8 @@ class Setting:
     shard: int | None = None
     optimizer: str = "adamw"
     steps: int = 5
+    recipe: str = "byte-gpt"
+    """Or `half-frozen`, which takes the same options."""
 
     @property
     def name(self) -> str:
@@ -53,6 +56,7 @@ class Setting:
             "own gradients": not self.bucket_view,
             f"shard {self.shard}": self.shard is not None,
             self.optimizer: self.optimizer != "adamw",
+            self.recipe: self.recipe != "byte-gpt",
         }
         return ", ".join(parts + [word for word, wanted in said.items() if wanted])
 
@@ -84,7 +88,7 @@ class Setting:
         return {
             "world_size": self.world_size,
             "strategy": self.kind,
-            "recipe": "byte-gpt",
+            "recipe": self.recipe,
             "model": self.options,
             "data": DATA,
             "fsdp": {"reshard_after_forward": self.reshard} if self.kind in FULLY_SHARDED else {},
@@ -160,11 +164,11 @@ def profile_of(setting: Setting) -> ModelProfile:
     wanted = WantedTrace(spec.microbatch, cast=spec.cast, checkpointing=spec.checkpointing)
     request = TraceRequest(
         REQUEST_VERSION,
-        "byte-gpt",
+        setting.recipe,
         dict(setting.options),
         dict(DATA),
         precision=setting.precision,  # type: ignore[arg-type]  # one of its literals
         fsdp=FsdpSettings(),
         traces=(wanted,),
     )
-    return trace_recipe(request, lambda _: None)
+    return trace_loaded(recipe_of(setting.recipe), request, lambda _: None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -128,12 +129,27 @@ def vision() -> Recipe:
     )
 
 
+def half_frozen() -> Recipe:
+    """byte-gpt whose embeddings and first half of blocks are frozen, as when its head is fine-tuned."""
+    whole = load_recipe("byte-gpt")
+
+    def build_model(options: dict[str, Any]) -> nn.Module:
+        model: Any = whole.build_model(options)
+        half = len(model.blocks) // 2
+        for module in (model.embedding, model.positions, *model.blocks[:half]):
+            module.requires_grad_(requires_grad=False)
+        return model  # type: ignore[no-any-return]
+
+    return replace(whole, name="half-frozen", build_model=build_model)
+
+
 def recipe_of(name: str) -> Recipe:
     """The recipe called `name`: one of these, or one that Torchdeck has."""
     ours: dict[str, Callable[[], Recipe]] = {
         "shapes": shapes,
         "shapes with a scalar": lambda: shapes(scalar=True),
         "vision": vision,
+        "half-frozen": half_frozen,
     }
     return ours[name]() if name in ours else load_recipe(name)
 

@@ -69,6 +69,8 @@ def fitted(
     except UntracedError as error:
         return (), (f"memory is not predicted: {error}",)
     notes = memory_notes(spec)
+    if config.training.compile:
+        notes += ("memory is that of the model as it is written; training.compile may need less or more",)
     if known.batch_plan is not None:
         heaviest = f"memory is that of the batch plan's heaviest microbatch, {spec.microbatch:,} samples"
         notes += (heaviest,)

@@ -33,3 +33,10 @@ def test_the_worst_rank_has_the_least_room() -> None:
     (found,) = compare(profile(), [StrategySpec("ddp", 3)], [10**9, 4 * 10**8, 10**9])
     assert found.worst is not None
     assert found.worst.ranks == ((1, 1),)
+
+
+def test_a_device_with_nothing_free_is_the_worst() -> None:
+    """Nothing free is not the same as not known."""
+    (found,) = compare(profile(), [StrategySpec("ddp", 2)], [10**9] * 2, [None, 0])
+    assert found.worst is not None
+    assert found.worst.ranks == ((1, 1),)

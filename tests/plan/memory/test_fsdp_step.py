@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from support.small_profile import BLOCK, HEAD, INPUT, KEPT, LOGITS, profile, trace
 from torchdeck.plan.memory.simulate import simulate
@@ -104,6 +105,23 @@ def test_accumulation_keeps_whole_gradients() -> None:
     assert casted.terms[Term.GRADIENTS] == whole
     # while the second block is gathered: this rank's part of it in 16 bit beside both outputs
     assert casted.terms[Term.GATHERED] == (H + 2 * B) // 2 + B // 4
+
+
+@pytest.mark.parametrize("reshard", [True, False])
+def test_frozen_units_are_given_up_with_backward(reshard: bool) -> None:
+    """The first block is gathered ahead of a backward that does not come to it, and not kept for the next."""
+    made = trace()
+    backward = (made.units == 1) & (np.arange(len(made.units)) > 12)
+    kept = ~backward | (made.kinds == Event.ACTIVATION)
+    made = replace(made, kinds=made.kinds[kept], units=made.units[kept], values=made.values[kept])
+    timeline = simulate(profile(made), replace(NCCL, accumulation=3, reshard_after_forward=reshard), 0)
+    timeline.enter("afterwards")
+    timeline.spike(Term.CONTEXT, 1)
+    found = {peak.phase: peak for peak in timeline.peaks()}
+    assert found["backward"].terms[Term.GATHERED] > 0
+    assert Term.GATHERED not in found["afterwards"].terms
+    once = peaks(replace(NCCL, reshard_after_forward=reshard), profile(made))["forward"]
+    assert found["forward"].terms[Term.GATHERED] == once.terms[Term.GATHERED]
 
 
 def test_hsdp_is_fsdp_in_a_group() -> None:

@@ -62,5 +62,5 @@ def _compared(
 
 
 def _need(memory: PredictedMemory) -> float:
-    known = [size for size in (memory.capacity_bytes, memory.free_bytes) if size]
-    return memory.peak_bytes / min(known) if known else float(memory.peak_bytes)
+    known = [size for size in (memory.capacity_bytes, memory.free_bytes) if size is not None]
+    return memory.peak_bytes / max(min(known), 1) if known else float(memory.peak_bytes)

@@ -58,6 +58,7 @@ class FsdpStep:
             self._at(segment)
         self._timeline.add(Term.BUCKETS, -self._scattered)
         self._scattered = 0
+        self._let_go()
 
     def end(self) -> None:
         """The optimizer has stepped: gradients go."""
@@ -147,6 +148,14 @@ class FsdpStep:
             self._timeline.add(Term.GRADIENTS, -fresh)
             fresh = whole
         self._kept[unit] = self._kept.get(unit, 0) + fresh
+
+    def _let_go(self) -> None:
+        """At the end of backward also units that it did not come to, as they are frozen, are given up."""
+        for unit in list(self._gathered):
+            self._free(unit)
+        for unit in self._prefetched:
+            self._timeline.add(Term.GATHERED, -self._sizes[unit].gathered)
+        self._prefetched.clear()
 
     def _free(self, unit: int) -> None:
         if unit in self._gathered:
