@@ -210,11 +210,13 @@ def test_what_plan_json_says_is_compared_too(changes: Any, sentence: str, tmp_pa
 
 def test_a_run_that_went_on_from_elsewhere(tmp_path: Path) -> None:
     """Its first steps were another run's: the rest is compared, an epoch it did not begin is not judged."""
-    run = AuditedRun(tmp_path, Prediction("traced", data=data()))
+    # as if its first steps had been shorter ones: the prediction is of a run from the start
+    run = AuditedRun(tmp_path, Prediction("traced", data=data(steps=7)))
     run.attempt(1, 3, 8)
     audit = audit_of(run)
     assert audit.samples.equal
     assert (audit.samples.first_step, audit.samples.epochs) == (3, 1)
+    assert (audit.predicted_steps, audit.steps) == (8, 8)
     assert any("steps 1 to 2 were made before this run, and are not compared" in note for note in audit.notes)
     later = AuditedRun(tmp_path / "later")
     later.attempt(2, 3, 8)

@@ -76,15 +76,15 @@ def _audited(
     done = max(recorded, _measured_steps(metrics, attempts[-1]))
     unknown = (*samples.unknown, *_not_compared(audit, samples, recorded, done, finished=finished))
     # the prediction is of one life from start to end
-    whole = finished and attempts[0].start == 0 and all(_world(a) == plan.world_size for a in attempts)
-    data = prediction.data if whole else None
+    begun = prediction.data if attempts[0].start == 0 else None
+    data = begun if finished and all(_world(a) == plan.world_size for a in attempts) else None
     ranks = _ranks(plan, prediction, metrics, audit.totals, complete=data)
     differences = [] if data is None else _other_data(data, attempts[0])
     if data is not None and not unknown:
         differences += _other_counts(data, done, ranks)
     checked = replace(samples, defects=(*samples.defects, *differences), unknown=unknown)
     notes = (*_notes(prediction, ranks), *_earlier(attempts[0]))
-    return Audit(_steps(prediction), done, ranks, checked, notes)
+    return Audit(audit.end if begun is None else begun.steps, done, ranks, checked, notes)
 
 
 def _world(attempt: RecordedAttempt) -> int:

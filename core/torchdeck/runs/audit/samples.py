@@ -70,6 +70,7 @@ class SampleAudit:
     Attributes:
         totals: filled by `check`.
         partly: the limits were reached.
+        end: steps that the newest attempt gone through was to end at; None before `check`, or unknown.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class SampleAudit:
     ) -> None:
         self.totals = Totals()
         self.partly = False
+        self.end: int | None = None
         self._layout = layout
         self._attempts = attempts
         self._finished = finished
@@ -120,6 +122,7 @@ class SampleAudit:
         except CannotRecomputeError as error:
             self._unknown.append(f"what attempt {attempt.number} was to use is not known: {error}")
             return None
+        self.end = planned.end
         if planned.order.size > self._samples_left:
             self.partly = True
             return None
