@@ -49,7 +49,7 @@ def _launch(args: argparse.Namespace, loaded: LoadedConfig) -> int:
         home = torchdeck_home()
         if args.trust:
             trust_recipe(loaded.config, home)
-        with progress_line(TRACING) as progress:
+        with progress_line(TRACING, 'limits.memory = "off": without it') as progress:
             plan, checks = checked_plan(loaded.config, home, loaded.locate, progress)
         source = str(loaded.path) if args.run_file is not None else ""
         intent = Intent(loaded.text, source, tuple(args.overrides))

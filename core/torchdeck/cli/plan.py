@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from torchdeck.cli import exit_codes
 from torchdeck.cli.plan_files import export_scripts, plan_failure, write_file
+from torchdeck.cli.plan_options import wrong_options
 from torchdeck.cli.problems import report
 from torchdeck.cli.run_source import add_run_source, load_run_source
 
@@ -85,6 +86,9 @@ def run(args: argparse.Namespace) -> int:
     from torchdeck.launch.prepare import plan_from, survey
     from torchdeck.launch.trust import TrustError
 
+    wrong = wrong_options(args)
+    if wrong is not None:
+        return plan_failure(wrong)
     try:
         loaded = load_run_source(args)
         found = survey(loaded.config)
@@ -118,7 +122,7 @@ def _with_model(args: argparse.Namespace, loaded: LoadedConfig, found: Survey) -
         from torchdeck.launch.checked_plan import trust_recipe
 
         trust_recipe(loaded.config, home)
-    with progress_line(TRACING) as progress:
+    with progress_line(TRACING, "--no-trace: without it") as progress:
         return with_model(loaded.config, found, home, progress)
 
 

@@ -4,30 +4,77 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 
 TRACING = "tracing the model"
 WIDEST = 79
+HINT_AFTER = 10.0
+"""Seconds until it is said how to go on without what is waited for."""
+_TICK = 1.0
 
 
 @contextlib.contextmanager
-def progress_line(what: str) -> Iterator[Callable[[str], None]]:
-    """A function that shows how `what` goes: in place on a terminal; elsewhere `what` is said, once."""
-    in_place = sys.stderr.isatty()
-    drawn: list[str] = []
+def progress_line(what: str, hint: str = "") -> Iterator[Callable[[str], None]]:
+    """A function that shows how `what` goes: in place on a terminal; elsewhere `what` is said, once.
 
-    def say(text: str) -> None:
-        line = f"{what}: {text}"[:WIDEST] if in_place else f"torchdeck: {what}"
-        if in_place:
-            sys.stderr.write(f"\r{line:<{WIDEST}}")
-        elif not drawn:
-            sys.stderr.write(f"{line}\n")
-        sys.stderr.flush()
-        drawn.append(line)
-
+    Args:
+        what: is waited for.
+        hint: how to do without, said when it takes longer than `HINT_AFTER` seconds.
+    """
+    line = _Line(what, hint)
     try:
-        yield say
+        yield line.say
     finally:
-        if in_place and drawn:
-            sys.stderr.write("\r" + " " * WIDEST + "\r")
-            sys.stderr.flush()
+        line.end()
+
+
+class _Line:
+    """The line, drawn anew every second by a thread that the first word starts."""
+
+    def __init__(self, what: str, hint: str) -> None:
+        self._what, self._hint = what, hint
+        self._in_place = sys.stderr.isatty()
+        self._text = ""
+        self._since = 0.0
+        self._over = threading.Event()
+        self._ticking: threading.Thread | None = None
+
+    def say(self, text: str) -> None:
+        self._text = text
+        if self._ticking is None:
+            self._since = time.monotonic()
+            if not self._in_place:
+                _write(f"torchdeck: {self._what}\n")
+            self._ticking = threading.Thread(target=self._tick, name="progress line", daemon=True)
+            self._ticking.start()
+
+    def end(self) -> None:
+        self._over.set()
+        if self._ticking is not None:
+            self._ticking.join()
+            if self._in_place:
+                _write("\r" + " " * WIDEST + "\r")
+
+    def _tick(self) -> None:
+        if self._in_place:
+            self._draw()
+            while not self._over.wait(_TICK):
+                self._draw()
+        elif not self._over.wait(HINT_AFTER) and self._hint:
+            _write(f"torchdeck: still {self._what}: {self._hint}\n")
+
+    def _draw(self) -> None:
+        seconds = time.monotonic() - self._since
+        end = f", {seconds:.0f} s" if seconds >= _TICK else ""
+        if self._hint and seconds >= HINT_AFTER:
+            end += f" ({self._hint})"
+        room = WIDEST - len(end)
+        _write(f"\r{f'{self._what}: {self._text}'[:room] + end:<{WIDEST}}")
+
+
+def _write(text: str) -> None:
+    with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+        sys.stderr.write(text)
+        sys.stderr.flush()
