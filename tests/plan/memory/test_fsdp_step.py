@@ -9,6 +9,7 @@ from support.small_profile import BLOCK, HEAD, INPUT, KEPT, LOGITS, profile, tra
 from torchdeck.plan.memory.simulate import simulate
 from torchdeck.plan.memory.spec import StrategySpec
 from torchdeck.plan.memory.timeline import Peak, Term
+from torchdeck.plan.memory.unit_sizes import unit_sizes
 from torchdeck.plan.model_profile import Event, ModelProfile
 
 B, H = 4 * BLOCK, 4 * HEAD
@@ -74,6 +75,12 @@ def test_nothing_is_gathered_while_the_loss_is_backward() -> None:
     assert Term.GATHERED not in peaks(NCCL, profile(made))["backward"].terms
     kept = peaks(replace(NCCL, reshard_after_forward=False), profile(made))["backward"]
     assert kept.terms[Term.GATHERED] == H + 2 * B
+
+
+@pytest.mark.parametrize(("ranks", "copied"), [(2, 0), (3, 3 * 17 * 20 * 4), (5, 0), (7, 7 * 8 * 20 * 4)])
+def test_gradients_of_uneven_rows_are_padded_in_a_copy(ranks: int, copied: int) -> None:
+    """A block's 50 rows are 17 for each of three ranks, and divide evenly among two and five."""
+    assert unit_sizes(profile(), replace(NCCL, world_size=ranks, shard=ranks))[1].padded == copied
 
 
 def test_one_rank_gathers_nothing() -> None:

@@ -75,6 +75,19 @@ def test_range_allows_for_a_buffer_of_gloo_freed_late() -> None:
     assert max(without, alone, whole) < 500
 
 
+def test_a_cpu_rank_takes_more_than_its_tensors() -> None:
+    """Its allocator keeps what was freed: a machine that has just the tensors' peak is tight, not enough."""
+    model, spec = profile(trace(10**6)), replace(fsdp(2), microbatch=10**6)
+    (group,) = predict_memory(model, spec)
+    tensors = group.peak_bytes - context_bytes(spec)
+    assert group.high_bytes - group.peak_bytes >= tensors // 3
+    for capacity, verdict in ((1.1, "tight"), (1.2, "tight"), (1.4, "fits")):
+        (group,) = predict_memory(model, spec, [int(capacity * group.peak_bytes)] * 2)
+        assert group.verdict == verdict, capacity
+    (gpu,) = predict_memory(model, replace(spec, device="cuda", backend="nccl"))
+    assert gpu.high_bytes - gpu.peak_bytes < tensors // 8
+
+
 def test_what_nobody_measured_is_said() -> None:
     """A CUDA device's own memory, and all of ZeRO."""
     assert memory_notes(fsdp(2)) == ()

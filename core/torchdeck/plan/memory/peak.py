@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from torchdeck.plan.memory.context import context_bytes, uncertainty
+from torchdeck.plan.memory.context import context_bytes, overhead, uncertainty
 from torchdeck.plan.memory.simulate import simulate
 from torchdeck.plan.memory.spec import FULLY_SHARDED, ZERO, StrategySpec
 from torchdeck.plan.memory.state import sharded_state
@@ -24,7 +24,14 @@ class PredictedPeak:
     peaks: tuple[Peak, ...]
     """Of each phase, in order."""
     uncertainty: int
-    """The peak may be that much higher."""
+    """That much more may be allocated at the peak."""
+    overhead: int
+    """A process may take that much more than is allocated."""
+
+    @property
+    def margin(self) -> int:
+        """The device may be needed for that much more."""
+        return self.uncertainty + self.overhead
 
     @property
     def highest(self) -> Peak:
@@ -58,8 +65,8 @@ def predict_peak(profile: ModelProfile, spec: StrategySpec, zero: ZeroOptions | 
     peaks = [_with(peak, Term.CONTEXT, context) for peak in peaks]
     sizes = unit_sizes(profile, spec) if spec.kind in FULLY_SHARDED else []
     largest = int(trace_for(profile, spec).values.max(initial=0))
-    highest = max(peak.total for peak in peaks)
-    return PredictedPeak(tuple(peaks), uncertainty(spec, sizes, largest, highest - context))
+    tensors = max(peak.total for peak in peaks) - context
+    return PredictedPeak(tuple(peaks), uncertainty(spec, sizes, largest, tensors), overhead(spec, tensors))
 
 
 def _with(peak: Peak, term: Term, size: int) -> Peak:

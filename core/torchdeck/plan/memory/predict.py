@@ -49,7 +49,7 @@ def predict_memory(
     for first, ranks in _groups(keys):
         own = {name: int(sizes[first]) for name, sizes in state.items()}
         highest = peak.less_optimizer(int(state["optimizer"][0]) - own["optimizer"])
-        found.append(_memory(ranks, highest, peak.uncertainty, own, keys[-2:, first]))
+        found.append(_memory(ranks, highest, peak.margin, own, keys[-2:, first]))
     return tuple(found)
 
 
@@ -97,10 +97,10 @@ def _groups(keys: npt.NDArray[np.int64]) -> list[tuple[int, RankRanges]]:
 
 
 def _memory(
-    ranks: RankRanges, peak: Peak, uncertainty: int, state: dict[str, int], device: Bytes
+    ranks: RankRanges, peak: Peak, margin: int, state: dict[str, int], device: Bytes
 ) -> PredictedMemory:
     capacity, free = (None if size == _UNKNOWN else int(size) for size in device)
-    high = peak.total + uncertainty
+    high = peak.total + margin
     largest_first = sorted(peak.terms.items(), key=lambda item: (-item[1], item[0]))
     return PredictedMemory(
         ranks=ranks,

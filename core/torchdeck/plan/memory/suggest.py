@@ -62,7 +62,7 @@ class _Judge:
             except UntracedError:
                 return None
             total = peak.highest.total
-            return peak, verdict(total, total + peak.uncertainty, self.capacity, self.free)
+            return peak, verdict(total, total + peak.margin, self.capacity, self.free)
         return None
 
 
