@@ -93,7 +93,7 @@ def test_length_in_epochs_and_steps() -> None:
     ("steps", "epochs", "sentence"),
     [
         (None, 2.5, "training.epochs is 2.5, and the batch plan has 2: build it with 3 epochs"),
-        (1000, None, "training.steps is 1000, and the batch plan ends after step"),
+        (1000, None, "training.steps is 1000, and the batch plan of 2 epochs ends after step"),
     ],
 )
 def test_longer_than_the_plan_is_refused(steps: int | None, epochs: float | None, sentence: str) -> None:
@@ -101,6 +101,21 @@ def test_longer_than_the_plan_is_refused(steps: int | None, epochs: float | None
     order = steps_of(plan_of())
     with pytest.raises(BatchPlanError, match=re.escape(sentence)):
         order.total_steps(steps, epochs, order.start)
+
+
+def test_the_epochs_that_are_named_suffice() -> None:
+    """The number of epochs that is said holds the steps, and one fewer does not."""
+    with pytest.raises(
+        BatchPlanError, match=r"build it with --epochs (\d+), or train for at most \d+ "
+    ) as caught:
+        steps_of(plan_of()).total_steps(1000, None, steps_of(plan_of()).start)
+    found = re.search(r"--epochs (\d+)", str(caught.value))
+    assert found is not None
+    enough = steps_of(plan_of(epochs=int(found[1])))
+    assert enough.total_steps(1000, None, enough.start) == 1000
+    short = steps_of(plan_of(epochs=int(found[1]) - 1))
+    with pytest.raises(BatchPlanError, match="ends after step"):
+        short.total_steps(1000, None, short.start)
 
 
 def test_a_checkpoint_of_another_order_is_refused() -> None:

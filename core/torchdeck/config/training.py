@@ -34,7 +34,8 @@ class Training(Section):
         ge=1,
     )
     batch_plan: str | None = option(
-        "Folder of a batch plan: order and microbatches of the data, in place of training.microbatch.",
+        "Folder of a batch plan: order and microbatches of the data, in place of training.microbatch. One "
+        "that packs or cuts samples needs a recipe with collate(samples, layout=None).",
         default=None,
         path=True,
         min_length=1,
@@ -42,7 +43,7 @@ class Training(Section):
     )
     balance: Literal["none", "tokens", "attention"] = option(
         "Which rank takes which microbatch of a batch plan's step: in turn, or so that tokens or attention "
-        "cost are even.",
+        "cost are even. With training.accumulation = 1 a step leaves no choice, and only totals even out.",
         default="none",
     )
 

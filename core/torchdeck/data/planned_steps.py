@@ -151,11 +151,17 @@ class PlannedSteps(StepOrder):
         if steps is not None:
             most = position.step + self.steps_left(self._plan.epochs, position)
             if steps > most:
-                raise BatchPlanError(
-                    f"training.steps is {steps}, and the batch plan ends after step {most}: "
-                    "build it with more epochs, or train for fewer steps"
-                )
+                raise BatchPlanError(self._too_short(steps, most))
         return super().total_steps(steps, epochs, position)
+
+    def _too_short(self, steps: int, most: int) -> str:
+        had = self._plan.epochs
+        epochs = "1 epoch" if had == 1 else f"{had} epochs"
+        more = -(-(steps - most) // -(-self._plan.microbatches(0) // self._each))
+        return (
+            f"training.steps is {steps}, and the batch plan of {epochs} ends after step {most}: build it "
+            f"with --epochs {had + more}, or train for at most {most} steps"
+        )
 
     @property
     def _each(self) -> int:

@@ -27,7 +27,8 @@ def predict_data(training: Training, world_size: int, known: Known) -> Predicted
             return None
         steps = order.total_steps(training.steps, training.epochs, order.start)
     except BatchPlanError as error:
-        raise PlanError([problem("training.batch_plan", str(error), "the plan of this very run")]) from error
+        right = "a whole batch plan, of as many epochs as the run trains for"
+        raise PlanError([problem("training.batch_plan", str(error), right)]) from error
     if known.batch_plan is not None:
         return _planned(training, world_size, known.batch_plan, steps)
     each = None if known.profile is None else known.profile.tokens_per_sample

@@ -19,17 +19,16 @@ import numpy as np
 from torchdeck.data.batch_plan.balance import (
     NONE,
     Balance,
-    balanced,
     check_balance,
     check_cost,
     check_rank,
     check_world_size,
-    microbatch_costs,
     round_robin,
 )
 from torchdeck.data.batch_plan.columns import EpochColumns, Ints, Microbatch
 from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.batch_plan.plan import BatchPlan
+from torchdeck.data.batch_plan.turns import Turns
 from torchdeck.data.checked import as_whole
 from torchdeck.data.order import PositionError, position_counts
 
@@ -135,7 +134,8 @@ def plan_steps(
         world_size: ranks in all.
         accumulation: microbatches of each rank in a step.
         balance: which rank takes which microbatch of a step. "none": rank i takes i, i + W, …;
-            "tokens", "attention": largest first with the same number each, see `balance`.
+            "tokens", "attention": largest first with the same number each, see `balance`, and the most of
+            a step to the rank that had least, see `turns`.
         cost: with "attention", its c.
         start: where to go on; world size, accumulation and balance may be others than before.
 
@@ -181,24 +181,20 @@ def _steps(
     step, consumed = position.step, position.microbatches
     for epoch in range(position.epoch, plan.epochs):
         columns = plan.epoch_columns(epoch)
+        turns = None if balance == "none" else Turns(columns, shape, balance, cost)
         while consumed < len(columns):
             last = min(consumed + shape[0] * shape[1], len(columns))
             before = PlanPosition(epoch, consumed, step)
             step += 1
             whole = last == len(columns)
             after = PlanPosition(epoch + 1, 0, step) if whole else PlanPosition(epoch, last, step)
-            yield PlannedStep(columns, _table(columns, consumed, last, shape, balance, cost), before, after)
+            yield PlannedStep(columns, _table(turns, consumed, last, shape), before, after)
             consumed = last
         consumed = 0
 
 
-def _table(
-    columns: EpochColumns, first: int, last: int, shape: tuple[int, int], balance: Balance, cost: int | None
-) -> Ints:
-    if balance == "none":
-        filled = round_robin(last - first, shape[0])
-    else:
-        filled = balanced(microbatch_costs(columns, balance, cost, slice(first, last)), [0] * shape[0])
+def _table(turns: Turns | None, first: int, last: int, shape: tuple[int, int]) -> Ints:
+    filled = round_robin(last - first, shape[0]) if turns is None else turns.table(first, last)
     table = np.full(shape, NONE, dtype=np.int64)
     table[:, : filled.shape[1]] = np.where(filled == NONE, NONE, filled + first)
     return table
