@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,78 +9,28 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.profiled_recipe import FEW, RUN, trusted, write_recipe
 from support.run_files import load, write
-from support.waiting import wait_until
 from torchdeck.config.schema import RunConfig
 from torchdeck.data.batch_plan import build_batch_plan
 from torchdeck.launch import profiling
-from torchdeck.launch.profile_cache import KEPT, ProfileCache, profile_key
 from torchdeck.launch.profiling import ProfilingError, profile_model, wanted_traces
-from torchdeck.launch.trust import trust
 from torchdeck.nodes.inventory import InterpreterFacts
 from torchdeck.plan.heaviest_microbatch import heaviest_microbatch, heavy_microbatches
-from torchdeck.plan.model_profile import ModelProfile
 from torchdeck.tracing.request import PlannedBatch, WantedTrace
-
-RECIPE = """\
-import ctypes, os, subprocess, sys, time
-import torch
-from torch import nn
-from torch.utils.data import TensorDataset
-
-print("hello from the top")
-
-def build_model(options):
-    print("not an answer", flush=True)
-    os.write(1, b'{"profile": 5}\\n')
-    return nn.Linear(4, options.get("width", 3))
-
-def build_data(options, split):
-    return TensorDataset(torch.randn(6, 4))
-
-def loss(model, batch):
-    return model(batch[0]).mean()
-"""
-
-RUN = '[run]\nrecipe = "model.py"\n[model]\nwidth = 3\n[data]\nfile = "data.bin"\n[training]\nsteps = 1\n'
-FEW = (WantedTrace(2),)
-NEVER = 600
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Where the recipe is; Torchdeck's home lies elsewhere."""
-    write(tmp_path / "code", RECIPE, "model.py")
+    write_recipe(tmp_path / "code")
     return tmp_path / "code"
 
 
 @pytest.fixture
 def config(home: Path, folder: Path) -> RunConfig:
     """A run of a recipe file in a trusted folder."""
-    home.mkdir(mode=0o700, exist_ok=True)
-    trust(folder, home)
-    return load(folder, RUN)
-
-
-def facts() -> InterpreterFacts:
-    return InterpreterFacts(sys.executable, "3.11.7", "2.13.0", "2.0.0")
-
-
-def hangs(name: str) -> str:
-    """A recipe whose build_model starts a process, writes its number to `name`, and never returns."""
-    started = 'child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])'
-    return RECIPE.replace(
-        "    return nn.Linear",
-        f"    {started}\n    open({name!r}, 'w').write(str(child.pid))\n"
-        f"    time.sleep({NEVER})\n    return nn.Linear",
-    )
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    return trusted(folder, home)
 
 
 def test_a_model_is_traced_once(config: RunConfig, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,107 +50,6 @@ def test_a_model_is_traced_once(config: RunConfig, home: Path, monkeypatch: pyte
     assert again.to_json() == profile.to_json()
     with pytest.raises(AssertionError, match="a process was started"):
         profile_model(config, home, wanted=(WantedTrace(3),))
-
-
-@pytest.mark.parametrize(
-    "damage", [b"", b'{"key": ', b"[]", b'{"key": "other", "profile": {}}', b'{"profile": {"version": 99}}']
-)
-def test_a_damaged_entry_counts_as_none(damage: bytes, home: Path) -> None:
-    """Cut short, of another kind, of another key, or of a newer Torchdeck: it will be traced again."""
-    cache = ProfileCache(home)
-    profile = ModelProfile("traced", (), (), ("",), "fp32", ())
-    assert cache.read("k") is None
-    cache.write("k", profile.to_json())
-    assert cache.read("k") == profile
-    (home / "profiles" / "k.json").write_bytes(damage)
-    assert cache.read("k") is None
-    cache.write("k", profile.to_json())
-    assert cache.read("k") == profile
-
-
-def test_the_cache_keeps_the_newest(home: Path) -> None:
-    """It does not grow without end, and what was read lately stays."""
-    cache = ProfileCache(home)
-    content = ModelProfile("traced", (), (), ("",), "fp32", ()).to_json()
-    for i in range(KEPT):
-        cache.write(f"k{i}", content)
-        os.utime(home / "profiles" / f"k{i}.json", (i, i))
-    assert cache.read("k0") is not None
-    cache.write("new", content)
-    assert {path.stem for path in (home / "profiles").iterdir()} == {
-        "new",
-        "k0",
-        *(f"k{i}" for i in range(2, KEPT)),
-    }
-
-
-def test_the_key_follows_what_a_profile_depends_on(config: RunConfig, folder: Path) -> None:
-    """Code, a data file's content, options, versions and the request change it; unrelated keys do not."""
-
-    def key(one: RunConfig = config, request: Any = None, used: InterpreterFacts | None = None) -> str:
-        return profile_key(one, request or {"traces": []}, used or facts())
-
-    keys = [key()]
-    assert key() == keys[0]
-    assert key(load(folder, RUN + "lr = 0.5\n")) == keys[0]
-    keys.append(key(request={"traces": [1]}))
-    keys.append(key(used=InterpreterFacts(sys.executable, "3.11.7", "2.14.0", "2.0.0")))
-    keys.append(key(load(folder, RUN.replace("[model]", 'env = {A = "1"}\n[model]'))))
-    (folder / "data.bin").write_bytes(b"123")
-    keys.append(key())
-    (folder / "data.bin").write_bytes(b"1234")
-    keys.append(key())
-    write(folder, "x = 1\n", "helper.py")
-    keys.append(key())
-    assert len(set(keys)) == len(keys)
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("os._exit(7)", "ended with exit code 7 while building the model"),
-        ("os.abort()", "ended by SIGABRT while building the model"),
-        ("ctypes.string_at(0)", "ended by SIGSEGV while building the model"),
-        ("raise ValueError('odd')", r"raised ValueError: odd \(model.py, line 9: `raise ValueError"),
-        ("sys.exit(4)", r"ends the process \(exit code 4\)"),
-    ],
-)
-def test_a_recipe_that_ends_the_process(
-    line: str, said: str, config: RunConfig, home: Path, folder: Path
-) -> None:
-    """However it ends there is a sentence, and nothing is kept."""
-    write(folder, RECIPE.replace('    print("not', f'    {line}\n    print("not'), "model.py")
-    with pytest.raises(ProfilingError, match=said):
-        profile_model(config, home, wanted=FEW)
-    assert not (home / "profiles").exists()
-
-
-def test_what_hangs_is_ended_with_all_it_started(config: RunConfig, home: Path, folder: Path) -> None:
-    """After the time limit; the sentence says what it was doing."""
-    child = folder / "child"
-    write(folder, hangs(str(child)), "model.py")
-    began = time.monotonic()
-    with pytest.raises(ProfilingError, match=r"longer than 12 s while building the model: look for"):
-        profile_model(config, home, wanted=FEW, timeout=12)
-    assert time.monotonic() - began < 60
-    pid = int(child.read_text())
-    wait_until(lambda: not is_running(pid), 10, "the end of the recipe's own process")
-
-
-def test_progress_can_end_it(config: RunConfig, home: Path, folder: Path) -> None:
-    """What `on_progress` raises comes through, and the process is gone."""
-    child = folder / "child"
-    write(folder, hangs(str(child)), "model.py")
-
-    def stop(words: str) -> None:
-        if words == "building the model":
-            wait_until(child.exists, 30, "the model to be built")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        profile_model(config, home, wanted=FEW, on_progress=stop)
-    wait_until(lambda: child.read_text() != "", 10, "the number of the recipe's own process")
-    wait_until(lambda: not is_running(int(child.read_text())), 10, "the end of the recipe's own process")
 
 
 def test_code_is_run_only_from_a_trusted_folder(home: Path, folder: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,8 @@ from torchdeck.rundir.atomic import read_json, write_bytes
 
 KEPT = 64
 """Profiles that are kept; the ones unused for longest go first."""
+_WRITING = 3600.0
+"""Seconds after which nobody writes a file any more."""
 _TRACER = ("tracing", "distributed", "recipes", "plan/model_profile.py")
 """Our own code that a profile depends on, relative to the package."""
 _MAX_ENTRIES = 2_000
@@ -42,9 +45,10 @@ class ProfileCache:
             if not isinstance(value, Mapping) or value.get("key") != key:
                 return None
             profile = ModelProfile.from_json(value.get("profile"))
-            os.utime(path)
         except (OSError, ProfileFormatError):
             return None
+        with suppress(OSError):  # a folder that cannot be written is read all the same
+            os.utime(path)
         return profile
 
     def write(self, key: str, profile: Mapping[str, Any]) -> None:
@@ -56,21 +60,29 @@ class ProfileCache:
             self._prune()
 
     def _prune(self) -> None:
-        files = sorted(self._folder.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
-        for path in files[KEPT:]:
+        """Remove what is too much, and what writers that were killed have left."""
+        ages: list[tuple[float, Path]] = []
+        for path in self._folder.iterdir():
+            with suppress(FileNotFoundError):  # another process prunes too
+                ages.append((time.time() - path.stat().st_mtime, path))
+        profiles = sorted(item for item in ages if item[1].suffix == ".json")
+        left = [item for item in ages if item[1].suffix == ".tmp" and item[0] > _WRITING]
+        for _, path in profiles[KEPT:] + left:
             path.unlink(missing_ok=True)
 
 
 def profile_key(config: RunConfig, request: Mapping[str, Any], facts: InterpreterFacts) -> str:
-    """Hash of what the answer to `request` depends on: it, the code of recipe and tracer, Python and torch,
-    and sizes and times of the files that [data] and [model] name."""
+    """Hash of what the answer to `request` depends on: it, the code of recipe and tracer, Python, torch and
+    what else is installed, and sizes and times of the files that [data] and [model] name."""
     working_dir = Path(config.run.working_dir or Path.cwd())
-    code, _ = read_code_tree(config, working_dir)
+    folders = {working_dir, Path(config.run.recipe).parent if config.run.recipe else working_dir}
     facts_used = {
         "request": dict(request),
         "env": config.run.env,
         "working_dir": str(working_dir),
-        "code": dict(code.files),
+        # a recipe imports from its own folder too, wherever ranks start
+        "code": [dict(read_code_tree(config, folder)[0].files) for folder in sorted(folders)],
+        "installed": [os.environ.get("PYTHONPATH"), *_installed(Path(facts.executable))],
         "tracer": _tracer_hash(),
         "interpreter": [facts.executable, facts.python, facts.torch, facts.numpy],
         "files": [list(_stats(path)) for path in _paths({"d": config.data, "m": config.model}, working_dir)],
@@ -88,6 +100,13 @@ def _tracer_hash() -> str:
             digest.update(f"{file.relative_to(package)}\0".encode())
             digest.update(file.read_bytes())
     return digest.hexdigest()
+
+
+def _installed(executable: Path) -> Iterator[tuple[str, int]]:
+    """The interpreter's folders of packages, with the time of the last install or removal."""
+    for packages in sorted(executable.parent.parent.glob("lib/python3*/*-packages")):
+        with suppress(OSError):
+            yield str(packages), packages.stat().st_mtime_ns
 
 
 def _paths(value: Any, working_dir: Path) -> Iterator[Path]:

@@ -8,24 +8,32 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, Any
 
 from torchdeck.config.schema import RunConfig
-from torchdeck.launch.shipping import ship
+from torchdeck.launch.shipping import ShippingError, ship
 
 _READ_SIZE = 1 << 16
 _TAIL = 4096
 """Bytes of what it said on standard error that are kept."""
 _LAST_WORDS = 5.0
 """Seconds it may take to end after it closed its output."""
+_GLANCE = 1.0
+"""Seconds of silence after which it is looked whether it still runs: a child of it may hold its output."""
 _ENTRY = ("-m", "torchdeck.tracing.entry")
+_ONLY_RANK = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
 
 
 class TracingFailedError(Exception):
-    """The process gave no profile; the message says why."""
+    """The process gave no profile; the message says why. `certain`: every rank would fail by that as well."""
+
+    def __init__(self, message: str, *, certain: bool = False) -> None:
+        super().__init__(message)
+        self.certain = certain
 
 
 def trace_in_process(
@@ -50,9 +58,33 @@ def trace_in_process(
         TracingFailedError: it says that it cannot, ends without an answer, or takes too long.
         ShippingError: its code cannot be put in place.
     """
-    environment = _environment(config, ship(home))
+    with _shipped(home) as shipped:
+        process = _start(config, interpreter, _environment(config, shipped))
+        try:
+            text = json.dumps({**request, "limit": timeout}, default=str)
+            return _Conversation(process, on_progress, timeout).run(text.encode())
+        finally:
+            _end(process)
+
+
+@contextmanager
+def _shipped(home: Path) -> Iterator[Path]:
+    """The code for nodes; where `home` cannot be written, in a folder that is gone afterwards."""
+    with ExitStack() as stack:
+        try:
+            folder = ship(home)
+        except ShippingError as error:
+            try:
+                elsewhere = stack.enter_context(TemporaryDirectory(prefix="torchdeck-"))
+            except OSError:
+                raise error from None
+            folder = ship(Path(elsewhere))
+        yield folder
+
+
+def _start(config: RunConfig, interpreter: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     try:
-        process = subprocess.Popen(
+        return subprocess.Popen(
             [interpreter, *_ENTRY],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -63,20 +95,16 @@ def trace_in_process(
         )
     except OSError as error:
         raise TracingFailedError(f"{interpreter} could not be started to trace the model: {error}") from error
-    try:
-        text = json.dumps({**request, "limit": timeout}, default=str)
-        return _Conversation(process, on_progress, timeout).run(text.encode())
-    finally:
-        _end(process)
 
 
 def _environment(config: RunConfig, shipped: Path) -> dict[str, str]:
-    """As `plan.rank_environment` has it for ranks, but that no GPU is seen."""
+    """As `plan.rank_environment` and torchrun have it for the only rank, but that no GPU is seen."""
     own = config.run.env
     users_path = own.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     return {
         **os.environ,
         **own,
+        **_ONLY_RANK,
         "PYTHONPATH": f"{shipped}:{users_path}" if users_path else str(shipped),
         "PYTHONUNBUFFERED": "1",
         "CUDA_VISIBLE_DEVICES": "",
@@ -97,17 +125,22 @@ class _Conversation:
         self._said = b""
 
     def run(self, request: bytes) -> dict[str, Any]:
-        """Send `request`, and wait for the profile or for what went wrong."""
+        """Send `request`, and wait for the profile or for what went wrong.
+
+        Its standard input stays open: the process ends when that is closed, be it by the end of this one.
+        """
         assert self._process.stdin is not None  # noqa: S101 - a pipe was asked for
         with suppress(BrokenPipeError):  # it ended at once, and says why below
-            self._process.stdin.write(request)
-            self._process.stdin.close()
+            self._process.stdin.write(request + b"\n")
+            self._process.stdin.flush()
         limit = time.monotonic() + self._timeout
         with selectors.DefaultSelector() as waiting:
             for pipe in (self._process.stdout, self._process.stderr):
                 waiting.register(pipe, selectors.EVENT_READ)  # type: ignore[arg-type]  # pipes were asked for
             while waiting.get_map():
-                ready = waiting.select(max(0.0, limit - time.monotonic()))
+                ready = waiting.select(max(0.0, min(_GLANCE, limit - time.monotonic())))
+                if not ready and _status(self._process) is not None:
+                    break
                 if time.monotonic() >= limit:
                     raise TracingFailedError(
                         f"tracing the model took longer than {self._timeout:g} s while {self._doing}: look "
@@ -140,7 +173,7 @@ class _Conversation:
         except (ValueError, AttributeError):
             raise TracingFailedError(f"tracing answered {line[:80]!r}, which is no answer") from None
         if kind == "error":
-            raise TracingFailedError(str(content))
+            raise TracingFailedError(str(content), certain=answer.get("certain") is True)
         if kind == "progress":
             self._doing = str(content)
             if self._on_progress is not None:
@@ -153,20 +186,30 @@ class _Conversation:
         code = _exit_code(self._process)
         if code is None:
             return f"the process that traces the model closed its output while {self._doing}, and went on"
+        if code == -signal.SIGKILL:
+            return (
+                f"the process that traces the model was killed while {self._doing}, as the system does when "
+                "memory runs out"
+            )
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
         last = (self._said.decode(errors="replace").strip().splitlines() or ["it printed nothing"])[-1]
         return f"the process that traces the model ended {how} while {self._doing}: {last[:300]}"
 
 
 def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
-    """Its exit code, negative for a signal; None where it does not end. Its number stays its own."""
+    """Its exit code as of `_status`, waited for; None where it does not end."""
     limit = time.monotonic() + _LAST_WORDS
-    while time.monotonic() < limit:
-        status = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        if status is not None:
-            return status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
+    while (code := _status(process)) is None and time.monotonic() < limit:
         time.sleep(0.005)
-    return None
+    return code
+
+
+def _status(process: subprocess.Popen[bytes]) -> int | None:
+    """Its exit code, negative for a signal; None while it runs. Its number stays its own."""
+    status = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    if status is None:
+        return None
+    return status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

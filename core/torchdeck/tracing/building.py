@@ -16,8 +16,8 @@ def fake_building() -> Iterator[None]:
     """Let models be built of fake tensors in two more ways, as they are of tensors on the meta device.
 
     `model.to(…)`, `.half()` and the like would swap fake parameters for others, which torch refuses for any
-    that something refers to weakly. And `trunc_normal_` draws again what lies outside of its bounds until nothing
-    does (since torch 2.13), which a tensor without values cannot tell.
+    that something refers to weakly. And `trunc_normal_` draws again what lies outside of its bounds until
+    nothing does (since torch 2.13), which a tensor without values cannot tell.
     """
     with ExitStack() as restored:
         for owner, name, stand_in in (

@@ -1,8 +1,9 @@
 """The process that traces a model: `python -m torchdeck.tracing.entry`.
 
-Reads one request as JSON from standard input. Answers on what was standard output when it started, one JSON
-object a line: {"progress": words} any number of times, then {"profile": …} or {"error": sentence}. Whatever
-the recipe itself prints goes to standard error.
+Reads one request from standard input, JSON on one line, and ends with all it started when that is closed, as
+whoever asked is gone then. Answers on what was standard output when it started, one JSON object a line:
+{"progress": words} any number of times, then {"profile": …} or {"error": sentence, "certain": each rank would
+fail so}. Whatever the recipe itself prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import json
 import os
 import signal
 import sys
+import threading
 import traceback
+from contextlib import suppress
 from typing import IO, Any
 
 _GRACE = 5
@@ -21,12 +24,14 @@ _GRACE = 5
 
 def main() -> int:
     """Answer one request; the process's exit code."""
-    answers = _take_stdout()
+    answers, requests = _take_stdout(), _take_stdin()
     try:
-        profile = _answer(json.load(sys.stdin), lambda words: _say(answers, {"progress": words}))
+        request = json.loads(_line(requests))
+        threading.Thread(target=_end_with, args=(requests,), daemon=True).start()
+        profile = _answer(request, lambda words: _say(answers, {"progress": words}))
     except BaseException as error:  # noqa: BLE001 - whatever a recipe raises, sys.exit too, becomes the answer
         traceback.print_exception(type(error), error, error.__traceback__)
-        _say(answers, {"error": _sentence(error)})
+        _say(answers, {"error": _sentence(error), "certain": getattr(error, "certain", False)})
         return 1
     _say(answers, {"profile": profile})
     return 0
@@ -58,6 +63,30 @@ def _take_stdout() -> IO[str]:
     own = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return own
+
+
+def _take_stdin() -> int:
+    """A descriptor of standard input for requests alone; the recipe finds it at its end."""
+    own = os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return own
+
+
+def _line(requests: int) -> bytes:
+    read = b""
+    while not read.endswith(b"\n") and (more := os.read(requests, 1 << 16)):
+        read += more
+    return read
+
+
+def _end_with(requests: int) -> None:
+    """End this process and its children once `requests` is closed; not where the recipe closed it itself."""
+    with suppress(OSError):
+        while os.read(requests, 1):
+            pass
+        os.killpg(os.getpgid(0), signal.SIGKILL)
 
 
 def _say(answers: IO[str], answer: dict[str, Any]) -> None:
