@@ -91,6 +91,7 @@ def test_json_is_the_whole_plan(run_file: Path, capsys: pytest.CaptureFixture[st
 def test_any_script_can_be_planned(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What follows -- is the script's, unchanged: further dashes, empty words and all."""
     words = ["--lr", "0.1", "--", "--json", "", "-h"]
+    (run_file.parent / "train.py").touch()
     assert command("--script", "train.py", "--nproc", "3", "--json", "--", *words) == 0
     made = json.loads(capsys.readouterr().out)
     assert made["nodes"][0]["command"][2:] == [str(run_file.parent / "train.py"), *words]
@@ -127,13 +128,24 @@ def test_a_strategy_that_is_none_is_said(run_file: Path, capsys: pytest.CaptureF
 
 
 def test_a_script_that_is_not_there_is_said(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The plan shows all the same; nothing is said of one that is there."""
-    assert command("--script", "nowhere.py") == 0
+    """At the top, and by the exit code; the plan shows all the same. Nothing is said of one that is there."""
+    assert command("--script", "nowhere.py") == 3
     said = " ".join(capsys.readouterr().out.split())
-    assert f"warning script {run_file.parent / 'nowhere.py'} does not exist here" in said
+    assert said.count(f"✕ script {run_file.parent / 'nowhere.py'} does not exist here") == 1
+    assert "Placement" in said
     (run_file.parent / "there.py").touch()
     assert command("--script", "there.py") == 0
-    assert "warning" not in capsys.readouterr().out
+    assert "does not exist" not in capsys.readouterr().out
+
+
+def test_a_recipe_that_is_not_there_is_said(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As a script is; `--json` has it in headline and notes."""
+    run_file.write_text('[run]\nrecipe = "nowhere.py"\n[training]\nsteps = 1\n')
+    assert command(str(run_file), "--json") == 3
+    preview = json.loads(capsys.readouterr().out)["preview"]
+    sentence = f"recipe {run_file.parent / 'nowhere.py'} does not exist here"
+    assert preview["headline"].endswith(sentence)
+    assert preview["notes"] == [sentence]
 
 
 def test_scripts_are_exported(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:

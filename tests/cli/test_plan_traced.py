@@ -90,9 +90,9 @@ def test_a_recipe_that_is_not_trusted_is_planned_all_the_same(
 def test_a_model_that_cannot_be_traced_is_planned_all_the_same(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A model file that raises: a note with the reason."""
+    """A model file that needs what only ranks may have: a note with the reason."""
     monkeypatch.chdir(tmp_path)
-    Path("mine.py").write_text("raise RuntimeError('no such layer')\n")
+    Path("mine.py").write_text("raise RuntimeError('no such layer without a GPU')\n")
     Path("run.toml").write_text('[run]\nrecipe = "mine.py"\n[training]\nsteps = 1\n')
     assert command("plan", "run.toml", "--trust") == 0
     shown = " ".join(capsys.readouterr().out.split())
@@ -127,3 +127,23 @@ def test_a_model_is_estimated_from_a_few_numbers(
     assert shown.err == ""
     assert "(estimated)" in shown.out
     assert "32 ranks on 4 nodes" in shown.out
+    assert "warning script" in shown.out
+
+
+def test_a_recipe_that_raises_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Check fails with what was raised; the plan has it at the top, once, and the rest below."""
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text("import there_is_no_such_module\n")
+    Path("run.toml").write_text(
+        '[run]\nrecipe = "mine.py"\n[training]\nsteps = 1\n[distributed]\ndevices = "cpu"\n'
+    )
+    assert command("plan", "run.toml", "--trust") == 3
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.count("✕ the recipe fails: ") == said.count("No module named") == 1
+    assert "global batch" in said
+    assert command("check", "run.toml") == 3
+    (failed,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("failed")]
+    assert "the recipe fails: recipe file" in failed
+    assert "No module named 'there_is_no_such_module'" in failed

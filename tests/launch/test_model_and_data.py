@@ -112,3 +112,16 @@ def test_free_memory_counts_where_it_is_less(tmp_path: Path) -> None:
     group = dataclasses.replace(memory(peak=50, verdict="does not fit"), free_bytes=30 * 2**30)
     (check,) = checked(tmp_path, group)
     assert "30.0 GiB are free for each" in check.what
+
+
+@pytest.mark.parametrize(("limits", "statuses"), [("refuse", ["failed"]), ("warn", ["failed"]), ("off", [])])
+def test_a_recipe_that_fails_in_every_rank_is_refused(
+    limits: str, statuses: list[str], tmp_path: Path
+) -> None:
+    """Whatever is asked of memory, but that nothing is looked at; with the sentence, and the way around."""
+    known = Known(broken="the recipe fails: build_model raised ValueError: no")
+    checks = checked(tmp_path, limits=limits, known=known)
+    assert [check.status for check in checks] == statuses
+    assert all(
+        str(check).startswith(known.broken) and 'limits.memory = "off"' in check.fix for check in checks
+    )

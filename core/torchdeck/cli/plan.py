@@ -25,6 +25,9 @@ each rank reads, how much memory it needs and whether that fits.
 
 For memory the model is built without its weights and one step of it is traced, in a process of its own;
 what was found is kept, so the second time is quick. Nothing is traced for a script or module.
+
+Exits with 2 for a bad config, and with 3 where the plan does not fit the machines, or where every rank would
+fail at once: its file is not there, or importing the recipe or building its model raises.
 """
 EXAMPLES = """\
 examples:
@@ -81,7 +84,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Plan and print; 0, or 2 for a bad config, 3 when it does not fit these machines."""
+    """Plan and print; 0, or 2 for a bad config, 3 when it does not fit these machines or must fail."""
     from torchdeck.config.problems import ConfigError
     from torchdeck.launch.prepare import plan_from, survey
     from torchdeck.launch.trust import TrustError
@@ -104,7 +107,8 @@ def run(args: argparse.Namespace) -> int:
         return plan_failure(str(error))
     from torchdeck.plan.preview import make_preview
 
-    return _show(args, make_preview(loaded.config, plan, found.inventory, found.known))
+    shown = _show(args, make_preview(loaded.config, plan, found.inventory, found.known))
+    return exit_codes.REFUSED if shown == exit_codes.SUCCEEDED and found.known.broken else shown
 
 
 def _with_model(args: argparse.Namespace, loaded: LoadedConfig, found: Survey) -> Survey:

@@ -49,7 +49,8 @@ def trace(
 ) -> tuple[Known, tuple[Problem, ...]]:
     """`known` with the profile of a recipe's model, traced by a process of its own the first time.
 
-    A model that cannot be traced is no problem, but a failure that `known` then tells of.
+    A model that cannot be traced is no problem, but a failure that `known` then tells of; as it tells of a
+    recipe that raises in every rank.
 
     Args:
         config: what is asked for.
@@ -67,6 +68,8 @@ def trace(
             config, home, plan=known.batch_plan, interpreter=interpreter, on_progress=on_progress
         )
     except ProfilingError as error:
+        if error.certain:
+            return replace(known, broken=f"the recipe fails: {error}"), ()
         return replace(known, failure=f"memory is not predicted: {error}"), ()
     return replace(known, profile=profile), _misfits(known.batch_plan, profile)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torchdeck.config.chosen_nodes import LOCALHOST
 from torchdeck.config.problems import Problem
-from torchdeck.config.schema import RunConfig
+from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.launch.code_tree import read_code_tree
 from torchdeck.launch.model_and_data import OnProgress, look_at, narrower, trace
 from torchdeck.nodes.described import inventory_from
@@ -52,22 +52,31 @@ def survey(config: RunConfig, environ: Mapping[str, str] | None = None) -> Surve
     interpreter = probe_interpreter(config.run.interpreter)
     code, warnings = read_code_tree(config, Path(config.run.working_dir or Path.cwd()))
     known, problems = look_at(config)
+    absent = missing(config)
+    here = not config.distributed.nodes or LOCALHOST in config.distributed.nodes
+    if here:
+        known = replace(known, broken=absent)
+    elif absent:  # the nodes may have it, and are not reached from here
+        warnings = (*warnings, absent)
     return Survey(
         inventory=inventory,
         # nodes that are only described are taken to have the Python that was found here
         interpreters={node.name: interpreter for node in inventory},
         environ=dict(os.environ) if environ is None else environ,
         code=code,
-        warnings=(*warnings, *_missing(config)),
+        warnings=tuple(warnings),
         known=known,
         problems=problems,
     )
 
 
-def _missing(config: RunConfig) -> tuple[str, ...]:
-    """Whether there is the script: a plan is made all the same, and a check before the start refuses."""
-    script = config.run.script
-    return () if script is None or Path(script).is_file() else (f"script {script} does not exist here",)
+def missing(config: RunConfig) -> str:
+    """That the file to run is not there; a plan is made all the same, and a check refuses the start."""
+    run = config.run
+    for kind, name in (("script", run.script), ("recipe", run.recipe)):
+        if name is not None and name not in BUILTIN_RECIPES and not Path(name).is_file():
+            return f"{kind} {name} does not exist here"
+    return ""
 
 
 def with_model(config: RunConfig, found: Survey, home: Path, on_progress: OnProgress | None = None) -> Survey:
@@ -82,7 +91,7 @@ def with_model(config: RunConfig, found: Survey, home: Path, on_progress: OnProg
         on_progress: told what is waited for.
     """
     interpreter = next(iter(found.interpreters.values()), None)
-    if interpreter is None:
+    if interpreter is None or found.known.broken:
         return found
     known, problems = trace(config, found.known, home, interpreter, on_progress)
     found = replace(found, known=known, problems=found.problems + problems)

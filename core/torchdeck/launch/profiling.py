@@ -28,7 +28,14 @@ TRACING_LIMIT = 120.0
 
 
 class ProfilingError(Exception):
-    """There is no profile of the model; the message says why and what would help."""
+    """There is no profile of the model; the message says why and what would help.
+
+    `certain`: the recipe's own code raised, and would in every rank.
+    """
+
+    def __init__(self, message: str, *, certain: bool = False) -> None:
+        super().__init__(message)
+        self.certain = certain
 
 
 def wanted_traces(config: RunConfig, plan: BatchPlan | None = None) -> tuple[WantedTrace, ...]:
@@ -97,7 +104,9 @@ def profile_model(
         answer = trace_in_process(config, home, facts.executable, request, on_progress, timeout)
         profile = ModelProfile.from_json(answer)
         cache.write(key, answer)
-    except (TracingFailedError, ShippingError, ProfileFormatError) as error:
+    except TracingFailedError as error:
+        raise ProfilingError(str(error), certain=error.certain) from error
+    except (ShippingError, ProfileFormatError) as error:
         raise ProfilingError(str(error)) from error
     return profile
 

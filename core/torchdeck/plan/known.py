@@ -25,6 +25,8 @@ class Known:
     """How a script trains, as far as [estimate] says; None: as [training] says."""
     failure: str = ""
     """Why memory cannot be predicted, a sentence; empty where it can, or was not asked for."""
+    broken: str = ""
+    """Why every rank would fail at once, a sentence; empty where nothing says so."""
     remarks: tuple[str, ...] = ()
     """What else is to be said: one sentence each."""
     others: tuple[ModelProfile, ...] = ()
@@ -32,8 +34,8 @@ class Known:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Failure and remarks."""
-        return (self.failure, *self.remarks) if self.failure else self.remarks
+        """Why it will fail, why memory is not known, and remarks."""
+        return (*filter(None, (self.broken, self.failure)), *self.remarks)
 
     @property
     def anything(self) -> bool:

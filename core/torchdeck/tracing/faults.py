@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,7 +12,14 @@ from torchdeck.tracing.no_gpu import GpuNeededError
 
 
 class TracingError(Exception):
-    """The model cannot be traced; the message says why and what would help."""
+    """The model cannot be traced; the message says why and what would help.
+
+    `certain`: not only tracing fails, but what every rank would do as well.
+    """
+
+    def __init__(self, message: str, *, certain: bool = False) -> None:
+        super().__init__(message)
+        self.certain = certain
 
 
 class ValuesNeededError(TracingError):
@@ -27,20 +34,37 @@ _NO_GPU = ("Torch not compiled with CUDA enabled", "Found no NVIDIA driver", "No
            "not linked with support for cuda", "CUDA driver initialization failed",
            "Cannot access accelerator device when none is available")  # fmt: skip
 _SPARSE = "Cannot access storage of SparseTensorImpl"
+_UNLIKE_RANKS = (
+    "cuda",
+    "gpu",
+    "nccl",
+    "device",
+    "rank",
+    "world_size",
+    "master_",
+    "process group",
+    "distributed",
+)
+"""In messages and lines about what only ranks have."""
 _NO_MEMORY = ("can't allocate memory", "Cannot allocate memory")
 
 
 @contextmanager
-def explained(what: str, recipe: str) -> Iterator[None]:
+def explained(what: str, recipe: str, *, as_in_ranks: bool = False) -> Iterator[None]:
     """Turn what the recipe's own code raises into a TracingError that names its line.
 
     Args:
         what: which of its functions runs, like `build_model(options)`.
         recipe: name or path of the recipe.
+        as_in_ranks: ranks call it with the same arguments, before anything else may fail.
     """
     try:
         yield
-    except (RecipeError, TracingError):
+    except RecipeError as error:
+        if not as_in_ranks or isinstance(error, RecipeImportError):
+            raise
+        raise TracingError(str(error), certain=True) from error
+    except TracingError:
         raise
     except SystemExit as error:
         raise TracingError(
@@ -49,14 +73,34 @@ def explained(what: str, recipe: str) -> Iterator[None]:
         ) from error
     except Exception as error:
         kind = ValuesNeededError if any(map(_lacks_values, _chain(error))) else TracingError
-        raise kind(_sentence(error, what, recipe)) from error
+        certain = as_in_ranks and kind is TracingError and _fails_anywhere(error, recipe)
+        raise kind(_sentence(error, what, recipe), certain=certain) from error
 
 
-def import_sentence(error: RecipeError, recipe: str) -> str:
-    """The message of an error of loading a recipe, with the line that raised where there is one."""
-    if isinstance(error, RecipeImportError) and error.__cause__ is not None:
-        return f"{error}{_place(error.__cause__, recipe)}"
-    return str(error)
+def import_fault(error: RecipeImportError, recipe: str) -> TracingError:
+    """What is said of a recipe file that raised while it was imported, with the line that did."""
+    cause = error.__cause__
+    if not isinstance(cause, Exception):
+        return TracingError(str(error))
+    return TracingError(f"{error}{_place(cause, recipe)}", certain=_fails_anywhere(cause, recipe))
+
+
+def _fails_anywhere(error: Exception, recipe: str) -> bool:
+    """Whether the recipe's own code raised, and nothing that only tracing lacks can be why.
+
+    Files may be elsewhere than on the nodes; a GPU and the variables of a rank are not here; and what torch
+    raises of tensors without memory it might not raise of others.
+    """
+    chain = _chain(error)
+    if any(isinstance(one, (OSError, MemoryError, NotImplementedError)) for one in chain):
+        return False
+    said = " ".join([*map(str, chain), _place(error, recipe)]).lower()
+    if any(words in said for words in _UNLIKE_RANKS) or any(map(_lacks_gpu, chain)):
+        return False
+    if isinstance(error, (SyntaxError, ImportError)):
+        return True
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and bool(_own_frames(frames[-1:], recipe))
 
 
 def _sentence(error: Exception, what: str, recipe: str) -> str:
@@ -98,12 +142,17 @@ def _lacks_gpu(error: BaseException) -> bool:
 
 def _place(error: BaseException, recipe: str) -> str:
     """Where it was raised: the last line in the recipe's folder, else the last of all."""
-    frames: list[traceback.FrameSummary] = list(traceback.extract_tb(error.__traceback__))
-    if recipe.endswith(".py"):
-        folder = f"{Path(recipe).resolve().parent}/"
-        frames = [frame for frame in frames if str(Path(frame.filename).resolve()).startswith(folder)]
+    frames = _own_frames(traceback.extract_tb(error.__traceback__), recipe)
     if not frames:
         return ""
     last = frames[-1]
     line = f": `{last.line}`" if last.line else ""
     return f" ({Path(last.filename).name}, line {last.lineno}{line})"
+
+
+def _own_frames(frames: Sequence[traceback.FrameSummary], recipe: str) -> list[traceback.FrameSummary]:
+    """Those in the recipe's folder; of a built-in recipe all."""
+    if not recipe.endswith(".py"):
+        return list(frames)
+    folder = f"{Path(recipe).resolve().parent}/"
+    return [frame for frame in frames if str(Path(frame.filename).resolve()).startswith(folder)]

@@ -17,11 +17,11 @@ from torchdeck.distributed.seeding import seed_all
 from torchdeck.distributed.trainer.setup import build_model
 from torchdeck.distributed.units import blocks_of
 from torchdeck.plan.model_profile import ModelProfile
-from torchdeck.recipes.errors import RecipeError
+from torchdeck.recipes.errors import RecipeImportError
 from torchdeck.recipes.loader import Recipe, load_recipe
 from torchdeck.tracing.batch import TracingData, open_data
 from torchdeck.tracing.building import fake_building, forget_values
-from torchdeck.tracing.faults import TracingError, ValuesNeededError, explained, import_sentence
+from torchdeck.tracing.faults import TracingError, ValuesNeededError, explained, import_fault
 from torchdeck.tracing.microbatch import TracedMicrobatch, trace_microbatch
 from torchdeck.tracing.no_gpu import WithoutGpu
 from torchdeck.tracing.real_memory import MAX_PARAMETERS, bounded_memory
@@ -41,10 +41,10 @@ def trace_recipe(request: TraceRequest, progress: Progress) -> ModelProfile:
     """
     progress("loading the recipe")
     try:
-        with explained("the import", request.recipe):
+        with explained("the import", request.recipe, as_in_ranks=True):
             recipe = load_recipe(request.recipe)
-    except RecipeError as error:
-        raise TracingError(import_sentence(error, request.recipe)) from error
+    except RecipeImportError as error:
+        raise import_fault(error, request.recipe) from error
     return trace_loaded(recipe, request, progress)
 
 
@@ -102,7 +102,8 @@ class _Tracer:
         """The model, ready to train."""
         seed_all(self.request.seed)
         building = nullcontext() if self.fake is None else fake_building()
-        with self._tensors(), building, WithoutGpu(), explained("build_model(options)", self.recipe.name):
+        own = explained("build_model(options)", self.recipe.name, as_in_ranks=True)
+        with self._tensors(), building, WithoutGpu(), own:
             model = build_model(self.recipe, self.request.model).train()
         check_tensors(model)
         return model

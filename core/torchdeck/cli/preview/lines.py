@@ -17,6 +17,8 @@ def head(preview: Preview) -> Iterator[Text]:
     plan = preview.plan
     yield Text.assemble((plan.name, "bold"), f"  {plan.kind} {plan.target}")
     yield Text(placement_line(preview))
+    if preview.known.broken:
+        yield Text(f"✕ {preview.known.broken}", style="bold red")
     if preview.memory is not None:
         verdict = preview.memory.verdict
         sign = f"{VERDICT_SIGNS[verdict]} {verdict_line(preview.memory)}"

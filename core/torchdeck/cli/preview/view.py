@@ -65,6 +65,8 @@ def _feet(preview: Preview) -> Iterator[Text]:
     for warning in preview.plan.warnings:
         yield Text.assemble(("warning ", "yellow"), warning)
     for note in preview.notes:
+        if note == preview.known.broken:
+            continue  # it stands at the top
         yield Text.assemble(("note ", "cyan"), note)
     files = len(preview.plan.code.files)
     covered = f"covers {files} file{'' if files == 1 else 's'} of yours"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torchdeck.config.schema import RunConfig
 from torchdeck.launch.preflight.check import Check, failed, ok, warning
-from torchdeck.launch.prepare import Survey
+from torchdeck.launch.prepare import Survey, missing
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.plan.prediction import PredictedMemory
 from torchdeck.plan.preview.memory import MemoryPreview, is_one, make_memory, ranks_text
@@ -15,6 +15,7 @@ from torchdeck.quantities import size
 
 _ANYWAY = 'set limits.memory = "warn" to start all the same'
 _LEFT_OUT = 'limits.memory = "off" leaves the prediction out'
+_ANYHOW = 'limits.memory = "off" starts without looking at the model'
 _GENERAL = "lower training.microbatch, or use a strategy that shards the weights"
 
 
@@ -26,6 +27,8 @@ def check_memory(config: RunConfig, plan: LaunchPlan, found: Survey) -> Iterator
     memory = None if plan.prediction is None else make_memory(plan.prediction)
     if memory is not None:
         yield _judged(config, plan, found, memory, node)
+    elif found.known.broken and not missing(config):
+        yield failed("recipe", node, found.known.broken, f"mend it; {_ANYHOW}")
     elif found.known.failure:
         yield warning("memory", node, found.known.failure, _LEFT_OUT)
 

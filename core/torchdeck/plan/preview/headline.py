@@ -18,6 +18,8 @@ _LEAST = 0.005
 def headline(preview: Preview) -> str:
     """Ranks, strategy, verdict: `2 ranks on localhost, ddp over gloo: fits: 3.1 GiB of 80.0 GiB, 4 %`."""
     where = placement_line(preview)
+    if preview.known.broken:
+        return f"{where}: {preview.known.broken}"
     return where if preview.memory is None else f"{where}: {verdict_line(preview.memory)}"
 
 

@@ -72,7 +72,9 @@ def compare_strategies(preview: Preview, kinds: Sequence[Kind]) -> tuple[Strateg
     profile = preview.known.profile
     if profile is None:
         raise ValueError(
-            preview.known.failure or "nothing is known of the model: there is nothing to compare"
+            preview.known.broken
+            or preview.known.failure
+            or "nothing is known of the model: there is nothing to compare"
         )
     shares, config = preview.shares, preview.config
     own = spec_of(config, shares, preview.plan.backend, preview.known)
