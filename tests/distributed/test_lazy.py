@@ -29,10 +29,7 @@ def test_light_parts_do_not_import_torch() -> None:
 
 def test_the_package_itself_is_standard_library() -> None:
     """Importing torchdeck.distributed brings neither torch nor numpy."""
-    code = (
-        "import sys, torchdeck.distributed\n"
-        "sys.exit(bool({'torch', 'numpy'} & set(sys.modules)))"
-    )
+    code = "import sys, torchdeck.distributed\nsys.exit(bool({'torch', 'numpy'} & set(sys.modules)))"
     assert python(code) == 0
 
 
