@@ -30,7 +30,7 @@ def test_a_preset_is_written_and_loads(tmp_path: Path, name: str, capsys: pytest
     out = capsys.readouterr().out
     assert str(tmp_path / "run.toml") in out
     assert "next: " in out
-    assert "torchdeck --no-gui" in out
+    assert ("torchdeck plan " if name == "cluster" else "torchdeck --no-gui ") in out
     assert ("run.script" in out) == (name == "script")  # there is no such script yet
     assert (tmp_path / "my_recipe.py").exists() == (name == "own-recipe") == ("--trust" in out)
 
@@ -63,6 +63,17 @@ def test_nothing_is_overwritten_without_force(
     assert [(path.name, path.read_text()) for path in tmp_path.glob("*.*")] == [(existing, "mine")]
     assert call("--preset", "own-recipe", str(tmp_path), "--force") == 0
     assert (tmp_path / existing).read_text(encoding="utf-8") != "mine"
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_the_comments_name_the_file(tmp_path: Path, name: str) -> None:
+    """Commands in them can be copied as they stand; a name that would end the comment is left out."""
+    assert call("--preset", name, "--force", str(tmp_path / "my own.toml")) == 0
+    text = (tmp_path / "my own.toml").read_text()
+    assert text == preset_text(name).replace("run.toml", "'my own.toml'")
+    assert "plan 'my own.toml'" in text
+    assert call("--preset", name, "--force", str(tmp_path / "a\nb = 1.toml")) == 0
+    assert (tmp_path / "a\nb = 1.toml").read_text() == preset_text(name)
 
 
 def test_an_unknown_preset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

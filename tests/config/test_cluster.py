@@ -84,6 +84,8 @@ def test_a_base_file_may_describe_the_cluster(tmp_path: Path) -> None:
         ("gpus = 4", "gpus = -4", "cluster.nodes[1].gpus", 17, "out of range", "from 0 to 1024"),
         ('name = "old[1-2]"', "cores = 4", "cluster.nodes[1]", 15, "no name in it", "name"),
         ('"32GiB"', '"much"', "cluster.nodes[1].memory", 18, "not a size", "80GiB"),
+        ('"32GiB"', '"32"', "cluster.nodes[1].memory", 18, "not a size", "with its unit"),
+        ('"32GiB"', "32", "cluster.nodes[1].memory", 18, "out of range", "80GiB"),
         ('"400Gbit/s"', '"400G"', "cluster.inter_node", 8, "not a speed", "50GB/s"),
         ('"400Gbit/s"', "0", "cluster.inter_node", 8, "out of range", "50GB/s"),
     ],
@@ -148,3 +150,11 @@ def test_it_is_documented_like_any_table() -> None:
     assert json_schema()["$defs"]["ClusterNodes"]["required"] == ["name"]
     with pytest.raises(UnknownKeyError, match=r"right is cluster\.nodes\.gpus$"):
         explain("cluster.nodes.gpuss")
+
+
+def test_no_machines_are_refused(tmp_path: Path) -> None:
+    """An empty list is no request for this machine's CPU."""
+    problem = only_problem(tmp_path, MINIMAL, "cluster.nodes=[]")
+    assert (problem.path, problem.file) == ("cluster.nodes", "--set")
+    assert "no machine is described" in problem.wrong
+    assert "[[cluster.nodes]]" in problem.right

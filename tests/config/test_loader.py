@@ -190,11 +190,11 @@ def test_a_later_layer_displaces_its_alternative(tmp_path: Path) -> None:
         ('run.env={"A" = "b"}', "run.env", {"A": "b"}),
         ("limits.min_free_disk=2GB", "limits.min_free_disk", 2 * 10**9),
         ("distributed.devices=cpu", "distributed.devices", "cpu"),
-        ("distributed.nproc=", "distributed.nproc", None),
+        ("run.env.EMPTY=''", "run.env", {"EMPTY": ""}),
     ],
 )
 def test_overrides(tmp_path: Path, override: str, key: str, value: Any) -> None:
-    """TOML's syntax or bare text; text where text is wanted; nothing behind = is the default again."""
+    """TOML's syntax or bare text; text where text is wanted."""
     got: Any = load(tmp_path, MINIMAL + "[distributed]\nnproc = 2\n", override)
     for part in key.split("."):
         got = getattr(got, part)
@@ -207,7 +207,19 @@ def test_the_last_override_wins(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "override", ["", "=", "a b=1", "run.args=[--lr", "extends=x", "training.lr", '"a=1', "a..b=1"]
+    "override",
+    [
+        "",
+        "=",
+        "training.microbatch=",
+        "run.env.A= ",
+        "a b=1",
+        "run.args=[--lr",
+        "extends=x",
+        "training.lr",
+        '"a=1',
+        "a..b=1",
+    ],
 )
 def test_overrides_that_are_none(tmp_path: Path, override: str) -> None:
     """What is no KEY=VALUE is one problem of --set."""

@@ -65,7 +65,7 @@ def test_configs_are_frozen() -> None:
         ("512MiB", 512 * 2**20),
         ("2GB", 2 * 10**9),
         ("1.5 gib", 3 * 2**29),
-        ("0", 0),
+        ("0 B", 0),
         ("7 B", 7),
         ("3kB", 3000),
     ],
@@ -75,7 +75,7 @@ def test_sizes(text: str, size: int) -> None:
     assert parse_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "MiB", "-1GB", "1 XB", "1e3", "1.2.3MB", "٣MB"])
+@pytest.mark.parametrize("text", ["", "0", "80", "1.5", "MiB", "-1GB", "1 XB", "1e3", "1.2.3MB", "٣MB"])
 def test_what_is_no_size(text: str) -> None:
     """Anything else is refused, digits of other scripts included."""
     with pytest.raises(ValueError, match="is not a size"):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -42,7 +44,10 @@ def run(args: argparse.Namespace) -> int:
     except presets.UnknownPresetError as error:
         return _refuse(str(error))
     target = _target(args.path)
-    contents = {target: text, **{target.parent / name: content for name, content in companions.items()}}
+    contents = {
+        target: _named(text, target),
+        **{target.parent / name: content for name, content in companions.items()},
+    }
     existing = [str(path) for path in contents if path.exists()]
     if existing and not args.force:
         return _refuse(f"{' and '.join(existing)} exists already; --force overwrites, another PATH does not")
@@ -56,13 +61,27 @@ def run(args: argparse.Namespace) -> int:
         )
     else:
         sys.stdout.write("".join(f"wrote {path}\n" for path in contents))
-        sys.stdout.write(_next(args.preset, target, trust=bool(companions)))
+        sys.stdout.write(_next(text, target, trust=bool(companions)))
     return 0
 
 
-def _next(preset: str, target: Path, *, trust: bool) -> str:
-    command = f"torchdeck --no-gui{' --trust' if trust else ''} {target}"
-    if preset == "script":
+def _named(text: str, target: Path) -> str:
+    """`text`, whose comments name the file that it is written to; a name that no comment can hold is not."""
+    if not target.name.isprintable():
+        return text
+    name = shlex.quote(target.name)
+    lines = text.splitlines(keepends=True)
+    return "".join(line.replace(DEFAULT_NAME, name) if line.startswith("#") else line for line in lines)
+
+
+def _next(text: str, target: Path, *, trust: bool) -> str:
+    """What to do with the file; machines that it describes are planned for and not started."""
+    table = tomllib.loads(text)
+    path = shlex.quote(str(target))
+    if "cluster" in table:
+        return f"next: torchdeck plan {path}\n"
+    command = f"torchdeck --no-gui{' --trust' if trust else ''} {path}"
+    if "script" in table["run"]:
         return f"next: name your script in it (run.script), then {command}\n"
     return f"next: {command}\n"
 

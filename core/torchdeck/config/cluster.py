@@ -12,6 +12,8 @@ from torchdeck.config.sizes import ByteRate, ByteSize
 
 GpuIndex = Annotated[int, Field(ge=0, le=1023)]
 
+LEAST_MEMORY = 2**20
+"""Bytes; who writes fewer means another unit."""
 RIGHT_RATE = 'bytes a second, or a speed such as "50GB/s" or "400Gbit/s"'
 
 
@@ -38,8 +40,8 @@ class ClusterNodes(Section):
         "Memory of one GPU; absent: what is known of the GPU of that name.",
         default=None,
         unit="bytes",
-        right='bytes, or a size such as "80GiB"',
-        gt=0,
+        right='a size with its unit, such as "80GiB", or a number of bytes from 1 MiB',
+        ge=LEAST_MEMORY,
     )
     devices: list[GpuIndex] | None = option(
         "GPUs that may be used, by index; absent: all.",
@@ -57,8 +59,8 @@ class ClusterNodes(Section):
         "Main memory of each node; absent: unknown.",
         default=None,
         unit="bytes",
-        right='bytes, or a size such as "2TB"',
-        gt=0,
+        right='a size with its unit, such as "2TB", or a number of bytes from 1 MiB',
+        ge=LEAST_MEMORY,
     )
 
 

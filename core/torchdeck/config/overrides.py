@@ -25,7 +25,6 @@ class Override:
 
     path: tuple[str, ...]
     value: Any
-    """None where the text behind = is empty: the key goes back to its default."""
 
 
 def lay_overrides(merged: Merged, overrides: Sequence[str], folder: Path) -> list[Problem]:
@@ -39,8 +38,6 @@ def lay_overrides(merged: Merged, overrides: Sequence[str], folder: Path) -> lis
         override = parse_override(text)
         if isinstance(override, Problem):
             problems.append(override)
-        elif override.value is None:
-            merged.remove(override.path)
         else:
             table: Any = override.value
             for key in reversed(override.path):
@@ -66,7 +63,8 @@ def parse_override(text: str) -> Override | Problem:
         return Problem("extends", OVERRIDE, None, "it cannot be set here", "extends in the run file")
     value = value.strip()
     if not value:
-        return Override(tuple(path), None)
+        right = "a value; '' is an empty text, and without this --set the file's value or the default holds"
+        return Problem(".".join(path), OVERRIDE, None, "nothing stands behind =", right)
     try:
         return Override(tuple(path), _parse_value(value, tuple(path)))
     except ValueError as error:

@@ -96,6 +96,9 @@ def nodes(given: Given) -> Iterator[Finding]:
 def described(given: Given) -> Iterator[Finding]:
     """What [[cluster.nodes]] says of machines goes together, and each is described once."""
     seen: set[str] = set()
+    if given.written(_CLUSTER) and not given.written((*_CLUSTER, 0)):
+        right = "a table [[cluster.nodes]] for each kind of machine, or no [cluster]"
+        yield Finding(_CLUSTER, "the list is empty: no machine is described", right)
     for index, machines in enumerate(given.config.cluster.nodes):
         path = (*_CLUSTER, index)
         yield from _names(machines, path, seen)

@@ -123,7 +123,7 @@ class Limits(Section):
         default=512 * 2**20,
         unit="bytes",
         ge=0,
-        right='bytes, or a size such as "512MiB" or "2GB"',
+        right='a size with its unit, such as "512MiB" or "2GB", or a number of bytes',
     )
     memory: Literal["refuse", "warn", "off"] = option(
         "What happens when predicted memory does not fit: no start, a warning, or no prediction.",

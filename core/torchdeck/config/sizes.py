@@ -8,16 +8,16 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, WithJsonSchema
 
 _UNITS = {
-    "": 1, "B": 1,
+    "B": 1,
     "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
     "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40,
 }  # fmt: skip
-_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)\s*([a-zA-Z]{0,3})", re.ASCII)
+_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)\s*([a-zA-Z]{1,3})", re.ASCII)
 
 SIZE_SCHEMA: dict[str, Any] = {
     "anyOf": [
         {"type": "integer", "minimum": 0},
-        {"type": "string", "pattern": r"^[0-9.]+\s*([kKmMgGtT]?[iI]?[bB])?$"},
+        {"type": "string", "pattern": r"^[0-9.]+\s*[kKmMgGtT]?[iI]?[bB]$"},
     ]
 }
 """What JSON schema says of a size."""
@@ -38,7 +38,8 @@ RATE_SCHEMA: dict[str, Any] = {
 def parse_size(value: Any) -> Any:
     """Bytes of a text such as "512MiB"; anything that is not text passes through.
 
-    Units: B, KB MB GB TB (powers of 1000), KiB MiB GiB TiB (powers of 1024), in either case.
+    Units: B, KB MB GB TB (powers of 1000), KiB MiB GiB TiB (powers of 1024), in either case. A text has one:
+    who writes "80" hardly means bytes.
 
     Raises:
         ValueError: the text is no size.

@@ -1,4 +1,10 @@
-"""What is published of GPUs by name: for nodes that a run file describes and nobody has looked at."""
+"""What is published of GPUs by name: for nodes that a run file describes and nobody has looked at.
+
+Memory is the total that nvidia-smi reports (memory.total, in MiB), reserved memory included, as drivers since
+510 count it. That is not the gigabytes of a product's name: an H100 80GB has 81,559 MiB and an A100 80GB 81,920.
+A process gets one or two hundredths less, since the driver keeps some: of an A100 40GB's 40,960 MiB CUDA offers
+40,441, of a T4's 15,360 it offers 15,110. Memory given in the run file takes precedence.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +21,7 @@ class GpuModel:
 
     name: str
     memory_bytes: int
-    """In all, as nvidia-smi shows it: less than the gigabytes in the product's name."""
+    """In all, as nvidia-smi shows it; a process gets somewhat less."""
     link_bytes: int | None = None
     """Bytes a second that one GPU sends to the others of its node over NVLink, in one direction: half of the
     total of both directions that NVIDIA's data sheets give. None where there is no NVLink, or not always."""
