@@ -11,7 +11,7 @@ import pytest
 
 from torchdeck.cli.batchplan_progress import ProgressLine
 from torchdeck.cli.main import main
-from torchdeck.data.batch_plan import load_batch_plan
+from torchdeck.data.batch_plan import changed_source, load_batch_plan
 
 
 @pytest.fixture
@@ -49,6 +49,38 @@ def test_build_says_what_it_made(tmp_path: Path, lengths: Path, capsys: pytest.C
     value = json.loads(capsys.readouterr().out)
     assert (value["fingerprint"], value["epochs"]) == (written.fingerprint, 2)
     assert value["counts"] == {"used": 300, "truncated": 0, "dropped_long": 0, "dropped_empty": 0}
+
+
+@pytest.mark.parametrize("kind", ["--lengths", "--dataset"])
+def test_build_remembers_its_data(
+    tmp_path: Path, lengths: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """By absolute path; numbers that are exchanged, as many as before, are seen."""
+    monkeypatch.chdir(tmp_path)
+    assert _run("build", kind, lengths.name, "--token-budget", 200) == 0
+    assert changed_source("batch_plan") is None
+    lengths.write_text("".join(reversed(lengths.read_text().splitlines(keepends=True))))
+    changed = changed_source("batch_plan")
+    assert changed is not None
+    assert changed.build == f"torchdeck batchplan build {kind} {lengths}"
+    assert _run("build", kind, lengths.name, "--token-budget", 200, "--overwrite") == 0
+    assert changed_source("batch_plan") is None
+
+
+def test_build_says_what_a_recipe_needs(
+    tmp_path: Path, lengths: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A plan that packs or cuts is for a collate that takes a layout; others say nothing of it."""
+    arguments = ("build", "--lengths", lengths, "--token-budget", 200, "-o", tmp_path / "p", "--overwrite")
+    for more, said in (
+        ((), ""),
+        (("--pack", "--max-length", 50), "the plan packs several samples into a row: "),
+        (("--too-long", "truncate", "--max-length", 40), "samples to its maximum length: "),
+    ):
+        assert _run(*arguments, *more) == 0
+        out = capsys.readouterr().out
+        assert ("recipes need collate(samples, layout=None)" in out) == bool(said)
+        assert said in out
 
 
 def test_build_from_a_data_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -160,7 +192,7 @@ def test_shards_open_in_a_plain_process(
     assert f"shared out: {tmp_path / 's'}/rank_0 to rank_2" in capsys.readouterr().out
     script = (
         "import sys\n"
-        "from torchdeck.data.batch_plan import load_batch_plan\n"
+        "from torchdeck.data.batch_plan import changed_source, load_batch_plan\n"
         "for place in sys.argv[1:]:\n"
         "    for _, _, mb in load_batch_plan(place).iter_from(0, 0):\n"
         "        print(*mb.sample_ids.tolist())\n"

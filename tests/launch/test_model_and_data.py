@@ -1,6 +1,7 @@
 """What is found out of model and data before a plan is made, and what refuses a start for it."""
 
 import dataclasses
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,13 @@ from support.machines import PYTHON, node
 from support.previews import memory
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
-from torchdeck.data.batch_plan import build_batch_plan, save_batch_plan
+from torchdeck.data.batch_plan import (
+    DataSource,
+    build_batch_plan,
+    content_fingerprint,
+    listing_of,
+    save_batch_plan,
+)
 from torchdeck.launch.model_and_data import look_at, trace
 from torchdeck.launch.preflight.check import Check
 from torchdeck.launch.preflight.memory import check_memory
@@ -65,6 +72,27 @@ def test_a_damaged_batch_plan_is_a_problem(tmp_path: Path) -> None:
     with pytest.raises(PlanError) as caught:
         plan_from(config, survey(config))
     assert [problem.path for problem in caught.value.problems] == ["training.batch_plan"]
+
+
+def test_a_plan_of_data_that_has_changed_is_refused(tmp_path: Path) -> None:
+    """With as many samples as before: file and command are named; what was only touched is the same data."""
+    data, path = tmp_path / "texts.txt", tmp_path / "bp"
+    data.write_text("one\ntwo\n")
+    source = DataSource(str(data), "dataset", listing_of(data), content_fingerprint(data))
+    save_batch_plan(build_batch_plan([3, 3], token_budget=8), path, source=source)
+    config = recipe(tmp_path, training={"epochs": 1, "batch_plan": str(path)})
+    os.utime(data, ns=(1, 1))
+    told: list[str] = []
+    known, problems = look_at(config, told.append)
+    assert (known.batch_plan is None, problems) == (False, ())
+    assert told == ["reading the batch plan's data, which may have changed: bytes read: 8 of 8"]
+    data.write_text("one\nsix\n")
+    with pytest.raises(PlanError) as caught:
+        plan_from(config, survey(config))
+    (problem,) = caught.value.problems
+    assert problem.path == "training.batch_plan"
+    assert problem.wrong == f"the data the plan was made from has changed since ({data})"
+    assert problem.right == f"the plan built again with torchdeck batchplan build --dataset {data} …"
 
 
 def checked(folder: Path, *groups: Any, limits: str = "refuse", known: Known | None = None) -> list[Check]:

@@ -14,6 +14,7 @@ _DATASET_HELP = (
     "a text file (a sample a line), a folder of text files (a sample each), .jsonl with text, tokens, "
     "input_ids or length, or .npy of lengths; lengths of text are bytes"
 )
+_NEEDS_LAYOUT = "needs a recipe with collate(samples, layout=None)"
 _LENGTHS_HELP = ".npy, .jsonl with length, or text with a whole number a line"
 
 
@@ -57,9 +58,13 @@ def _add_build(commands: argparse._SubParsersAction[Any]) -> None:
         type=int,
         help="of a sample or a packed row; default the budget",
     )
-    parser.add_argument("--too-long", choices=("error", "truncate", "drop"), default="error")
+    parser.add_argument(
+        "--too-long", choices=("error", "truncate", "drop"), default="error", help=f"truncate {_NEEDS_LAYOUT}"
+    )
     parser.add_argument("--empty", choices=("error", "drop"), default="error")
-    parser.add_argument("--pack", action="store_true", help="lay several samples in one row of --max-length")
+    parser.add_argument(
+        "--pack", action="store_true", help=f"lay several samples in one row of --max-length; {_NEEDS_LAYOUT}"
+    )
     parser.add_argument(
         "--pad-to",
         choices=("longest", "bucket"),

@@ -6,6 +6,8 @@ import argparse
 import json
 import sys
 import time
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from torchdeck.cli.batchplan_progress import ProgressLine
@@ -13,10 +15,13 @@ from torchdeck.cli.batchplan_source import read_source
 from torchdeck.data.batch_plan import (
     BatchPlan,
     BatchPlanError,
+    DataSource,
     build_batch_plan,
     check_place,
+    listing_of,
     save_batch_plan,
 )
+from torchdeck.data.planned_steps import needs_layout
 
 
 def run(args: argparse.Namespace) -> int:
@@ -26,6 +31,7 @@ def run(args: argparse.Namespace) -> int:
     buckets = _buckets(args.buckets)
     progress = ProgressLine()
     try:
+        seen = _seen(args)
         source = read_source(args, progress)
         if source.lengths is None:
             raise BatchPlanError("give --lengths or --dataset")
@@ -44,12 +50,22 @@ def run(args: argparse.Namespace) -> int:
             tokenizer_fingerprint=source.tokenizer_fingerprint or "",
             progress=progress,
         )
-        save_batch_plan(plan, args.output, layout=args.layout, overwrite=args.overwrite)
+        made_from = None if seen is None else replace(seen, fingerprint=source.dataset_fingerprint or "")
+        save_batch_plan(plan, args.output, layout=args.layout, overwrite=args.overwrite, source=made_from)
     finally:
         progress.end()
     value = _summary(plan, args.output, source.unit, time.monotonic() - begun)
     sys.stdout.write(json.dumps(value, indent=2) + "\n" if args.json else _text(plan, value))
     return 0
+
+
+def _seen(args: argparse.Namespace) -> DataSource | None:
+    """The data as it lies there before it is read, so that what changes meanwhile counts as changed."""
+    path = Path(args.dataset if args.lengths is None else args.lengths).absolute()
+    if not path.is_file() and not path.is_dir():
+        # what comes through a pipe cannot be looked at again
+        return None
+    return DataSource(str(path), "dataset" if args.lengths is None else "lengths", listing_of(path), "")
 
 
 def _buckets(text: str) -> int | list[int]:
@@ -88,5 +104,12 @@ def _text(plan: BatchPlan, value: dict[str, Any]) -> str:
         f"{value['microbatches']:,} microbatches in {epochs}, {value['tokens']:,} tokens, "
         f"{share:.1f} % padding\n"
         f"fingerprint {plan.fingerprint}\n"
+        f"{_wanted(plan)}"
         f"written to {value['path']} in {value['seconds']:.1f} s\n"
     )
+
+
+def _wanted(plan: BatchPlan) -> str:
+    """What a recipe that is to train by the plan must have, a line; empty where any will do."""
+    reason = needs_layout(plan)
+    return f"the plan {reason}: recipes need collate(samples, layout=None) for it\n" if reason else ""

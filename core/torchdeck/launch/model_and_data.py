@@ -26,12 +26,13 @@ BATCH_PLAN = "training.batch_plan"
 _OFF = 'memory is not predicted: limits.memory is "off"'
 
 
-def look_at(config: RunConfig) -> tuple[Known, tuple[Problem, ...]]:
+def look_at(config: RunConfig, on_progress: OnProgress | None = None) -> tuple[Known, tuple[Problem, ...]]:
     """What is known of model and data without running any of it, and what is wrong with them.
 
-    That is the batch plan, whole and verified, and what [estimate] says of the model.
+    That is the batch plan, whole, verified and of data that has not changed since, and what [estimate] says
+    of the model. The plan's data is read only where its files have other sizes or times than they had.
     """
-    plan, problems = _batch_plan(config)
+    plan, problems = _batch_plan(config, on_progress)
     if config.limits.memory == "off":
         return Known(batch_plan=plan, remarks=(_OFF,) if config.run.recipe is not None else ()), problems
     if config.estimate == Estimate():
@@ -118,14 +119,27 @@ def _estimated(config: RunConfig) -> tuple[ModelProfile | None, Training | None,
         return None, None, (problem("estimate", str(error), right),)
 
 
-def _batch_plan(config: RunConfig) -> tuple[BatchPlan | None, tuple[Problem, ...]]:
+def _batch_plan(
+    config: RunConfig, on_progress: OnProgress | None
+) -> tuple[BatchPlan | None, tuple[Problem, ...]]:
     path = config.training.batch_plan
     if path is None or config.run.recipe is None:
         return None, ()
-    from torchdeck.data.batch_plan import BatchPlanError, load_batch_plan
+    from torchdeck.data.batch_plan import BatchPlanError, changed_source, load_batch_plan
+
+    def reading(what: str, done: int, total: int) -> None:
+        if on_progress is not None:
+            on_progress(
+                f"reading the batch plan's data, which may have changed: {what}: {done:,} of {total:,}"
+            )
 
     try:
-        return load_batch_plan(path, verify=True), ()
+        plan = load_batch_plan(path, verify=True)
+        changed = changed_source(path, progress=reading)
+        if changed is None:
+            return plan, ()
+        wrong = f"the data the plan was made from has changed since ({changed.path})"
+        return None, (problem(BATCH_PLAN, wrong, f"the plan built again with {changed.build} …"),)
     except (BatchPlanError, OSError) as error:
         right = "a folder that torchdeck batchplan build has written"
         return None, (problem(BATCH_PLAN, str(error), right),)

@@ -23,6 +23,7 @@ from torchdeck.data.batch_plan.sharding import (
     interleave_microbatches,
     shard_batch_plan,
 )
+from torchdeck.data.batch_plan.source import DataSource, changed_source, listing_of
 from torchdeck.data.batch_plan.stats import ShardStats, bucket_table, compute_shard_stats
 from torchdeck.data.batch_plan.steps import PlannedStep, PlanPosition, count_steps, plan_steps
 from torchdeck.data.batch_plan.verify import check_plan
@@ -35,6 +36,7 @@ __all__ = [
     "BatchPlan",
     "BatchPlanError",
     "Column",
+    "DataSource",
     "EpochColumns",
     "MeasuredDataset",
     "Microbatch",
@@ -49,6 +51,7 @@ __all__ = [
     "all_shards",
     "bucket_table",
     "build_batch_plan",
+    "changed_source",
     "check_place",
     "check_plan",
     "check_shards",
@@ -59,6 +62,7 @@ __all__ = [
     "interleave_microbatches",
     "is_plan",
     "lengths_fingerprint",
+    "listing_of",
     "load_batch_plan",
     "measure_dataset",
     "plan_steps",

@@ -68,15 +68,19 @@ def measure_dataset(path: str | os.PathLike[str], *, progress: Progress | None =
     return _text(place, progress)
 
 
-def content_fingerprint(path: str | os.PathLike[str]) -> str:
+def content_fingerprint(path: str | os.PathLike[str], *, progress: Progress | None = None) -> str:
     """SHA-256 in hexadecimal over a file, or over the names, sizes and hashes of the files in a folder.
+
+    Args:
+        path: the file or folder.
+        progress: called now and then with bytes or files read.
 
     Raises:
         BatchPlanError: the folder has no files, or things that are none.
         OSError: it cannot be read.
     """
     place = Path(path)
-    return _folder(place, None).fingerprint if place.is_dir() else _hashed(place)[0]
+    return _folder(place, progress).fingerprint if place.is_dir() else _hashed(place, progress)[0]
 
 
 def _text(path: Path, progress: Progress | None) -> MeasuredDataset:
@@ -101,7 +105,7 @@ def _text(path: Path, progress: Progress | None) -> MeasuredDataset:
 
 
 def _folder(folder: Path, progress: Progress | None) -> MeasuredDataset:
-    files = sorted(_files(folder), key=os.fsencode)
+    files = sorted(files_in(folder), key=os.fsencode)
     if not files:
         raise BatchPlanError(f"{folder} has no files: a batch plan needs at least one sample")
     digest = hashlib.sha256()
@@ -114,8 +118,12 @@ def _folder(folder: Path, progress: Progress | None) -> MeasuredDataset:
     return MeasuredDataset(lengths, "bytes", digest.hexdigest())
 
 
-def _files(folder: Path) -> Iterator[str]:
-    """Paths of the files in `folder`, relative to it."""
+def files_in(folder: Path) -> Iterator[str]:
+    """Paths of the files in `folder`, relative to it, but the hidden ones.
+
+    Raises:
+        BatchPlanError: something in it is no file.
+    """
     for parent, inner, names in os.walk(folder):
         inner[:] = [name for name in inner if not name.startswith(".")]
         for name in names:
@@ -128,13 +136,15 @@ def _files(folder: Path) -> Iterator[str]:
             yield place.relative_to(folder).as_posix()
 
 
-def _hashed(path: Path) -> tuple[str, int]:
+def _hashed(path: Path, progress: Progress | None = None) -> tuple[str, int]:
     """SHA-256 of a file, and its size."""
-    digest, size = hashlib.sha256(), 0
+    digest, size, whole = hashlib.sha256(), 0, path.stat().st_size
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
             size += len(chunk)
+            if progress is not None:
+                progress("bytes read", size, whole)
     return digest.hexdigest(), size
 
 

@@ -10,6 +10,7 @@ from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.batch_plan.jsonl import META_FILE, read_jsonl, write_jsonl
 from torchdeck.data.batch_plan.places import written_whole
 from torchdeck.data.batch_plan.plan import BatchPlan
+from torchdeck.data.batch_plan.source import DataSource, write_source
 from torchdeck.data.batch_plan.storage import PLAN_FILE, read_columns, write_columns
 from torchdeck.data.batch_plan.verify import check_plan
 
@@ -68,6 +69,7 @@ def save_batch_plan(
     *,
     layout: Layout = "columns",
     overwrite: bool = False,
+    source: DataSource | None = None,
 ) -> None:
     """Write `plan` as the folder `path`, wholly or not at all.
 
@@ -76,12 +78,19 @@ def save_batch_plan(
         path: must not exist, or be an empty folder.
         layout: "columns", which open at once, or "jsonl", which others read.
         overwrite: replace the batch plan that is there.
+        source: what it was made from, written beside it: a run then refuses the plan once that has changed.
 
     Raises:
         BatchPlanError: something is there already, or `layout` is not one.
         OSError: it cannot be written.
     """
-    written_whole(Path(path), lambda folder: write_plan(plan, folder, layout), overwrite=overwrite)
+
+    def write(folder: Path) -> None:
+        write_plan(plan, folder, layout)
+        if source is not None:
+            write_source(source, folder)
+
+    written_whole(Path(path), write, overwrite=overwrite)
 
 
 def write_plan(plan: BatchPlan, folder: Path, layout: Layout, *, durable: bool = True) -> None:

@@ -11,11 +11,14 @@ from pathlib import Path
 
 from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.batch_plan.jsonl import EXTRAS_FILE, META_FILE
+from torchdeck.data.batch_plan.source import SOURCE_FILE
 from torchdeck.data.batch_plan.storage import COLUMNS_FILE, PLAN_FILE
 from torchdeck.rundir.atomic import sync_folder
 
-_COLUMNS_PLAN = re.compile("|".join(map(re.escape, (PLAN_FILE, COLUMNS_FILE))))
-_JSONL_PLAN = re.compile("|".join([*map(re.escape, (META_FILE, EXTRAS_FILE)), r"epoch_\d+\.jsonl"]))
+_COLUMNS_PLAN = re.compile("|".join(map(re.escape, (PLAN_FILE, COLUMNS_FILE, SOURCE_FILE))))
+_JSONL_PLAN = re.compile(
+    "|".join([*map(re.escape, (META_FILE, EXTRAS_FILE, SOURCE_FILE)), r"epoch_\d+\.jsonl"])
+)
 _SHARD = re.compile(r"rank_\d+")
 
 
