@@ -126,7 +126,7 @@ def test_a_model_is_estimated_from_a_few_numbers(
     shown = capsys.readouterr()
     assert shown.err == ""
     assert "(estimated)" in shown.out
-    assert "32 ranks on 4 nodes" in shown.out
+    assert "32 ranks on 4 nodes, fsdp assumed over nccl" in shown.out
     assert "warning script" in shown.out
 
 

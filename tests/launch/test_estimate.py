@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from support import llama_recipe
+from torchdeck.config.estimate import Estimate
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
+from torchdeck.config.training import Training
 from torchdeck.launch.estimate import estimate_profile, estimated_config
 from torchdeck.launch.profiling import profile_model
 from torchdeck.launch.trust import trust
@@ -142,3 +144,28 @@ def test_more_than_can_be_counted_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "gpt2", **sizes}))
     with pytest.raises(EstimateError, match="1000000000 layers are more than"):
         estimate_profile(script(tmp_path, config="config.json"))
+
+
+def test_what_is_assumed_of_a_script_is_said(tmp_path: Path) -> None:
+    """All that memory depends on and that nobody wrote; the schema names the same defaults."""
+    notes = estimate_profile(script(tmp_path, parameters=1e8)).notes
+    said = "microbatch = 8, precision = fp32, optimizer = adamw, distributed.strategy = ddp"
+    assert f"assumed of the script, as nothing else is written: {said}" in notes
+    for name in ("microbatch", "precision", "optimizer"):
+        default = Training.model_fields[name].default
+        assert f"absent: {default}." in str(Estimate.model_fields[name].description)
+    table = {"parameters": 1e8, "microbatch": 2, "precision": "bf16", "optimizer": "sgd"}
+    written = {"run": {"script": "train.py"}, "estimate": table, "distributed": {"strategy": "fsdp"}}
+    notes = estimate_profile(config_from_dict(written, tmp_path)).notes
+    assert not any("assumed" in note for note in notes)
+
+
+def test_the_format_of_stored_weights_is_no_precision(tmp_path: Path) -> None:
+    """Said with the key that would make it one; not where the precision is written."""
+    file = tmp_path / "config.json"
+    numbers = {"n_embd": 64, "n_layer": 2, "n_head": 2, "n_positions": 32, "vocab_size": 100}
+    file.write_text(json.dumps({"model_type": "gpt2", "torch_dtype": "bfloat16", **numbers}))
+    notes = estimate_profile(script(tmp_path, config=str(file))).notes
+    assert any('write estimate.precision = "bf16"' in note for note in notes)
+    notes = estimate_profile(script(tmp_path, config=str(file), precision="fp16")).notes
+    assert not any("bfloat16" in note for note in notes)

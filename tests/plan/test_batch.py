@@ -62,3 +62,13 @@ def test_microbatches_of_a_batch_plan_are_not_alike() -> None:
     batch = plan_batch(Training(steps=1, microbatch=4), 2, mean_microbatch=2.5)
     assert explain_batch(batch)[-1] == "1 step ≈ 5 samples"
     assert explain_batch(batch, samples=7)[-1] == "1 step: 7 samples"
+
+
+def test_data_that_is_less_than_a_step_is_said_at_its_arithmetic() -> None:
+    """With what the learning rate is scaled for; nothing where there is enough, or no scaling."""
+    batch = plan_batch(Training(steps=3, microbatch=4, scaling="linear"), 2)
+    said = "warning: an epoch has 5 samples, so no step has more than these; lr is scaled for 8 all the same"
+    assert explain_batch(batch, in_epoch=5)[2] == said
+    assert not any("warning" in line for line in explain_batch(batch, in_epoch=8))
+    plain = plan_batch(Training(steps=3, microbatch=4, scaling="none"), 2)
+    assert explain_batch(plain, in_epoch=5)[2].endswith("no step has more than these")

@@ -63,7 +63,7 @@ class Estimate(Section):
     )
     dropout: bool = option("Blocks drop activations, whose masks are kept for backward.", default=False)
     microbatch: int | None = option(
-        "Samples in one forward and backward of one rank; a recipe says training.microbatch.",
+        "Samples in one forward and backward of one rank; absent: 8. A recipe says training.microbatch.",
         default=None,
         ge=1,
         le=2**20,
@@ -71,15 +71,16 @@ class Estimate(Section):
         group=_SCRIPT,
     )
     precision: Literal["fp32", "bf16", "fp16"] | None = option(
-        "Number format of forward and backward; a recipe says training.precision.",
+        "Number format of forward and backward; absent: fp32. A recipe says training.precision.",
         default=None,
         group=_SCRIPT,
     )
     checkpointing: bool | None = option(
-        "Blocks are computed again in backward; a recipe says training.activation_checkpointing.",
+        "Blocks are computed again in backward; absent: false. A recipe says "
+        "training.activation_checkpointing.",
         default=None,
         group=_SCRIPT,
     )
     optimizer: Literal["adamw", "adam", "sgd"] | None = option(
-        "The optimizer; a recipe says training.optimizer.", default=None, group=_SCRIPT
+        "The optimizer; absent: adamw. A recipe says training.optimizer.", default=None, group=_SCRIPT
     )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from torchdeck.config.distributed import Distributed
 from torchdeck.config.schema import RunConfig
 from torchdeck.launch.profiling import wanted_traces
 from torchdeck.plan.memory.closed_form import closed_form_profile
@@ -16,6 +17,8 @@ from torchdeck.plan.model_profile import ModelProfile
 
 _MOST_SCALED = 2.0
 """How far the parameters that are given may be from those of the shape."""
+_NARROW = {"bfloat16": "bf16", "float16": "fp16"}
+"""`torch_dtype` of a config.json → precision."""
 _MOST_BYTES = 2**20
 """A config.json is some kilobytes."""
 
@@ -43,7 +46,8 @@ def estimate_profile(config: RunConfig) -> ModelProfile:
         EstimateError: it describes none, or its config.json cannot be read.
     """
     estimate = config.estimate
-    derived = derive_shape(estimate, None if estimate.config is None else _read(Path(estimate.config)))
+    file = None if estimate.config is None else _read(Path(estimate.config))
+    derived = derive_shape(estimate, file)
     _check_size(derived.shape, estimate.parameters)
     trained = estimated_config(config)
     try:
@@ -54,12 +58,36 @@ def estimate_profile(config: RunConfig) -> ModelProfile:
             parameters=None if estimate.parameters is None else int(estimate.parameters),
             eager_attention=estimate.attention == "eager",
             dropout=estimate.dropout,
-            notes=derived.notes,
+            notes=(*derived.notes, *_assumed(config, trained, file or {})),
         )
     except ValueError as error:
         raise EstimateError(f"[estimate] describes no model: {error}") from error
     except OverflowError as error:
         raise EstimateError("[estimate] describes a model of more bytes than can be counted") from error
+
+
+def _assumed(config: RunConfig, trained: RunConfig, file: Mapping[str, Any]) -> tuple[str, ...]:
+    """What nobody has said of a script's training; of a recipe [training] does."""
+    if config.run.recipe is not None:
+        return ()
+    names = ("microbatch", "precision", "optimizer")
+    told = [
+        f"{name} = {getattr(trained.training, name)}"
+        for name in names
+        if getattr(config.estimate, name) is None
+    ]
+    if config.distributed.strategy == Distributed.model_fields["strategy"].default:
+        told.append(f"distributed.strategy = {config.distributed.strategy}")
+    notes: tuple[str, ...] = (
+        (f"assumed of the script, as nothing else is written: {', '.join(told)}",) if told else ()
+    )
+    stored = file.get("torch_dtype", file.get("dtype"))
+    if config.estimate.precision is None and stored in _NARROW:
+        notes += (
+            f"the config.json has weights in {stored}, which says how they are stored and not how they are "
+            f'trained: with autocast to it write estimate.precision = "{_NARROW[stored]}"',
+        )
+    return notes
 
 
 def _check_size(shape: ModelShape, parameters: float | None) -> None:

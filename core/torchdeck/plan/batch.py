@@ -49,13 +49,16 @@ def plan_batch(training: Training, world_size: int, *, mean_microbatch: float | 
     )
 
 
-def explain_batch(batch: Batch, *, steps: int | None = None, samples: int | None = None) -> list[str]:
+def explain_batch(
+    batch: Batch, *, steps: int | None = None, samples: int | None = None, in_epoch: int | None = None
+) -> list[str]:
     """The arithmetic in words, for people: one sentence a line.
 
     Args:
         batch: the arithmetic.
         steps: optimizer steps in all, where `batch` does not say; `LaunchPlan.steps`.
         samples: of all ranks in all steps, where that was counted.
+        in_epoch: samples of the data set, which no step goes beyond, where that is known.
     """
     mean = isinstance(batch.microbatch, float)
     microbatch = f"{batch.microbatch:.6g}" if mean else f"{batch.microbatch}"
@@ -74,10 +77,20 @@ def explain_batch(batch: Batch, *, steps: int | None = None, samples: int | None
             f"lr {batch.lr:g} × {root}{ratio:g} = {batch.scaled_lr:g} ({batch.scaling} in the global batch; "
             f"{batch.lr:g} is for {batch.reference_batch})"
         )
+    if in_epoch is not None and in_epoch < batch.global_batch:
+        lines.append(_less(batch, in_epoch))
     steps = batch.steps if batch.steps is not None else steps
     if steps is not None:
         lines.append(_length(steps, batch, samples, mean=mean))
     return lines
+
+
+def _less(batch: Batch, in_epoch: int) -> str:
+    """That steps are smaller than their arithmetic, and what that means for the learning rate."""
+    text = f"warning: an epoch has {in_epoch:,} samples, so no step has more than these"
+    if batch.scaling == "none":
+        return text
+    return f"{text}; lr is scaled for {batch.global_batch:,} all the same"
 
 
 def _length(steps: int, batch: Batch, samples: int | None, *, mean: bool) -> str:

@@ -28,7 +28,10 @@ def placement_line(preview: Preview) -> str:
     plan, nodes = preview.plan, preview.board.nodes
     ranks = f"{plan.world_size:,} rank{'' if plan.world_size == 1 else 's'}"
     where = nodes[0].name if len(nodes) == 1 else f"{len(nodes):,} nodes"
-    how = f", {plan.strategy} over {plan.backend}" if plan.batch is not None else f" over {plan.backend}"
+    strategy = f", {plan.strategy}"
+    if plan.batch is None:  # what a script does is its own affair: only an estimate takes it to do so
+        strategy = "" if preview.memory is None else f"{strategy} assumed"
+    how = f"{strategy} over {plan.backend}"
     return f"{ranks} on {where}{how}"
 
 

@@ -101,7 +101,8 @@ def _arithmetic(plan: LaunchPlan, data: DataPreview | None) -> tuple[str, ...]:
     if plan.batch is None:
         return ()
     samples = None if data is None else int(data.samples.sum())
-    return tuple(explain_batch(plan.batch, steps=plan.steps, samples=samples))
+    size = None if data is None else data.size
+    return tuple(explain_batch(plan.batch, steps=plan.steps, samples=samples, in_epoch=size))
 
 
 def _spec(
