@@ -110,10 +110,22 @@ def test_long_names_of_nodes_can_be_told_apart() -> None:
 
 def test_a_magnified_bar_says_so() -> None:
     """Where the capacity is far beyond, and only there."""
-    said = "bars are magnified: their whole width is 1.0 GiB"
+    said = "bars are magnified: their whole width is 1.0 GiB, and the capacity lies far beyond"
     assert said in preview_svg(with_memory(preview(1, 2), memory(peak=1)))
     assert "magnified" not in preview_svg(with_memory(preview(1, 2), memory(peak=40)))
     assert "magnified" not in preview_svg(with_memory(preview(1, 2), memory(peak=1, capacity=None)))
+
+
+def test_marks_are_explained() -> None:
+    """The line below a bar, the capacity where it is drawn, and the colours of groups where there are two."""
+    alone = preview_svg(with_memory(preview(1, 2), memory(peak=1)))
+    assert "where the peak is expected" in alone
+    assert "capacity of the device" not in alone
+    assert "capacity of the device" in preview_svg(with_memory(preview(1, 2), memory(peak=40)))
+    said = "colours alternate from one group to the next"
+    assert said in preview_svg(preview(2, 8, distributed={"strategy": "hsdp"}))
+    assert said not in preview_svg(preview(2, 8, distributed={"strategy": "fsdp"}))
+    assert ", a square each: ranks 0 to 319" in preview_svg(preview(40, 8))
 
 
 def test_warnings_stand_out() -> None:
@@ -121,7 +133,7 @@ def test_warnings_stand_out() -> None:
     made = preview(2, 3, distributed={"strategy": "hsdp", "hsdp": {"shard": 2}})
     kinds = {text.text: text.attrib["class"] for text in drawn(made).iter(f"{SVG}text")}
     (warning,) = [kind for text, kind in kinds.items() if "lie on more than one node" in (text or "")]
-    assert (warning, kinds[f"plan {made.plan.fingerprint[:16]}"]) == ("tight", "dim")
+    assert (warning, kinds[f"fingerprint {made.plan.fingerprint[:16]}"]) == ("tight", "dim")
 
 
 def test_ranks_stand_where_they_are() -> None:

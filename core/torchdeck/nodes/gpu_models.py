@@ -1,9 +1,9 @@
 """What is published of GPUs by name: for nodes that a run file describes and nobody has looked at.
 
-Memory is the total that nvidia-smi reports (memory.total, in MiB), reserved memory included, as drivers since
-510 count it. That is not the gigabytes of a product's name: an H100 80GB has 81,559 MiB and an A100 80GB 81,920.
-A process gets one or two hundredths less, since the driver keeps some: of an A100 40GB's 40,960 MiB CUDA offers
-40,441, of a T4's 15,360 it offers 15,110. Memory given in the run file takes precedence.
+Memory is the total that nvidia-smi reports (memory.total, in MiB), what the driver reserves included. It is
+not the gigabytes of a product's name: an H100 80GB has 81,559 MiB, an A100 80GB 81,920. A process gets one or
+two hundredths less: of the 40,960 MiB of an A100 40GB CUDA offers 40,441, of the 15,360 of a T4 15,110. Memory
+given in the run file takes precedence.
 """
 
 from __future__ import annotations

@@ -16,6 +16,8 @@ _NUMBERS = 170
 _BAR = 18
 _ROW = 32
 _LEGEND = 12
+_RANGE = 3
+"""Height of the line below a bar, from the least to the most that is expected."""
 
 
 def draw_memory(canvas: Canvas, memory: MemoryPreview, x: float, y: float, width: float) -> float:
@@ -31,8 +33,10 @@ def draw_memory(canvas: Canvas, memory: MemoryPreview, x: float, y: float, width
         canvas.text(x, top + BODY, more, "dim")
         top += LINE
     top += _legend(canvas, memory.decisive, x, top, width)
+    capacity = any(capacity_in_sight(group, scale) for group in shown)
+    top += _marks(canvas, x, top, capacity=capacity)
     if enlarged := magnified(shown, scale):
-        canvas.text(x, top + BODY, enlarged, "dim")
+        canvas.text(x, top + BODY, f"{enlarged}, and the capacity lies far beyond", "dim")
         top += LINE
     for text in [*facts(memory), *(f"→ {change.sentence}" for change in memory.suggestions)]:
         for line in wrapped(text, BODY, width):
@@ -52,7 +56,7 @@ def _bar(canvas: Canvas, group: PredictedMemory, scale: float, x: float, y: floa
         reached += part
     low, high = group.low_bytes / scale * room, min(group.high_bytes / scale * room, room)
     expected = f"expected from {size(group.low_bytes)} to {size(group.high_bytes)}"
-    canvas.rect(left + low, y + _BAR + 4, max(1.0, high - low), 3, "text", title=expected)
+    canvas.rect(left + low, y + _BAR + 4, max(1.0, high - low), _RANGE, "text", title=expected)
     numbers = size(group.peak_bytes)
     if group.capacity_bytes:
         numbers += f" of {size(group.capacity_bytes)}"
@@ -73,3 +77,16 @@ def _legend(canvas: Canvas, group: PredictedMemory, x: float, y: float, width: f
         canvas.text(left + 18, top + _LEGEND + 0.5, label, size=_LEGEND)
         left += needed + 14
     return top - y + LINE + 6
+
+
+def _marks(canvas: Canvas, x: float, y: float, *, capacity: bool) -> float:
+    """What the lines beside a bar mean; the height that it takes."""
+    left, base = x, y + _LEGEND - 2
+    canvas.rect(left, base - 5, 12, _RANGE, "text")
+    label = "where the peak is expected"
+    canvas.text(left + 18, base, label, "dim", size=_LEGEND)
+    if capacity:
+        left += 18 + text_width(label, _LEGEND) + 20
+        canvas.vertical(left, base - 11, base + 2)
+        canvas.text(left + 8, base, "capacity of the device", "dim", size=_LEGEND)
+    return LINE

@@ -99,5 +99,5 @@ def _feet(canvas: Canvas, preview: Preview, top: float) -> float:
         for line in wrapped(text, SMALL, WIDTH - 2 * _MARGIN):
             canvas.text(_MARGIN, top + SMALL, line, kind, size=SMALL)
             top += 16
-    canvas.text(_MARGIN, top + SMALL, f"plan {preview.plan.fingerprint[:16]}", "dim", size=SMALL)
+    canvas.text(_MARGIN, top + SMALL, f"fingerprint {preview.plan.fingerprint[:16]}", "dim", size=SMALL)
     return top + 4

@@ -25,9 +25,21 @@ def draw_placement(canvas: Canvas, board: Board, x: float, y: float, width: floa
     else:
         height = _squares(canvas, board, x, y, width)
     if board.shard > 1:
-        canvas.text(x, y + height + BODY, groups_line(board), "dim", room=width)
+        _groups(canvas, board, x, y + height, width)
         height += LINE
     return height
+
+
+def _groups(canvas: Canvas, board: Board, x: float, y: float, width: float) -> None:
+    """How the weights are divided, and what the two colours tell apart."""
+    line, left = groups_line(board), x
+    if board.replicas > 1:
+        for side in ("even", "odd"):
+            canvas.rect(left, y + 2, _SQUARE, _SQUARE, side, radius=2)
+            left += _STEP
+        left += 5
+        line += "; colours alternate from one group to the next"
+    canvas.text(left, y + BODY, line, "dim", room=width - (left - x))
 
 
 def _cards(canvas: Canvas, board: Board, x: float, y: float, width: float) -> float:
@@ -83,7 +95,7 @@ def _squares(canvas: Canvas, board: Board, x: float, y: float, width: float) -> 
         nodes = board.nodes[first.node_rank : last.node_rank + 1]
         count = f"{len(nodes):,} node{'' if len(nodes) == 1 else 's'} of {kind_line(first)}"
         ranks = f"ranks {first.first_rank:,} to {last.last_rank:,}"
-        canvas.text(x, top + BODY, f"{count}: {ranks}", room=width)
+        canvas.text(x, top + BODY, f"{count}, a square each: {ranks}", room=width)
         half = width / 2 - 16
         names = [fitted_name(node.name, BODY, half) for node in (first, last)]
         canvas.text(x, top + LINE + BODY, " to ".join(dict.fromkeys(names)), "dim", room=width)
