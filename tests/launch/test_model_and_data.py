@@ -85,7 +85,7 @@ def test_a_plan_of_data_that_has_changed_is_refused(tmp_path: Path) -> None:
     told: list[str] = []
     known, problems = look_at(config, told.append)
     assert (known.batch_plan is None, problems) == (False, ())
-    assert told == ["reading the batch plan's data, which may have changed: bytes read: 8 of 8"]
+    assert told == ["reading, as its files are not as they were: bytes read: 8 of 8"]
     data.write_text("one\nsix\n")
     with pytest.raises(PlanError) as caught:
         plan_from(config, survey(config))

@@ -58,8 +58,8 @@ def test_activations_are_those_of_the_heaviest_microbatch(pack: bool, tmp_path: 
 
 
 def test_a_recipe_that_cannot_make_the_plans_batches(tmp_path: Path, home: Path) -> None:
-    """Said before a start, as ranks would."""
+    """It would fail in every rank, which is known before a start."""
     known, prediction = predicted(tmp_path / "run", home, takes_layout=False, pack=True)
     assert known.profile is None
     assert prediction.memory == ()
-    assert "packs several samples into a row, which recipe" in known.failure
+    assert "packs several samples into a row, which recipe" in known.broken

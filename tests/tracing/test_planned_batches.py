@@ -18,6 +18,7 @@ from torchdeck.launch.profiling import wanted_traces
 from torchdeck.plan.model_profile import ModelProfile
 from torchdeck.recipes.errors import RecipeError
 from torchdeck.recipes.loader import Recipe, load_recipe
+from torchdeck.tracing.faults import TracingError
 from torchdeck.tracing.request import PlannedBatch, TraceRequest, WantedTrace
 from torchdeck.tracing.tracer import trace_loaded
 
@@ -78,9 +79,10 @@ def test_a_sample_that_the_data_does_not_have() -> None:
 
 
 def test_a_recipe_that_does_not_see_the_layout() -> None:
-    """As ranks would say it at their start."""
+    """As every rank would say it at its start."""
     plain = Recipe("plain", RECIPE.build_model, RECIPE.build_data, RECIPE.loss)
     with pytest.raises(
-        RecipeError, match="packs several samples into a row, which recipe plain would not see"
-    ):
+        TracingError, match="packs several samples into a row, which recipe plain would not see"
+    ) as caught:
         traced((WantedTrace(1),), plain, clause=needs_layout(make_plan(pack=True)))
+    assert caught.value.certain

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli import exit_codes
 from torchdeck.cli.problems import print_problems, report
-from torchdeck.cli.progress_line import TRACING, progress_line
+from torchdeck.cli.progress_line import LOOKING, TRACING, progress_line
 from torchdeck.cli.run_source import EXAMPLES, add_run_source, load_run_source
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ def _look(loaded: LoadedConfig) -> tuple[list[Check], PlanError | None]:
     from torchdeck.plan.problems import PlanError
     from torchdeck.runs.home import HomeError, torchdeck_home
 
-    found = survey(loaded.config)
+    with progress_line(LOOKING) as progress:
+        found = survey(loaded.config, on_progress=progress)
     try:
         plan = plan_from(loaded.config, found, loaded.locate)
         home = torchdeck_home()

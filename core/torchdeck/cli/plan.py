@@ -85,6 +85,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Plan and print; 0, or 2 for a bad config, 3 when it does not fit these machines or must fail."""
+    from torchdeck.cli.progress_line import LOOKING, progress_line
     from torchdeck.config.problems import ConfigError
     from torchdeck.launch.prepare import plan_from, survey
     from torchdeck.launch.trust import TrustError
@@ -94,7 +95,8 @@ def run(args: argparse.Namespace) -> int:
         return plan_failure(wrong)
     try:
         loaded = load_run_source(args)
-        found = survey(loaded.config)
+        with progress_line(LOOKING) as progress:
+            found = survey(loaded.config, on_progress=progress)
         plan = plan_from(loaded.config, found, loaded.locate)
         if args.export is not None:
             return export_scripts(plan, args.export, args.out)

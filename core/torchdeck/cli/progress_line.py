@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 
 TRACING = "tracing the model"
+LOOKING = "looking at the batch plan's data"
 WIDEST = 79
 HINT_AFTER = 10.0
 """Seconds until it is said how to go on without what is waited for."""

@@ -37,7 +37,7 @@ def checked_plan(
         PlanError: they do not fit each other.
         PreflightError: something would stop the run.
     """
-    found = survey(config)
+    found = survey(config, on_progress=on_progress)
     plan = plan_from(config, found, locate)
     # what refuses at once comes before what takes seconds
     checks = _passed(preflight(config, plan, found, home))

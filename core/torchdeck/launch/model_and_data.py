@@ -129,9 +129,7 @@ def _batch_plan(
 
     def reading(what: str, done: int, total: int) -> None:
         if on_progress is not None:
-            on_progress(
-                f"reading the batch plan's data, which may have changed: {what}: {done:,} of {total:,}"
-            )
+            on_progress(f"reading, as its files are not as they were: {what}: {done:,} of {total:,}")
 
     try:
         plan = load_batch_plan(path, verify=True)

@@ -42,16 +42,21 @@ class Survey:
     """Why no plan can be made, seen while looking."""
 
 
-def survey(config: RunConfig, environ: Mapping[str, str] | None = None) -> Survey:
+def survey(
+    config: RunConfig,
+    environ: Mapping[str, str] | None = None,
+    on_progress: OnProgress | None = None,
+) -> Survey:
     """Look at the machine, the interpreter, the code and the data that `config` names; imports none of it.
 
-    Takes a few milliseconds where the interpreter is our own and there is no GPU.
+    Takes a few milliseconds where the interpreter is our own and there is no GPU; longer where a batch plan's
+    data may have changed and is read, of which `on_progress` is told.
     """
     local = [probe_local(name) for name in config.distributed.nodes if name == LOCALHOST]
     inventory = Inventory((*local, *inventory_from(config.cluster)))
     interpreter = probe_interpreter(config.run.interpreter)
     code, warnings = read_code_tree(config, Path(config.run.working_dir or Path.cwd()))
-    known, problems = look_at(config)
+    known, problems = look_at(config, on_progress)
     absent = missing(config)
     here = not config.distributed.nodes or LOCALHOST in config.distributed.nodes
     if here:

@@ -61,7 +61,8 @@ def open_data(recipe: Recipe, request: TraceRequest) -> TracingData:
     Raises:
         RecipeError, TracingError: it cannot be read, is not a data set, or its batches cannot be made.
     """
-    check_collate(request.needs_layout, recipe)
+    with explained("collate(samples)", recipe.name, as_in_ranks=True):
+        check_collate(request.needs_layout, recipe)
     alone = ProcessGroup(Place(), backend="gloo", timeout=_TIMEOUT, alone=True)
     with explained("data_options(model, data)", recipe.name):
         options = recipe.options_of_data(request.model, request.data)
