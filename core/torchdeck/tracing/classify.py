@@ -28,11 +28,14 @@ def make_trace(
         gradients: numbers of the storages that hold a gradient in the end → the parameter's unit.
         weights: numbers of the parameters' storages → unit.
     """
-    copies = {copy: weights[source] for copy, source in log.casts.items() if source in weights}
     logits = _logits_span(log.entries)
     rows: list[tuple[int, int, int]] = []
-    named: dict[int, tuple[int, int]] = {}
-    """Number of a storage → kind and unit, given when it was allocated."""
+    named: dict[int, tuple[int, int]] = {
+        **{copy: (Event.CAST, weights[source]) for copy, source in log.casts.items() if source in weights},
+        **{number: (Event.GRADIENT, unit) for number, unit in gradients.items()},
+        **dict.fromkeys(inputs, (Event.INPUT, ROOT)),
+    }
+    """Number of a storage → kind and unit; of all others given when they are allocated."""
     inside: list[int] = []
     """Units whose forward or backward is going on, outermost first."""
     for position, entry in enumerate(log.entries):
@@ -42,15 +45,8 @@ def make_trace(
             continue
         number = entry.storage
         if number not in named:
-            unit = inside[-1] if inside else ROOT
-            if number in inputs:
-                named[number] = (Event.INPUT, ROOT)
-            elif number in gradients:
-                named[number] = (Event.GRADIENT, gradients[number])
-            elif number in copies:
-                named[number] = (Event.CAST, copies[number])
-            else:
-                named[number] = (Event.LOGITS if position in logits else Event.ACTIVATION, unit)
+            kind = Event.LOGITS if position in logits else Event.ACTIVATION
+            named[number] = (kind, inside[-1] if inside else ROOT)
         rows.append((*named[number], entry.size))
     columns = np.array(rows, dtype=np.int64).reshape(-1, 3)
     return Trace(
