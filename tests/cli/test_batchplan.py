@@ -13,6 +13,8 @@ from torchdeck.cli.batchplan_progress import ProgressLine
 from torchdeck.cli.main import main
 from torchdeck.data.batch_plan import changed_source, load_batch_plan
 
+_NOT_COMPARED = "the data was not compared: --dataset PATH or --lengths FILE does"
+
 
 @pytest.fixture
 def lengths(tmp_path: Path) -> Path:
@@ -124,7 +126,7 @@ def test_what_build_refuses(tmp_path: Path, plan: Path, capsys: pytest.CaptureFi
             ("--lengths", tmp_path / "long.txt", "--buckets", "a"),
             "--buckets a: give a number, or upper bounds",
         ),
-        (("--lengths", tmp_path / "long.txt", "-o", plan), "is there already: choose another place"),
+        (("--lengths", tmp_path / "long.txt", "-o", plan), "is there already: choose another --output"),
     ):
         place = () if "-o" in arguments else ("-o", tmp_path / "new")
         assert _run("build", *arguments, *place) == 2
@@ -204,7 +206,7 @@ def test_shards_open_in_a_plain_process(
     ).stdout
     assert sorted(map(int, printed.split())) == list(range(300))
     assert _run("verify", tmp_path / "s") == 0
-    assert capsys.readouterr().out == f"{tmp_path / 's'}: sound\n"
+    assert capsys.readouterr().out == f"{tmp_path / 's'}: sound; {_NOT_COMPARED}\n"
 
 
 def test_more_ranks_than_microbatches(tmp_path: Path, plan: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -247,6 +249,10 @@ def test_verify(plan: Path, lengths: Path, capsys: pytest.CaptureFixture[str]) -
     """Sound is 0; damaged or stale is 1 with the reason; what is not there is 2."""
     assert _run("verify", plan, "--lengths", lengths) == 0
     assert capsys.readouterr().out == f"{plan}: sound\n"
+    assert _run("verify", plan) == 0
+    assert capsys.readouterr().out == f"{plan}: sound; {_NOT_COMPARED}\n"
+    assert _run("verify", plan, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["data_compared"] is False
     lengths.write_text("3\n")
     assert _run("verify", plan, "--lengths", lengths, "--json") == 1
     value = json.loads(capsys.readouterr().out)

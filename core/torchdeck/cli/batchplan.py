@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from torchdeck.cli.batchplan_options import in_options
 from torchdeck.cli.exit_codes import USAGE
 from torchdeck.cli.unread import is_unread
 
@@ -122,10 +123,20 @@ def _add_balance(parser: argparse.ArgumentParser) -> None:
         "--balance",
         choices=("none", "tokens", "attention"),
         default="none",
-        help="none: rank i takes microbatches i, i + W, …; else the same number each, largest first",
+        help="none: rank i takes microbatches i, i + W, …; else as many each, or one fewer, largest first",
     )
-    parser.add_argument("--window", metavar="N", type=int, help="microbatches a rank balanced together")
-    parser.add_argument("--cost", metavar="C", type=int, help="of attention, c in c·L + L²: 6 × hidden size")
+    parser.add_argument(
+        "--window",
+        metavar="N",
+        type=int,
+        help="microbatches a rank balanced together; default 16; needs --balance",
+    )
+    parser.add_argument(
+        "--cost",
+        metavar="C",
+        type=int,
+        help="of --balance attention, c in c·L + L²: 6 × hidden size; default 6144",
+    )
 
 
 def _add_layout(parser: argparse.ArgumentParser) -> None:
@@ -150,7 +161,7 @@ def _later(command: str, module: str) -> Callable[[argparse.Namespace], int]:
             code: int = import_module(f"torchdeck.cli.{module}").run(args)
             return code
         except BatchPlanError as error:
-            refusal = str(error)
+            refusal = in_options(str(error))
         except OSError as error:
             if is_unread(error):
                 raise

@@ -7,6 +7,7 @@ import json
 import sys
 from typing import Any
 
+from torchdeck.cli.batchplan_options import check_dealing_options
 from torchdeck.cli.batchplan_view import info_text
 from torchdeck.data.batch_plan import (
     BatchPlan,
@@ -26,6 +27,7 @@ def run(args: argparse.Namespace) -> int:
     """Show the plan; with a world size, what each rank would have to do."""
     if args.rank is not None and args.world_size is None:
         raise BatchPlanError("--rank needs --world-size: a rank is one of so many")
+    check_dealing_options(args)
     plan = load_batch_plan(args.plan)
     value = _plan(plan)
     if args.world_size is not None:

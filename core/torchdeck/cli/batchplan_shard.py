@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 
+from torchdeck.cli.batchplan_options import check_dealing_options
 from torchdeck.cli.batchplan_progress import ProgressLine
 from torchdeck.data.batch_plan import BatchPlanError, idle_ranks, load_batch_plan, save_shards
 
 
 def run(args: argparse.Namespace) -> int:
     """Write `rank_R/` for every rank, all of them or nothing."""
+    check_dealing_options(args)
     plan = load_batch_plan(args.plan)
     if plan.meta.shard is not None:
         raise BatchPlanError(f"{args.plan} is a shard already: share out the whole plan")

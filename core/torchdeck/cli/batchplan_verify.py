@@ -25,11 +25,13 @@ def run(args: argparse.Namespace) -> int:
         problem = _problem(folder, source)
     finally:
         progress.end()
+    compared = source.lengths is not None
+    data = "" if compared else "; the data was not compared: --dataset PATH or --lengths FILE does"
     if args.json:
-        value = {"plan": args.plan, "sound": problem is None, "problem": problem}
+        value = {"plan": args.plan, "sound": problem is None, "problem": problem, "data_compared": compared}
         sys.stdout.write(json.dumps(value, indent=2) + "\n")
     else:
-        sys.stdout.write(f"{args.plan}: sound\n" if problem is None else f"{problem}\n")
+        sys.stdout.write(f"{args.plan}: sound{data}\n" if problem is None else f"{problem}\n")
     return 0 if problem is None else DAMAGED
 
 

@@ -2,8 +2,8 @@
 
 Memory is the total that nvidia-smi reports (memory.total, in MiB), what the driver reserves included. It is
 not the gigabytes of a product's name: an H100 80GB has 81,559 MiB, an A100 80GB 81,920. A process gets one or
-two hundredths less: of the 40,960 MiB of an A100 40GB CUDA offers 40,441, of the 15,360 of a T4 15,110. Memory
-given in the run file takes precedence.
+two hundredths less: of the 40,960 MiB of an A100 40GB CUDA offers 40,441, of the 15,360 of a T4 15,110. What
+the run file says takes precedence.
 """
 
 from __future__ import annotations
