@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from support.machines import PYTHON, node
-from support.previews import memory
+from support.previews import memory, profile
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
 from torchdeck.data.batch_plan import (
@@ -153,3 +153,19 @@ def test_a_recipe_that_fails_in_every_rank_is_refused(
     assert all(
         str(check).startswith(known.broken) and 'limits.memory = "off"' in check.fix for check in checks
     )
+
+
+@pytest.mark.parametrize(
+    ("terms", "said"),
+    [
+        ({"activations": 900 * 2**30}, "need shorter samples"),
+        ({"parameters": 900 * 2**30}, "need more ranks"),
+    ],
+)
+def test_what_nothing_helps_says_so(terms: dict[str, int], said: str, tmp_path: Path) -> None:
+    """With what the largest term needs, not with a change that was tried in vain."""
+    group = dataclasses.replace(memory(peak=900, verdict="does not fit"), terms=terms, capacity_bytes=1)
+    (check,) = checked(tmp_path, group, known=Known(profile()))
+    assert check.fix.startswith("nothing that was tried makes it fit")
+    assert said in check.fix
+    assert "training.microbatch" not in check.fix

@@ -13,6 +13,7 @@ from torchdeck.plan.fitting import capacities, free_bytes, spec_of, suggested
 from torchdeck.plan.known import Known
 from torchdeck.plan.memory.peak import predict_peak
 from torchdeck.plan.memory.spec import StrategySpec
+from torchdeck.plan.model_profile import NO_BLOCKS, ONE_UNIT
 from torchdeck.plan.placement import NodeShare
 from torchdeck.plan.prediction import Prediction
 from torchdeck.plan.preview.memory import make_memory
@@ -84,3 +85,34 @@ def test_what_compiling_changes_is_not_known() -> None:
         asked = {"steps": 1, "microbatch": 8, "compile": compiled}
         made = preview(1, 2, known=known, training=asked, distributed={"strategy": "ddp"})
         assert any("training.compile" in note for note in made.notes) is compiled
+
+
+def test_whole_gradients_of_accumulation_are_said() -> None:
+    """Under sharding with several microbatches a step; not with one, nor where nothing is sharded."""
+
+    def notes(strategy: str, accumulation: int) -> list[str]:
+        made = preview(
+            1,
+            2,
+            known=Known(small_profile()),
+            training={"steps": 1, "accumulation": accumulation, "microbatch": 1},
+            distributed={"strategy": strategy},
+        )
+        return [note for note in made.notes if "gradients stay whole" in note]
+
+    assert len(notes("fsdp", 2)) == 1
+    assert notes("fsdp", 1) == notes("ddp", 2) == []
+
+
+def test_notes_on_units_are_for_runs_that_have_them() -> None:
+    """FSDP's units under fsdp, blocks where they are to be computed again."""
+
+    def notes(strategy: str, *, again: bool) -> set[str]:
+        traced = dataclasses.replace(profile(), notes=(ONE_UNIT, NO_BLOCKS, "else"))
+        training = {"steps": 1, "activation_checkpointing": again}
+        made = preview(1, 2, known=Known(traced), training=training, distributed={"strategy": strategy})
+        return {ONE_UNIT, NO_BLOCKS, "else"} & set(made.notes)
+
+    assert notes("ddp", again=False) == {"else"}
+    assert notes("fsdp", again=False) == {ONE_UNIT, "else"}
+    assert notes("ddp", again=True) == {NO_BLOCKS, "else"}

@@ -12,10 +12,13 @@ from torchdeck.plan.groups import shard_groups
 from torchdeck.plan.heaviest_microbatch import heaviest_microbatch
 from torchdeck.plan.known import Known
 from torchdeck.plan.memory import StrategySpec, UntracedError, memory_notes, predict_memory, spec_from
+from torchdeck.plan.memory.spec import FULLY_SHARDED
 from torchdeck.plan.memory.suggest import Suggestion, suggest
+from torchdeck.plan.memory.timeline import Term
 from torchdeck.plan.placement import NodeShare
 from torchdeck.plan.prediction import PredictedMemory
 from torchdeck.plan.preview.memory import MemoryPreview
+from torchdeck.quantities import size
 
 _SUGGESTED = 3
 Sizes = list[int | None]
@@ -69,12 +72,22 @@ def fitted(
     except UntracedError as error:
         return (), (f"memory is not predicted: {error}",)
     notes = memory_notes(spec)
+    if spec.kind in FULLY_SHARDED and spec.shard > 1 and spec.accumulation > 1:
+        notes += (_whole_gradients(spec, groups),)
     if config.training.compile:
         notes += ("memory is that of the model as it is written; training.compile may need less or more",)
     if known.batch_plan is not None:
         heaviest = f"memory is that of the batch plan's heaviest microbatch, {spec.microbatch:,} samples"
         notes += (heaviest,)
     return groups, notes
+
+
+def _whole_gradients(spec: StrategySpec, groups: Sequence[PredictedMemory]) -> str:
+    most = max(group.terms.get(Term.GRADIENTS.label, 0) for group in groups)
+    return (
+        f"with training.accumulation = {spec.accumulation} gradients stay whole from one microbatch to the "
+        f"next under {spec.kind}, {size(most)} of the peak; with 1 they are sharded at once"
+    )
 
 
 def suggested(spec: StrategySpec, memory: MemoryPreview, known: Known) -> tuple[Suggestion, ...]:

@@ -15,6 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 PROFILE_VERSION = 1
+ONE_UNIT = "the recipe has no function blocks(model), so all weights count as one FSDP unit"
+NO_BLOCKS = "the recipe names no blocks, so there are none to compute again in backward"
+"""Notes of a profile that matter to some runs alone."""
 ROOT = 0
 """Index of the root unit: what no other unit holds."""
 

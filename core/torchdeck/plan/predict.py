@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from torchdeck.config.schema import RunConfig
 from torchdeck.plan.fitting import fitted, spec_of
 from torchdeck.plan.known import Known
+from torchdeck.plan.memory.spec import FULLY_SHARDED
+from torchdeck.plan.model_profile import NO_BLOCKS, ONE_UNIT, ModelProfile
 from torchdeck.plan.placement import NodeShare
 from torchdeck.plan.predict_data import data_notes, predict_data
 from torchdeck.plan.prediction import Prediction
@@ -34,5 +36,15 @@ def predict(config: RunConfig, shares: Sequence[NodeShare], backend: str, known:
         source="" if profile is None else profile.source,
         memory=memory,
         data=data,
-        notes=(*known.notes, *scarce, *notes, *(() if profile is None else profile.notes)),
+        notes=(*known.notes, *scarce, *notes, *(() if profile is None else _told(profile, config))),
     )
+
+
+def _told(profile: ModelProfile, config: RunConfig) -> tuple[str, ...]:
+    """Notes of `profile` that matter to this run."""
+    idle = set()
+    if config.distributed.strategy not in FULLY_SHARDED:
+        idle.add(ONE_UNIT)
+    if not config.training.activation_checkpointing:
+        idle.add(NO_BLOCKS)
+    return tuple(note for note in profile.notes if note not in idle)

@@ -16,7 +16,7 @@ from torchdeck.distributed.precision import DTYPES
 from torchdeck.distributed.seeding import seed_all
 from torchdeck.distributed.trainer.setup import build_model
 from torchdeck.distributed.units import blocks_of
-from torchdeck.plan.model_profile import ModelProfile
+from torchdeck.plan.model_profile import NO_BLOCKS, ModelProfile
 from torchdeck.recipes.errors import RecipeImportError
 from torchdeck.recipes.loader import Recipe, load_recipe
 from torchdeck.tracing.batch import TracingData, open_data
@@ -119,7 +119,7 @@ class _Tracer:
         ]
         again = [wanted for wanted in request.traces if wanted.checkpointing]
         if again and (recipe.blocks is None or not blocks_of(model, recipe.blocks)):
-            notes += ("the recipe names no blocks, so there are none to compute again in backward",)
+            notes += (NO_BLOCKS,)
         elif again:
             checkpoint_blocks(model, recipe.blocks)
             traced += [self._trace(each, model, units, progress) for each in again]

@@ -9,7 +9,7 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from torchdeck.distributed.settings import FsdpSettings
 from torchdeck.distributed.units import units_of
-from torchdeck.plan.model_profile import ITEM_SIZES, ROOT, TensorInfo
+from torchdeck.plan.model_profile import ITEM_SIZES, ONE_UNIT, ROOT, TensorInfo
 from torchdeck.recipes.errors import RecipeError
 from torchdeck.recipes.loader import Recipe
 
@@ -36,7 +36,7 @@ def map_units(model: nn.Module, recipe: Recipe, options: FsdpSettings) -> tuple[
     notes: tuple[str, ...] = ()
     if options.wrap == "block" and recipe.blocks is None:
         units: list[nn.Module] = []
-        notes = ("the recipe has no function blocks(model), so all weights count as one FSDP unit",)
+        notes = (ONE_UNIT,)
     else:
         units = units_of(model, recipe.blocks, options)
     names = {module: name for name, module in model.named_modules()}

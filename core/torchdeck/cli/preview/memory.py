@@ -32,6 +32,10 @@ def memory_lines(memory: MemoryPreview, width: int) -> list[Text]:
     lines += [Text(f"  {line}", style="dim") for line in [magnified(shown, scale)] if line]
     lines += [Text(f"  {line}") for line in facts(memory)]
     lines += [Text(f"  → {change.sentence}") for change in memory.suggestions]
+    if memory.verdict == "does not fit" and not memory.suggestions:
+        lines.append(
+            Text(f"  nothing that was tried makes it fit; most is {next(iter(memory.decisive.terms))}")
+        )
     return lines
 
 

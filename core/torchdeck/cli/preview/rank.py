@@ -40,7 +40,11 @@ def rank_lines(rank: RankPreview) -> list[Text]:
         lines.append(Text(f"  shard {rank.shard_index} of {rank.shard} in group {rank.shard_group}"))
     if rank.samples is not None:
         tokens = "" if rank.tokens is None else f", {rate(rank.tokens)} tokens"
-        lines.append(Text(f"  reads {rank.samples:,} samples{tokens} in the whole run"))
+        lines.append(
+            Text(
+                f"  reads {rank.samples:,} sample{'' if rank.samples == 1 else 's'}{tokens} in the whole run"
+            )
+        )
     lines += [Text(f"    {_microbatch(microbatch)}") for microbatch in rank.microbatches]
     memory = rank.memory
     if memory is not None:

@@ -17,6 +17,9 @@ _ANYWAY = 'set limits.memory = "warn" to start all the same'
 _LEFT_OUT = 'limits.memory = "off" leaves the prediction out'
 _ANYHOW = 'limits.memory = "off" starts without looking at the model'
 _GENERAL = "lower training.microbatch, or use a strategy that shards the weights"
+_NOTHING = "nothing that was tried makes it fit, neither alone nor together"
+_OF_THE_BATCH = ("activations", "logits", "inputs")
+"""Terms that a smaller microbatch or shorter samples make smaller."""
 
 
 def check_memory(config: RunConfig, plan: LaunchPlan, found: Survey) -> Iterator[Check]:
@@ -45,10 +48,21 @@ def _judged(config: RunConfig, plan: LaunchPlan, found: Survey, memory: MemoryPr
 
     spec = spec_of(config, shares_of(plan, found.inventory), plan.backend, found.known)
     change = next(iter(suggested(spec, memory, found.known)), None)
-    help_ = _GENERAL if change is None else change.sentence
+    help_ = _unhelped(name, found) if change is None else change.sentence
     if memory.verdict == "does not fit" and config.limits.memory == "refuse":
         return failed("memory", node, what, f"{help_}; {_ANYWAY}")
     return warning("memory", node, what, help_)
+
+
+def _unhelped(name: str, found: Survey) -> str:
+    """What is left to do about the largest term, `name`, where no change of the config suffices."""
+    if found.known.profile is None:
+        return _GENERAL  # nothing could be tried
+    if name in _OF_THE_BATCH:
+        return f"{_NOTHING}; {name} need shorter samples, a smaller model, or devices with more memory"
+    return (
+        f"{_NOTHING}; {name} need more ranks to be sharded over, a smaller model, or devices with more memory"
+    )
 
 
 def _there(group: PredictedMemory) -> str:
