@@ -64,7 +64,7 @@ def _look(loaded: LoadedConfig) -> tuple[list[Check], PlanError | None]:
         plan = plan_from(loaded.config, found, loaded.locate)
         home = torchdeck_home()
         checks = preflight(loaded.config, plan, found, home)
-        with progress_line(TRACING) as progress:
+        with progress_line(TRACING, 'limits.memory = "off": without it') as progress:
             found = with_model(loaded.config, found, home, progress)
         plan = plan_from(loaded.config, found, loaded.locate)
         return [*checks, *check_memory(loaded.config, plan, found)], None
