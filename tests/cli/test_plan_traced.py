@@ -147,3 +147,17 @@ def test_a_recipe_that_raises_is_refused(
     (failed,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("failed")]
     assert "the recipe fails: recipe file" in failed
     assert "No module named 'there_is_no_such_module'" in failed
+
+
+def test_strategies_have_a_verdict_each_and_none_in_common(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What cannot be with so many ranks is not said to fit, whatever the run's own strategy does."""
+    monkeypatch.chdir(tmp_path)
+    Path("run.toml").write_text(RUN)
+    assert command("plan", "run.toml", "--compare", "single") == 0
+    shown = capsys.readouterr().out
+    assert "single is one rank, and there are 2" in shown
+    assert "fits" not in shown
+    assert command("plan", "run.toml", "--compare", "single,ddp,zero1") == 0
+    assert capsys.readouterr().out.count("✓ fits") == 2

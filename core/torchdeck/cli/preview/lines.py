@@ -12,14 +12,14 @@ from torchdeck.plan.preview import Preview
 from torchdeck.plan.preview.headline import placement_line, verdict_line
 
 
-def head(preview: Preview) -> Iterator[Text]:
-    """What it is, where it runs, whether it fits."""
+def head(preview: Preview, *, judged: bool = True) -> Iterator[Text]:
+    """What it is, where it runs, and, if `judged`, whether it fits."""
     plan = preview.plan
     yield Text.assemble((plan.name, "bold"), f"  {plan.kind} {plan.target}")
     yield Text(placement_line(preview))
     if preview.known.broken:
         yield Text(f"✕ {preview.known.broken}", style="bold red")
-    if preview.memory is not None:
+    if judged and preview.memory is not None:
         verdict = preview.memory.verdict
         sign = f"{VERDICT_SIGNS[verdict]} {verdict_line(preview.memory)}"
         yield Text(sign, style=f"bold {VERDICTS[verdict]}")

@@ -20,7 +20,8 @@ from torchdeck.quantities import brief, size
 
 def print_strategies(preview: Preview, rows: Sequence[StrategyRow], console: Console) -> None:
     """Print strategies side by side."""
-    lines = [*head(preview), Text(), Text("Memory of the fullest rank", style="bold")]
+    # each row has its own verdict; one above them all would seem to be of what is compared
+    lines = [*head(preview, judged=False), Text(), Text("Memory of the fullest rank", style="bold")]
     show(console, *wrapped([*lines, *strategy_lines(rows, console.width)], console))
 
 
