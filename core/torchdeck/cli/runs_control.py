@@ -72,7 +72,7 @@ def stop(args: argparse.Namespace) -> int:
             view = _wait(layout, carrier)
     except (OSError, LaunchError) as error:
         return refuse([f"the request cannot be handed over: {error}"], as_json=args.json)
-    _say(view, as_json=args.json)
+    _say(layout, view, as_json=args.json)
     return SUCCEEDED
 
 
@@ -85,11 +85,13 @@ def _wait(layout: RunLayout, carrier: RequestCarrier) -> RunView:
     return view
 
 
-def _say(view: RunView, *, as_json: bool) -> None:
+def _say(layout: RunLayout, view: RunView, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(view.to_json(), ensure_ascii=False))
     elif view.is_over:
-        print("\n".join(summary_lines(view)))
+        from torchdeck.runs.audit.audit import audit_run
+
+        print("\n".join(summary_lines(view, audit=audit_run(layout, view))))
     else:
         print(f"run {view.id} was asked to stop; it is {view.state}")
 

@@ -83,9 +83,11 @@ def _assumed(config: RunConfig, trained: RunConfig, file: Mapping[str, Any]) -> 
     )
     stored = file.get("torch_dtype", file.get("dtype"))
     if config.estimate.precision is None and stored in _NARROW:
+        stored_only = (
+            f"the config.json has weights in {stored}, which says how they are stored and not how they"
+        )
         notes += (
-            f"the config.json has weights in {stored}, which says how they are stored and not how they are "
-            f'trained: with autocast to it write estimate.precision = "{_NARROW[stored]}"',
+            f'{stored_only} are trained: with autocast to it write estimate.precision = "{_NARROW[stored]}"',
         )
     return notes
 
