@@ -101,7 +101,9 @@ class Rude:
 
 
 @pytest.mark.parametrize(
-    "value", ["1.5", None, 1j, 10**400, torch.ones(2), np.ones(3), [1.0], Rude(), object()], ids=repr
+    "value",
+    ["1.5", None, 1j, 10**400, torch.ones(2), np.ones(3), [1.0], Rude(), object()],
+    ids=["text", "none", "complex", "beyond a float", "tensor", "array", "list", "raises", "object"],
 )
 def test_what_is_no_number_is_left_out_and_said_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, value: object
