@@ -37,5 +37,6 @@ step "format" $bin/ruff format --check .
 step "lint" $bin/ruff check .
 step "types" $bin/mypy
 step "import rules" $bin/lint-imports
-step "tests" $bin/python -m pytest "$@"
+# much of a test is waiting for processes: one worker more than there are cores; a file's tests share what it sets up
+step "tests" $bin/python -m pytest --numprocesses "$(($(nproc) + 1))" --dist loadfile "$@"
 step "wheel" bash packaging/wheel-check.sh "$PWD/$bin/python"
