@@ -130,8 +130,8 @@ def test_a_strategy_that_is_none_is_said(run_file: Path, capsys: pytest.CaptureF
 def test_a_script_that_is_not_there_is_said(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """At the top, and by the exit code; the plan shows all the same. Nothing is said of one that is there."""
     assert command("--script", "nowhere.py") == 3
-    said = " ".join(capsys.readouterr().out.split())
-    assert said.count(f"✕ script {run_file.parent / 'nowhere.py'} does not exist here") == 1
+    said = "".join(capsys.readouterr().out.split())  # a path may be broken anywhere, as long as it is
+    assert said.count(f"✕script{run_file.parent / 'nowhere.py'}doesnotexisthere") == 1
     assert "Placement" in said
     (run_file.parent / "there.py").touch()
     assert command("--script", "there.py") == 0
