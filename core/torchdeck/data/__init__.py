@@ -5,8 +5,7 @@ Names are resolved on first use, so that what needs one part of it does not impo
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from torchdeck.data.lazy_names import lazy_names
 
 _BATCH_PLAN = "torchdeck.data.batch_plan"
 
@@ -49,12 +48,4 @@ HOMES = {
 }
 """Public name → the module that has it; all of these can be imported from `torchdeck.distributed`, too."""
 
-
-def __getattr__(name: str) -> Any:
-    if name not in HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *HOMES])
+__getattr__, __dir__ = lazy_names(__name__, HOMES)

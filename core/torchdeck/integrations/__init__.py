@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from torchdeck.data.lazy_names import lazy_names
 
 HOMES = {
     "AugmentationLayer": "torchdeck.integrations.keras",
@@ -12,12 +11,4 @@ HOMES = {
 }
 """Public name → the module that has it."""
 
-
-def __getattr__(name: str) -> Any:
-    if name not in HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *HOMES])
+__getattr__, __dir__ = lazy_names(__name__, HOMES)
