@@ -20,6 +20,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
 from support import checkpoint_ranks as ranks
+from support.forked_rank import Outcome
 from torchdeck.distributed.checkpoints.choose import choose_checkpoint
 from torchdeck.distributed.checkpoints.manifest import list_checkpoints, newest_complete, verify
 from torchdeck.distributed.checkpoints.model_state import model_tensors, unwrap
@@ -408,7 +409,7 @@ def killed_in_saves(folder: Path, world_size: str, seed: str, count: str) -> dic
     return {"points": len(points), "totals": totals, "failures": failures}
 
 
-def _wrong_after_kill(where: Path, ended: list[ranks.Outcome], victim: int) -> str:
+def _wrong_after_kill(where: Path, ended: list[Outcome], victim: int) -> str:
     if ended[victim].signal != signal.SIGKILL:
         return f"rank {victim} was not killed: {ended[victim]}"
     for outcome in ended:
@@ -423,7 +424,7 @@ def _wrong_after_kill(where: Path, ended: list[ranks.Outcome], victim: int) -> s
     return "; ".join(problems)
 
 
-def _wrong_after_resume(where: Path, again: list[ranks.Outcome]) -> str:
+def _wrong_after_resume(where: Path, again: list[Outcome]) -> str:
     for outcome in again:
         if outcome.error or outcome.signal:
             return f"resume failed: {outcome}"

@@ -10,16 +10,16 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import select
-import signal
 import socket
 import subprocess
 import sys
 import time
-import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from support.forked_rank import ForkedRank
 
 JOB_SECONDS = 90.0
 """Until ranks that hang are killed."""
@@ -56,51 +56,19 @@ def run_job(body: Callable[[Job], Any], job: Job) -> list[Any]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    children = [_start(body, job, rank, port) for rank in range(job["world_size"])]
-    limit = time.monotonic() + JOB_SECONDS
-    outcomes = [_finish(pid, pipe, limit) for pid, pipe in children]
+    ranks = [ForkedRank.start(partial(_in_rank, body, job, rank, port)) for rank in range(job["world_size"])]
+    deadline = time.monotonic() + JOB_SECONDS
+    outcomes = [rank.finish(deadline, JOB_SECONDS) for rank in ranks]
     for rank, outcome in enumerate(outcomes):
-        if "result" not in outcome:
-            raise SystemExit(f"job {job}, rank {rank}: {outcome.get('error', 'died')}")
-    return [outcome["result"] for outcome in outcomes]
+        if outcome.error or not outcome.said:
+            raise SystemExit(f"job {job}, rank {rank}: {outcome.error or 'died'}")
+    return [outcome.result for outcome in outcomes]
 
 
-def _start(body: Callable[[Job], Any], job: Job, rank: int, port: int) -> tuple[int, int]:
-    reader, writer = os.pipe()
-    pid = os.fork()
-    if pid:
-        os.close(writer)
-        return pid, reader
-    os.close(reader)
+def _in_rank(body: Callable[[Job], Any], job: Job, rank: int, port: int) -> Any:
     world = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": job["world_size"], "MASTER_PORT": port}
     os.environ.update({name: str(value) for name, value in world.items()}, MASTER_ADDR="127.0.0.1")
-    try:
-        message = {"result": body(job)}
-    except BaseException:  # noqa: BLE001 - the outcome of the rank, whatever it is
-        message = {"error": traceback.format_exc()}
-    content = json.dumps(message).encode()
-    while content:
-        content = content[os.write(writer, content) :]
-    # the peers' connections close with the process
-    os._exit(0)
-
-
-def _finish(pid: int, pipe: int, limit: float) -> dict[str, Any]:
-    content = b""
-    while True:
-        ready, _, _ = select.select([pipe], [], [], max(0.0, limit - time.monotonic()))
-        if not ready:
-            os.kill(pid, signal.SIGKILL)
-            content = json.dumps({"error": f"hung: killed after {JOB_SECONDS} s"}).encode()
-            break
-        chunk = os.read(pipe, 1 << 16)
-        if not chunk:
-            break
-        content += chunk
-    os.close(pipe)
-    os.waitpid(pid, 0)
-    message: dict[str, Any] = json.loads(content) if content else {}
-    return message
+    return body(job)
 
 
 def main() -> None:
