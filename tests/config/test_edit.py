@@ -44,7 +44,12 @@ wrap = "size"
         ("name", "n", "# what\n[run]", 'name = "n"\n\n# what\n[run]'),
         ("distributed.fsdp.min_params", 7, 'wrap = "size"\n', 'wrap = "size"\nmin_params = 7\n'),
         ("distributed.nproc", 2, 'wrap = "size"\n', 'wrap = "size"\n\n[distributed]\nnproc = 2\n'),
-        ("distributed.ddp.bucket_mb", 2.0, '"size"\n', '"size"\n\n[distributed.ddp]\nbucket_mb = 2.0\n'),
+        (
+            "distributed.ddp.bucket_size_mb",
+            2.0,
+            '"size"\n',
+            '"size"\n\n[distributed.ddp]\nbucket_size_mb = 2.0\n',
+        ),
         (
             "telemetry.patterns",
             [r"(?P<x>\d)"],
@@ -143,7 +148,9 @@ def test_adding_keeps_every_line(text: str, path: tuple[str, ...], value: int) -
 @settings(deadline=None, max_examples=100)
 @given(
     st.sampled_from(preset_names()),
-    st.sampled_from([key.path for key in all_keys().values() if key.section is None and not key.free]),
+    st.sampled_from([key.path for key in all_keys().values() if key.section is None and not key.free]).filter(
+        lambda path: path[:2] != ("cluster", "nodes") or len(path) == 2  # a list of tables has no keys itself
+    ),
 )
 def test_presets_can_be_edited_and_put_back(name: str, path: tuple[str, ...]) -> None:
     """Setting any key of any preset and removing it, or setting it back, gives the file again."""

@@ -97,7 +97,7 @@ def test_what_does_not_go_together(tmp_path: Path, overrides: list[str], path: s
         ],  # tried: it trains
         ["training.warmup_steps=10"],
         ["distributed.strategy=single", "distributed.nproc=1", "distributed.devices=[3]"],
-        ["distributed.ddp.bucket_mb=25", "distributed.strategy=fsdp"],  # the default, written out
+        ["distributed.ddp.bucket_size_mb=25", "distributed.strategy=fsdp"],  # the default, written out
         ["distributed.devices=[0, 1]", "distributed.nproc=1"],
         ["distributed.rendezvous.port=65535"],
         ["checkpoint.resume=./auto"],
@@ -149,7 +149,7 @@ def test_near_choices_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "key",
-    ["checkpoint.every=5", "telemetry.every=2", "distributed.timeout=60", "distributed.ddp.bucket_mb=1"],
+    ["checkpoint.every=5", "telemetry.every=2", "distributed.timeout=60", "distributed.ddp.bucket_size_mb=1"],
 )
 def test_a_script_is_told_what_only_a_recipe_reads(tmp_path: Path, key: str) -> None:
     """A key that would do nothing is a problem, not a silence."""

@@ -23,7 +23,7 @@ CASES: list[tuple[Kind, int, dict[str, Any]]] = [
     ("hsdp", 2, {"fsdp": BF16, "training": {"steps": 1, "precision": "bf16"}}),
     ("hsdp", 1, {}),
 ]
-"""Strategy, ranks that shard, and what is asked for besides."""
+"""DistributedStrategy, ranks that shard, and what is asked for besides."""
 
 HALVES = {"all-gather": "_allgather_base_", "reduce-scatter": "_reduce_scatter_base_"}
 

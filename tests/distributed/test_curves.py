@@ -80,7 +80,11 @@ def expected() -> tuple[list[float], list[float]]:
         (1, "single", {}),
         (2, "ddp", {}),
         (2, "fsdp", {}),
-        (2, "ddp", {"ddp": {"static_graph": True, "bucket_mb": 0.001, "gradient_as_bucket_view": False}}),
+        (
+            2,
+            "ddp",
+            {"ddp": {"static_graph": True, "bucket_size_mb": 0.001, "gradient_as_bucket_view": False}},
+        ),
         (2, "fsdp", {"fsdp": {"wrap": "size", "min_params": 100, "reshard_after_forward": False}}),
     ],
 )

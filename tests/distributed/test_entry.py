@@ -272,7 +272,7 @@ def test_settings_that_are_none(
 
 
 def test_single_refuses_two_ranks(tmp_path: Path, here: RankHere) -> None:
-    """Strategy single at world size 2 says which strategies there are for that."""
+    """DistributedStrategy single at world size 2 says which strategies there are for that."""
     settings = own_settings(tmp_path, write_recipe(tmp_path), strategy="single")
     ranks = run_ranks(settings, tmp_path, 2)
     assert ranks.codes == [1, 1]

@@ -39,7 +39,12 @@ def test_reads_what_the_planner_writes() -> None:
         ("training", "epochs", 1.0, "exactly one of training.steps and training.epochs"),
         ("training", "scaled_lr", 0.0, "training.scaled_lr is 0.0; right is a number above 0"),
         ("training", "colour", "red", "recipe.training has unknown fields colour"),
-        ("distributed", "ddp", {"bucket_mb": "big"}, "recipe.distributed.ddp.bucket_mb must be float"),
+        (
+            "distributed",
+            "ddp",
+            {"bucket_size_mb": "big"},
+            "recipe.distributed.ddp.bucket_size_mb must be float",
+        ),
         ("distributed", "fsdp", [], "recipe.distributed.fsdp must be an object, not []"),
         ("checkpoint", "keep_last", 0, "checkpoint.keep_last is 0; right is 1 or more"),
     ],

@@ -60,7 +60,7 @@ def test_a_machine_without_gpus_runs_one_rank_on_the_cpu() -> None:
 
 
 def test_single_takes_one_gpu_of_many() -> None:
-    """Strategy single is one rank wherever it runs."""
+    """DistributedStrategy single is one rank wherever it runs."""
     made = plan(config(distributed={"strategy": "single"}), node(gpus=4))
     assert [rank.device for rank in made.ranks] == ["cuda:0"]
     assert made.backend == "nccl"

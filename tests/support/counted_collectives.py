@@ -16,7 +16,7 @@ from support.measured_models import recipe_of
 from support.measured_ranks import Job
 from support.measured_training import settings_of, strategy_of
 from torchdeck.distributed.activation_checkpointing import checkpoint_blocks
-from torchdeck.distributed.strategies.base import Strategy
+from torchdeck.distributed.strategies.base import DistributedStrategy
 
 _WHOLE_TENSOR = {"_allgather_base_": 0, "_reduce_scatter_base_": 1, "allreduce_": 0}
 """Collective → which of its arguments is the whole tensor."""
@@ -66,7 +66,7 @@ def count_collectives(job: Job) -> dict[str, int]:
     return dict(counting.sizes)
 
 
-def _step(strategy: Strategy, wrapped: nn.Module, accumulation: int) -> None:
+def _step(strategy: DistributedStrategy, wrapped: nn.Module, accumulation: int) -> None:
     for index in range(accumulation):
         with strategy.accumulate(wrapped, last=index == accumulation - 1):
             strategy.backward(wrapped(torch.randn(2, 8, requires_grad=True)).square().mean())

@@ -12,7 +12,7 @@ from torch.distributed.tensor import DTensor
 
 from support.measured_ranks import Job
 from support.measured_training import settings_of, strategy_of, trainer_of
-from torchdeck.distributed.strategies.base import Strategy
+from torchdeck.distributed.strategies.base import DistributedStrategy
 
 
 def measure_state(job: Job) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def measure_state(job: Job) -> dict[str, Any]:
         By recipe, "parameters", "gradients" (when the optimizer is about to step), "optimizer" and "buffers"
         in bytes, and "parameter": bytes behind each parameter by name.
     """
-    first: Strategy | None = None
+    first: DistributedStrategy | None = None
     found = {}
     for recipe, options in job["models"]:
         one = {"training": {"steps": 1, "microbatch": 2}, **job, "recipe": recipe, "model": options}

@@ -10,7 +10,7 @@ from support.measured_ranks import Job
 from support.recipe_ranks import recipe_settings
 from torchdeck.distributed.precision import Precision
 from torchdeck.distributed.settings import RecipeSettings
-from torchdeck.distributed.strategies.base import Strategy
+from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.strategies.registry import make_strategy
 from torchdeck.distributed.trainer.trainer import Trainer
 from torchdeck.environment import Place, RunContext
@@ -33,11 +33,11 @@ def settings_of(job: Job, folder: Path) -> RecipeSettings:
     return RecipeSettings.from_json(json.dumps(values))
 
 
-def strategy_of(settings: RecipeSettings) -> Strategy:
+def strategy_of(settings: RecipeSettings) -> DistributedStrategy:
     """The strategy of this rank, not set up yet."""
     return make_strategy(settings.distributed, Precision(settings.training.precision), Place.from_env())
 
 
-def trainer_of(job: Job, settings: RecipeSettings, strategy: Strategy) -> Trainer:
+def trainer_of(job: Job, settings: RecipeSettings, strategy: DistributedStrategy) -> Trainer:
     """The trainer, ready to run; it saves no checkpoint."""
     return Trainer(settings, recipe_of(job["recipe"]), strategy, RunContext())

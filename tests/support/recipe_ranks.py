@@ -62,7 +62,7 @@ def recipe_settings(
 ) -> dict[str, Any]:
     """Settings as the planner writes them; other keywords go into its training table."""
     every = training.pop("every", None)
-    options = {name: training.pop(name, {}) for name in ("ddp", "fsdp", "hsdp")}
+    options = {name: training.pop(name, {}) for name in ("ddp", "fsdp", "hsdp", "deepspeed")}
     final = training.pop("final", True)
     table = {"steps": 4, "epochs": None, "microbatch": 4, "accumulation": 1, "optimizer": "adamw", "lr": 1e-2}
     table |= training

@@ -11,6 +11,7 @@ from torchdeck.config.fields import Section, option, table
 DDP_ONLY = {"distributed.strategy": ["ddp"]}
 FSDP_ONLY = {"distributed.strategy": ["fsdp", "hsdp"]}
 HSDP_ONLY = {"distributed.strategy": ["hsdp"]}
+DEEPSPEED_ONLY = {"distributed.strategy": ["deepspeed"]}
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 GpuIndex = Annotated[int, Field(ge=0)]
@@ -33,7 +34,7 @@ class Rendezvous(Section):
 class DdpOptions(Section):
     """Options of DistributedDataParallel."""
 
-    bucket_mb: float = option(
+    bucket_size_mb: float = option(
         "Size of a bucket of gradients that is reduced at once.", default=25.0, unit="MiB", gt=0
     )
     find_unused_parameters: bool = option(
@@ -43,13 +44,35 @@ class DdpOptions(Section):
     gradient_as_bucket_view: bool = option(
         "Keep gradients inside the buckets, which saves 4 bytes a parameter.", default=True
     )
+    broadcast_parameters: bool = option(
+        "Give every rank the first rank's weights at the start; without it each must have made the same.",
+        default=True,
+    )
+    comm_hook: Literal["none", "bf16", "powersgd"] = option(
+        "How gradients are made smaller on their way: not, cut to bf16, or by low-rank PowerSGD, which loses "
+        "some of them and makes it up later.",
+        default="none",
+    )
+    powersgd_rank: int = option(
+        "Rank of PowerSGD's approximation: smaller sends less.",
+        default=2,
+        ge=1,
+        le=1024,
+        visible_if={"distributed.ddp.comm_hook": ["powersgd"]},
+    )
 
 
 class FsdpOptions(Section):
     """Options of fully sharded data parallel (FSDP2)."""
 
     reshard_after_forward: bool = option(
-        "Free the gathered parameters after the forward pass: less memory, one more gather.", default=True
+        "Free the gathered parameters after the forward pass (full sharding); false keeps them until the "
+        "backward pass (gradients and optimizer sharded alone): more memory, one gather less.",
+        default=True,
+    )
+    cpu_offload: bool = option(
+        "Keep weights, gradients and optimizer state in the machine's memory; the device computes.",
+        default=False,
     )
     wrap: Literal["block", "size"] = option(
         "What is gathered as one unit: the model's blocks, or modules of min_params and more.",
@@ -82,12 +105,29 @@ class HsdpOptions(Section):
     )
 
 
+class DeepSpeedOptions(Section):
+    """Options of DeepSpeed's ZeRO, which is an extra: pip install 'torchdeck[deepspeed]'."""
+
+    zero_stage: Literal[1, 2, 3] = option(
+        "What is divided among the ranks: optimizer state (1), gradients too (2), weights too (3).", default=2
+    )
+    offload_optimizer: bool = option(
+        "Keep optimizer state in the machine's memory and step there.", default=False
+    )
+    offload_parameters: bool = option(
+        "Keep weights in the machine's memory too; for zero_stage = 3.", default=False
+    )
+    bucket_size_mb: float = option(
+        "Size of a bucket of gradients that is reduced at once.", default=50.0, unit="MiB", gt=0
+    )
+
+
 class Distributed(Section):
     """How many ranks, on which devices, and the strategy that joins them."""
 
-    strategy: Literal["single", "ddp", "fsdp", "hsdp"] = option(
+    strategy: Literal["single", "ddp", "fsdp", "hsdp", "deepspeed"] = option(
         "One process, a replica on every rank (ddp), weights sharded over all ranks (fsdp), or inside "
-        "groups that replicate each other (hsdp).",
+        "groups that replicate each other (hsdp), or DeepSpeed's ZeRO.",
         default="ddp",
     )
     nodes: list[str] = option(
@@ -130,3 +170,6 @@ class Distributed(Section):
         FsdpOptions, "Options of fully sharded data parallel (FSDP2).", visible_if=FSDP_ONLY
     )
     hsdp: HsdpOptions = table(HsdpOptions, "Options of hybrid sharding.", visible_if=HSDP_ONLY)
+    deepspeed: DeepSpeedOptions = table(
+        DeepSpeedOptions, "Options of DeepSpeed's ZeRO.", visible_if=DEEPSPEED_ONLY
+    )

@@ -30,7 +30,7 @@ class Key:
     default: Any = None
     unit: str | None = None
     group: str | None = None
-    choices: tuple[str, ...] = ()
+    choices: tuple[str | int, ...] = ()
     takes_text: bool = False
     """Text is right and a number is not."""
     is_path: bool = False

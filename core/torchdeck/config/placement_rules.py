@@ -22,7 +22,7 @@ _CLUSTER: KeyPath = ("cluster", "nodes")
 
 
 def single(given: Given) -> Iterator[Finding]:
-    """Strategy single is one process."""
+    """DistributedStrategy single is one process."""
     distributed = given.config.distributed
     if distributed.strategy != "single":
         return

@@ -80,10 +80,51 @@ class Run(Section):
 class Checkpoint(Section):
     """The [checkpoint] table: when the state of training is saved, and which one a start goes on from."""
 
-    every: int | None = option(
-        "Steps between checkpoints; absent: only at a stop and at the end.", default=None, unit="steps", ge=1
+    every: int | Literal["auto"] | None = option(
+        "Steps between checkpoints; auto follows from how long a save takes and how often runs fail; absent: "
+        "only at a stop and at the end.",
+        default=None,
+        unit="steps",
+        right='a number of steps from 1, or "auto"',
+    )
+    every_epochs: int | None = option(
+        "Epochs between checkpoints, in place of steps or beside them; absent: none.",
+        default=None,
+        unit="epochs",
+        ge=1,
+    )
+    mtbf: float = option(
+        'Mean time between failures of the whole run, which every = "auto" goes by.',
+        default=24.0,
+        unit="h",
+        gt=0,
+    )
+    max_stall: float = option(
+        'Largest fraction of the time that saving may take under every = "auto".',
+        default=0.035,
+        gt=0,
+        le=0.5,
+    )
+    background: bool = option(
+        "Train on while a checkpoint is written; it needs memory on the machine for a copy of what is saved.",
+        default=False,
     )
     keep_last: int = option("Newest checkpoints that are kept; one named final always is.", default=2, ge=1)
+    keep_every: int | None = option(
+        "Checkpoints whose step is a multiple of this are kept for ever; absent: none.",
+        default=None,
+        unit="steps",
+        ge=1,
+    )
+    keep_best: int = option(
+        "Checkpoints with the best values of best_metric that are kept besides.", default=0, ge=0
+    )
+    best_metric: str = option(
+        "What decides which checkpoints are best: a metric of evaluations.",
+        default="heldout_loss",
+        min_length=1,
+    )
+    best_is: Literal["lowest", "highest"] = option("Which values of best_metric are best.", default="lowest")
     directory: str | None = option(
         "Folder of the checkpoints; absent: checkpoints in the run's directory.",
         default=None,
@@ -104,6 +145,19 @@ class Telemetry(Section):
     """The [telemetry] table: what is measured, and how often."""
 
     every: int = option("Steps between rows of metrics.", default=1, unit="steps", ge=1)
+    stats_every: int | None = option(
+        "Steps between rows of statistics of gradients and weights, tensor by tensor; absent: none.",
+        default=None,
+        unit="steps",
+        ge=1,
+    )
+    profile_steps: tuple[int, int] | None = option(
+        "First and last step that torch.profiler records, as a trace in each rank's folder; absent: none.",
+        default=None,
+        unit="steps",
+        strict=False,
+        right="two steps, the second not before the first, such as [10, 12]",
+    )
     stdout: bool = option("Read loss and other numbers from what a script prints.", default=True)
     patterns: list[str] = option(
         "Regular expressions tried on each line before the known ones; named groups name the numbers.",

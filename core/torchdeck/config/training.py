@@ -143,3 +143,33 @@ class Training(Section):
         ge=1,
         group="evaluation",
     )
+    patience: int | None = option(
+        "Evaluations in a row without a better held-out loss after which training ends; absent: it goes on.",
+        default=None,
+        unit="evaluations",
+        ge=1,
+        group="evaluation",
+    )
+    min_delta: float = option(
+        "By how much a held-out loss must be lower than the best so far to count as better.",
+        default=0.0,
+        ge=0,
+        group="evaluation",
+    )
+    ema: float | None = option(
+        "Decay of a moving average of the weights, which evaluations then use and checkpoints keep; "
+        "absent: none.",
+        default=None,
+        gt=0,
+        lt=1,
+        group="evaluation",
+    )
+
+    check_every: int | None = option(
+        "Steps between comparisons of the weights on all ranks, which stop a run whose replicas drift apart; "
+        "absent: never.",
+        default=100,
+        unit="steps",
+        ge=1,
+        group="safety",
+    )

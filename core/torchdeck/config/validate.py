@@ -161,7 +161,7 @@ def _misfit(path: KeyPath, error: Mapping[str, Any], table: Mapping[str, Any]) -
         )
     elif key is not None and key.choices and isinstance(value, str):
         wrong = f"{shown(value)} is none of the choices"
-        near = nearest(value, key.choices)
+        near = nearest(value, [choice for choice in key.choices if isinstance(choice, str)])
         right = f"{shown(near[0])}; the choices are {right}" if near else right
     elif key is not None and isinstance(value, str) and error["type"] == "value_error":
         wrong = f"{shown(value)} is not a {'speed' if key.unit == 'bytes/s' else 'size'}"

@@ -17,7 +17,7 @@ HOMES = {
     "RecipeSettings": "torchdeck.distributed.settings",
     "SettingsError": "torchdeck.distributed.checked",
     "ProcessGroup": "torchdeck.distributed.process_group",
-    "Strategy": "torchdeck.distributed.strategies.base",
+    "DistributedStrategy": "torchdeck.distributed.strategies.base",
     "Trainer": "torchdeck.distributed.trainer.trainer",
     "augment_image": "torchdeck.distributed.augmented_dataset",
     "check_agreement": "torchdeck.distributed.agreement",

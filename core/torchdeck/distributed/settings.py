@@ -47,16 +47,23 @@ class TrainingSettings:
     seed: int = 0
     eval_every: int | None = None
     eval_batches: int = 16
+    patience: int | None = None
+    min_delta: float = 0.0
+    ema: float | None = None
+    check_every: int | None = 100
 
 
 @dataclass(frozen=True)
 class DdpSettings:
     """Options of DistributedDataParallel."""
 
-    bucket_mb: float = 25.0
+    bucket_size_mb: float = 25.0
     find_unused_parameters: bool = False
     static_graph: bool = False
     gradient_as_bucket_view: bool = True
+    broadcast_parameters: bool = True
+    comm_hook: Literal["none", "bf16", "powersgd"] = "none"
+    powersgd_rank: int = 2
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,7 @@ class FsdpSettings:
     """Options of FSDP2."""
 
     reshard_after_forward: bool = True
+    cpu_offload: bool = False
     wrap: Literal["block", "size"] = "block"
     min_params: int = 1_000_000
     param_dtype: DtypeName = "auto"
@@ -78,15 +86,26 @@ class HsdpSettings:
 
 
 @dataclass(frozen=True)
+class DeepSpeedSettings:
+    """Options of DeepSpeed's ZeRO."""
+
+    zero_stage: Literal[1, 2, 3] = 2
+    offload_optimizer: bool = False
+    offload_parameters: bool = False
+    bucket_size_mb: float = 50.0
+
+
+@dataclass(frozen=True)
 class DistributedSettings:
     """How the ranks work together; the backend is resolved, `timeout` is in seconds."""
 
-    strategy: Literal["single", "ddp", "fsdp", "hsdp"]
+    strategy: Literal["single", "ddp", "fsdp", "hsdp", "deepspeed"]
     backend: Literal["gloo", "nccl"]
     timeout: float = 600.0
     ddp: DdpSettings = field(default_factory=DdpSettings)
     fsdp: FsdpSettings = field(default_factory=FsdpSettings)
     hsdp: HsdpSettings = field(default_factory=HsdpSettings)
+    deepspeed: DeepSpeedSettings = field(default_factory=DeepSpeedSettings)
 
 
 @dataclass(frozen=True)
@@ -95,15 +114,28 @@ class CheckpointSettings:
 
     directory: str
     every: int | None = None
+    auto: bool = False
+    """The ranks find `every` out themselves, from how long a save takes."""
+    every_epochs: int | None = None
+    mtbf: float = 24.0
+    """Mean time between failures, hours."""
+    max_stall: float = 0.035
+    background: bool = False
     keep_last: int = 3
+    keep_every: int | None = None
+    keep_best: int = 0
+    best_metric: str = "heldout_loss"
+    best_is: Literal["lowest", "highest"] = "lowest"
     final: bool = True
 
 
 @dataclass(frozen=True)
 class TelemetrySettings:
-    """Steps between two rows of metrics."""
+    """What is measured, and how often in steps."""
 
     every: int = 1
+    stats_every: int | None = None
+    profile_steps: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -154,8 +186,14 @@ def _check_ranges(settings: RecipeSettings) -> None:
         "training.eval_batches": (training.eval_batches, 1),
         "training.seed": (training.seed, 0),
         "checkpoint.every": (checkpoint.every, 1),
+        "checkpoint.every_epochs": (checkpoint.every_epochs, 1),
         "checkpoint.keep_last": (checkpoint.keep_last, 1),
+        "checkpoint.keep_every": (checkpoint.keep_every, 1),
+        "checkpoint.keep_best": (checkpoint.keep_best, 0),
+        "training.patience": (training.patience, 1),
+        "training.check_every": (training.check_every, 1),
         "telemetry.every": (settings.telemetry.every, 1),
+        "telemetry.stats_every": (settings.telemetry.stats_every, 1),
     }
     for name, (number, low) in least.items():
         if number is not None and number < low:

@@ -222,11 +222,11 @@ def _command(config: RunConfig, interpreter: InterpreterFacts) -> tuple[str, ...
 
 
 def _checkpoint(config: RunConfig) -> CheckpointPolicy:
-    directory = config.checkpoint.directory
+    directory, every = config.checkpoint.directory, config.checkpoint.every
     return CheckpointPolicy(
         directory=f"{slot('run_dir')}/checkpoints" if directory is None else escape(directory),
         resume=config.checkpoint.resume,
-        every_steps=config.checkpoint.every,
+        every_steps=every if isinstance(every, int) else None,
         keep_last=config.checkpoint.keep_last,
     )
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from torchdeck.config.schema import RunConfig
+from torchdeck.config.schema import Checkpoint, RunConfig
 from torchdeck.plan.launch_plan import Batch
 from torchdeck.plan.slots import escape
 
 RECIPE_VERSION = 1
+_TELEMETRY = {"every", "stats_every", "profile_steps"}
 
 
 def recipe_settings(
@@ -38,12 +39,21 @@ def recipe_settings(
             "ddp": distributed.ddp.model_dump(mode="json"),
             "fsdp": distributed.fsdp.model_dump(mode="json"),
             "hsdp": {"shard": shard},
+            "deepspeed": distributed.deepspeed.model_dump(mode="json"),
         },
-        "telemetry": {"every": config.telemetry.every},
+        "telemetry": config.telemetry.model_dump(mode="json", include=_TELEMETRY),
+        "checkpoint": _checkpoint(config.checkpoint),
     }
-    checkpoint = config.checkpoint.model_dump(mode="json", include={"every", "keep_last", "final"})
-    whole = {**_escaped(value), "checkpoint": {**checkpoint, "directory": checkpoints}}
+    whole = _escaped(value)
+    whole["checkpoint"]["directory"] = checkpoints
     return json.dumps(whole, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def _checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The table without where and what to resume; `every` is a number or none, `auto` a key of its own."""
+    value = checkpoint.model_dump(mode="json", exclude={"directory", "resume"})
+    auto = checkpoint.every == "auto"
+    return {**value, "every": None if auto else checkpoint.every, "auto": auto}
 
 
 def _escaped(value: Any) -> Any:

@@ -21,7 +21,7 @@ _REQUIRED = {
     "build_data": 'build_data(options, split) returning a data set, split being "train" or "heldout"',
     "loss": "loss(model, batch) returning the mean loss, or (mean loss, number of tokens)",
 }
-_OPTIONAL = ("blocks", "collate", "data_options", "fingerprint")
+_OPTIONAL = ("blocks", "build_optimizer", "collate", "data_options", "fingerprint")
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ class Recipe:
     batch plan lays out a microbatch (`torchdeck.data.step_order.Layout`)."""
     data_options: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]] | None = None
     """([model], [data]) → options of build_data, where data depends on the model; [data] when missing."""
+    build_optimizer: Callable[[Any], Any] | None = None
+    """Model → torch.optim.Optimizer over its parameters; [training] decides when missing."""
     fingerprint: Callable[[dict[str, Any]], Any] | None = None
     """Options of build_data → a text that differs where the training data does; a checkpoint keeps it."""
 

@@ -10,7 +10,7 @@ from torch import nn
 from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.precision import Precision
 from torchdeck.distributed.settings import DistributedSettings
-from torchdeck.distributed.strategies.base import Strategy
+from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.strategies.registry import STRATEGIES, make_strategy
 from torchdeck.environment import Place
 
@@ -18,7 +18,7 @@ Pair = namedtuple("Pair", "left right")  # noqa: PYI024 - the kind of named tupl
 
 
 @pytest.fixture
-def single() -> Iterator[Strategy]:
+def single() -> Iterator[DistributedStrategy]:
     strategy = make_strategy(DistributedSettings("single", "gloo"), Precision("fp32"), Place())
     strategy.setup()
     yield strategy
@@ -32,7 +32,7 @@ def test_registry_knows_its_strategies() -> None:
         make_strategy(DistributedSettings("horovod", "gloo"), Precision("fp32"), Place())  # type: ignore[arg-type]
 
 
-def test_a_batch_keeps_its_shape_on_the_device(single: Strategy) -> None:
+def test_a_batch_keeps_its_shape_on_the_device(single: DistributedStrategy) -> None:
     """Mappings, tuples, named tuples and lists are kept, tensors moved, everything else passed through."""
     tensor = torch.ones(2)
     batch = {"a": [tensor, "text", 3], "b": Pair((tensor, None), {"c": b"bytes"})}
@@ -62,7 +62,7 @@ def model_with_gradients() -> nn.Linear:
     ],
 )
 def test_clipping_is_of_the_scaled_gradient(
-    single: Strategy, scale: float, limit: float | None, norm: float, after: list[float]
+    single: DistributedStrategy, scale: float, limit: float | None, norm: float, after: list[float]
 ) -> None:
     """The norm is that after scaling and before clipping; only what exceeds the limit is clipped."""
     model = model_with_gradients()
@@ -71,12 +71,12 @@ def test_clipping_is_of_the_scaled_gradient(
     assert model.weight.grad[0].tolist() == pytest.approx(after, rel=1e-5)
 
 
-def test_norm_is_measured_only_when_wanted(single: Strategy) -> None:
+def test_norm_is_measured_only_when_wanted(single: DistributedStrategy) -> None:
     """Without a limit and unasked there is no pass over the gradients for their norm."""
     assert single.clip_gradients(model_with_gradients(), scale=1.0, max_norm=None, measure=False) is None
 
 
-def test_gradients_that_are_not_numbers_are_left_alone(single: Strategy) -> None:
+def test_gradients_that_are_not_numbers_are_left_alone(single: DistributedStrategy) -> None:
     """An infinite norm is reported and the gradients stay for the caller to look at."""
     model = model_with_gradients()
     model.weight.grad = torch.tensor([[torch.inf, 4.0]])

@@ -11,18 +11,7 @@ import torch
 
 from torchdeck.distributed.checkpoints import dcp
 from torchdeck.distributed.checkpoints.manifest import CheckpointError, Manifest, read_manifest, verify_files
-from torchdeck.distributed.checkpoints.model_state import (
-    first_difference,
-    listing_of,
-    model_fingerprint,
-    model_tensors,
-    restore_model,
-)
-from torchdeck.distributed.checkpoints.optimizer_state import (
-    check_same_optimizers,
-    empty_tensors,
-    restore_optimizers,
-)
+from torchdeck.distributed.checkpoints.model_state import first_difference, model_fingerprint
 from torchdeck.distributed.checkpoints.peers import Peers
 from torchdeck.distributed.checkpoints.rank_file import derive_rank, restore_rank
 from torchdeck.distributed.checkpoints.saving import MODEL_PREFIX
@@ -91,22 +80,22 @@ def _compare(folder: Path, manifest: Manifest, state: TrainState) -> _Plan:
     trainer = read_trainer_file(folder)
     if model_fingerprint(trainer.model) != manifest.model_fingerprint or trainer.step != manifest.step:
         raise CheckpointError("its manifest and its trainer.json are not of the same save")
-    model = model_tensors(state.model)
-    difference = first_difference(trainer.model, listing_of(model))
+    parts = state.parts
+    difference = first_difference(trainer.model, parts.listing())
     if difference is not None:
         raise CheckpointError(
             f"it is of another model: {difference}; resume with the model it was saved from"
         )
-    check_same_optimizers(state.model, state.optimizers, trainer.optimizers)
-    return _Plan(trainer, model, empty_tensors(state.model, state.optimizers, trainer.optimizers))
+    parts.check_same_optimizers(trainer.optimizers)
+    return _Plan(trainer, parts.model_places(), parts.optimizer_places(trainer.optimizers))
 
 
 def _put_back(folder: Path, manifest: Manifest, state: TrainState, plan: _Plan, peers: Peers) -> None:
-    restore_model(state.model, plan.model)
-    restore_optimizers(state.model, state.optimizers, plan.trainer.optimizers, plan.optimizer)
+    parts = state.parts
+    parts.restore(plan.model, plan.optimizer, plan.trainer.optimizers)
     # last of all: nothing after it may draw a random number
     if manifest.world_size == peers.world_size:
-        restore_rank(folder, peers.rank, state.model)
+        restore_rank(folder, peers.rank, parts)
     else:
         derive_rank(folder, peers.rank, peers.world_size)
 

@@ -6,35 +6,34 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from torchdeck.distributed.checkpoints.manifest import CheckpointError
-from torchdeck.distributed.checkpoints.model_state import local_buffers, restore_buffers
 from torchdeck.distributed.checkpoints.rng import derive_rng, restore_rng, rng_state
+from torchdeck.distributed.checkpoints.training_tensors import TrainingTensors
 
 
 def rank_file_name(rank: int) -> str:
     return f"rank_{rank:05d}.pt"
 
 
-def write_rank_file(folder: Path, rank: int, model: nn.Module) -> None:
+def write_rank_file(folder: Path, rank: int, parts: TrainingTensors) -> None:
     """Write this rank's file.
 
     Raises:
         OSError: the disk is full or gone.
     """
     with (folder / rank_file_name(rank)).open("wb") as file:
-        torch.save({"rng": rng_state(), "buffers": local_buffers(model)}, file)
+        torch.save({"rng": rng_state(), "buffers": parts.buffers()}, file)
 
 
-def restore_rank(folder: Path, rank: int, model: nn.Module) -> None:
+def restore_rank(folder: Path, rank: int, parts: TrainingTensors) -> None:
     """Continue exactly where this rank was, at the same world size.
 
     Raises:
         CheckpointError: the file is not a rank's.
     """
     state = _read(folder / rank_file_name(rank))
-    restore_buffers(model, state["buffers"])
+    parts.restore_buffers(state["buffers"])
     restore_rng(state["rng"])
 
 

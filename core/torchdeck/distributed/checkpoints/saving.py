@@ -11,8 +11,7 @@ import torch
 from torchdeck.distributed.checkpoints import dcp
 from torchdeck.distributed.checkpoints.manifest import CheckpointError, FileEntry, hash_file
 from torchdeck.distributed.checkpoints.metadata import METADATA_NAME
-from torchdeck.distributed.checkpoints.model_state import listing_of, model_fingerprint, model_tensors
-from torchdeck.distributed.checkpoints.optimizer_state import describe_optimizers, optimizer_tensors
+from torchdeck.distributed.checkpoints.model_state import model_fingerprint
 from torchdeck.distributed.checkpoints.peers import Peers
 from torchdeck.distributed.checkpoints.rank_file import rank_file_name, write_rank_file
 from torchdeck.distributed.checkpoints.state import TrainState
@@ -41,7 +40,7 @@ def write_all(folder: Path, state: TrainState, step: int, peers: Peers) -> Writt
     peers.collectively("writing the tensors", lambda: dcp.write(folder, tensors, peers))
 
     def finish() -> dict[str, FileEntry]:
-        write_rank_file(folder, peers.rank, state.model)
+        write_rank_file(folder, peers.rank, state.parts)
         if peers.rank == 0:
             (folder / TRAINER_NAME).write_bytes(trainer)
         return {name: _sync_and_hash(folder / name) for name in _own_files(folder, peers.rank)}
@@ -53,8 +52,8 @@ def write_all(folder: Path, state: TrainState, step: int, peers: Peers) -> Writt
 
 
 def _prepare(state: TrainState, step: int) -> tuple[bytes, dict[str, torch.Tensor], str]:
-    model = model_tensors(state.model)
-    listing = listing_of(model)
+    parts = state.parts
+    listing = parts.listing()
     trainer = TrainerFile(
         step=step,
         position=state.position,
@@ -62,10 +61,10 @@ def _prepare(state: TrainState, step: int) -> tuple[bytes, dict[str, torch.Tenso
         scaler=state.scaler_state,
         extra=state.extra,
         model=listing,
-        optimizers=describe_optimizers(state.model, state.optimizers),
+        optimizers=parts.describe_optimizers(),
     )
-    tensors = {MODEL_PREFIX + name: tensor for name, tensor in model.items()}
-    tensors |= optimizer_tensors(state.model, state.optimizers)
+    tensors = {MODEL_PREFIX + name: tensor for name, tensor in parts.model().items()}
+    tensors |= parts.optimizer()
     return trainer.render(), tensors, model_fingerprint(listing)
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from torchdeck.distributed.checkpoints.training_tensors import ModuleTensors, TrainingTensors
+
 
 @dataclass
 class TrainState:
@@ -23,6 +25,13 @@ class TrainState:
     """`Position.to_json()` of the data order."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Whatever else the trainer wants back."""
+    tensors: TrainingTensors | None = None
+    """How the strategy keeps weights and optimizer state; None: in `model` and `optimizers` themselves."""
+
+    @property
+    def parts(self) -> TrainingTensors:
+        """Weights and optimizer state."""
+        return self.tensors or ModuleTensors(self.model, self.optimizers)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -19,10 +19,13 @@ from torchdeck.distributed.settings import DistributedSettings
 from torchdeck.distributed.units import Blocks
 from torchdeck.environment import Place
 
+if TYPE_CHECKING:
+    from torchdeck.distributed.checkpoints.training_tensors import TrainingTensors
+
 _NORM_FLOOR = 1e-6
 
 
-class Strategy(ABC):
+class DistributedStrategy(ABC):
     """One way to train a model on several ranks.
 
     Call `setup` first and `close` last; `wrap_model` before the optimizer is made, as it may replace
@@ -65,12 +68,32 @@ class Strategy(ABC):
         return self.place.world_size
 
     @property
+    def local_rank(self) -> int:
+        return self.place.local_rank
+
+    @property
+    def is_main_process(self) -> bool:
+        """The one rank that speaks for all."""
+        return self.place.rank == 0
+
+    @property
     def device(self) -> torch.device:
         return self.group.device
 
     @abstractmethod
     def wrap_model(self, model: nn.Module, blocks: Blocks | None) -> nn.Module:
         """The model to call in training, on this rank's device; `model` goes on holding the weights."""
+
+    def prepare_optimizer(self, wrapped: nn.Module, optimizer: Optimizer) -> Optimizer:  # noqa: ARG002
+        """The optimizer to step, given the one made of the wrapped model's parameters; call it once, before
+        the first forward."""
+        return optimizer
+
+    def tensors(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> TrainingTensors:
+        """Weights and optimizer state as checkpoints see them; `model` as it was given to `wrap_model`."""
+        from torchdeck.distributed.checkpoints.training_tensors import ModuleTensors
+
+        return ModuleTensors(model, optimizers)
 
     def accumulate(self, wrapped: nn.Module, *, last: bool) -> AbstractContextManager[object]:  # noqa: ARG002
         """The context of a microbatch's forward and backward; gradients are reduced in the `last` one."""

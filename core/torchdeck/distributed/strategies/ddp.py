@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager, nullcontext
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from torchdeck.distributed.strategies.base import Strategy
+from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.units import Blocks
 
 
-class DdpStrategy(Strategy):
+class DdpStrategy(DistributedStrategy):
     """Data parallel; every rank holds all weights."""
 
     name = "ddp"
@@ -23,7 +23,7 @@ class DdpStrategy(Strategy):
         return DistributedDataParallel(
             model.to(self.device),
             device_ids=[self.device.index] if self.device.type == "cuda" else None,
-            bucket_cap_mb=options.bucket_mb,
+            bucket_cap_mb=options.bucket_size_mb,
             find_unused_parameters=options.find_unused_parameters,
             static_graph=options.static_graph,
             gradient_as_bucket_view=options.gradient_as_bucket_view,

@@ -11,11 +11,11 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
 from torchdeck.distributed.precision import DTYPES
-from torchdeck.distributed.strategies.base import Strategy
+from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.units import Blocks, units_of
 
 
-class FsdpStrategy(Strategy):
+class FsdpStrategy(DistributedStrategy):
     """Fully sharded data parallel; a unit's weights are gathered while it computes."""
 
     name = "fsdp"

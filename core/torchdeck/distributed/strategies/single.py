@@ -5,12 +5,12 @@ from __future__ import annotations
 from torch import nn
 
 from torchdeck.distributed.process_group import ProcessGroup
-from torchdeck.distributed.strategies.base import Strategy
+from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.units import Blocks
 from torchdeck.recipes.errors import RecipeError
 
 
-class SingleStrategy(Strategy):
+class SingleStrategy(DistributedStrategy):
     """Training in this process alone."""
 
     name = "single"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -48,8 +49,8 @@ class Hook:
     def row(self, result: StepResult, rates: Rates, counts: Counts) -> None:
         """A step is done that metrics are wanted of; after `step`."""
 
-    def evaluated(self, step: int, loss: float) -> None:
-        """The held-out loss after `step` steps."""
+    def evaluated(self, step: int, values: Mapping[str, float]) -> None:
+        """Means over held-out data after `step` steps: `heldout_loss`, and `heldout_…` for each metric."""
 
     def close(self) -> None:
         """Training is over."""
@@ -98,9 +99,9 @@ class MetricsHook(Hook):
                 values["grad_norm"] = result.grad_norm
         self._writer.log(values, step=result.step)
 
-    def evaluated(self, step: int, loss: float) -> None:
+    def evaluated(self, step: int, values: Mapping[str, float]) -> None:
         if self._leads:
-            self._writer.log({"heldout_loss": loss}, step=step)
+            self._writer.log(dict(values), step=step)
 
     def close(self) -> None:
         self._writer.close()
@@ -165,8 +166,9 @@ class LinesHook(Hook):
             flush=True,
         )
 
-    def evaluated(self, step: int, loss: float) -> None:
-        print(f"step {step}/{self._total} heldout_loss {loss!r}", flush=True)
+    def evaluated(self, step: int, values: Mapping[str, float]) -> None:
+        told = " ".join(f"{name} {value!r}" for name, value in values.items())
+        print(f"step {step}/{self._total} {told}", flush=True)
 
 
 def make_hooks(layout: RankLayout | None, place: Place, device: torch.device) -> list[Hook]:

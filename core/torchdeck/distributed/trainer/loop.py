@@ -11,7 +11,8 @@ from torchdeck.data.step_order import DataPosition
 from torchdeck.distributed.batches import BatchLoader, StepBatches
 from torchdeck.distributed.schedules import lr_factor
 from torchdeck.distributed.settings import RecipeSettings
-from torchdeck.distributed.strategies.base import Strategy
+from torchdeck.distributed.strategies.base import DistributedStrategy
+from torchdeck.distributed.trainer.cadence import SaveCadence
 from torchdeck.distributed.trainer.evaluation import Evaluation
 from torchdeck.distributed.trainer.hooks import Counts, Hook
 from torchdeck.distributed.trainer.phases import Phases
@@ -25,11 +26,12 @@ from torchdeck.distributed.trainer.throughput import Throughput
 class LoopParts:
     """What the loop drives."""
 
-    strategy: Strategy
+    strategy: DistributedStrategy
     stepper: Stepper
     loader: BatchLoader
     evaluation: Evaluation | None
     saving: Saving
+    cadence: SaveCadence
     stop: StopFlag
     phases: Phases
     hooks: Sequence[Hook]
@@ -93,7 +95,7 @@ class TrainingLoop:
                     return True
                 if last or _due(self._settings.training.eval_every, result.step):
                     self._evaluate()
-                if not last and _due(self._settings.checkpoint.every, result.step):
+                if not last and self._parts.cadence.due(result):
                     self._save()
                 began = time.perf_counter()
         return False
@@ -106,8 +108,9 @@ class TrainingLoop:
             batches,
             lr=self._lr(step - 1),
             # measured before a save too: what is not finite must not get into a checkpoint
-            measure=wants_row or _due(self._settings.checkpoint.every, step),
+            measure=wants_row or parts.cadence.may_be_due(step),
             stop_wished=parts.stop.wished(),
+            save_wished=parts.cadence.wished(step),
             began=began,
         )
         self._position = batches.after
@@ -130,7 +133,7 @@ class TrainingLoop:
         loss = parts.evaluation.run(lambda size: parts.phases.compute("evaluating", step, lambda: [size]))
         parts.saving.evaluated_step = step
         for hook in parts.hooks:
-            hook.evaluated(step, loss)
+            hook.evaluated(step, {"heldout_loss": loss})
 
     def _save(self, *, final: bool = False) -> None:
         self._parts.phases.enter("saving", self._position.step)

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from torch import nn
+from torch.optim import Optimizer
+
 from torchdeck.distributed.activation_checkpointing import checkpoint_blocks
 from torchdeck.distributed.optimizers import make_optimizer
 from torchdeck.distributed.seeding import seed_all
 from torchdeck.distributed.settings import RecipeSettings
-from torchdeck.distributed.strategies.base import Strategy
+from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.setup import build_model
 from torchdeck.distributed.trainer.step import TrainingParts
 from torchdeck.recipes.loader import Recipe
 
 
-def build_parts(settings: RecipeSettings, recipe: Recipe, strategy: Strategy) -> TrainingParts:
+def _optimizer(settings: RecipeSettings, recipe: Recipe, model: nn.Module) -> Optimizer:
+    if recipe.build_optimizer is not None:
+        return recipe.build_optimizer(model)  # type: ignore[no-any-return]  # the recipe's own
+    return make_optimizer(model, settings.training)
+
+
+def build_parts(settings: RecipeSettings, recipe: Recipe, strategy: DistributedStrategy) -> TrainingParts:
     """Model, strategy around it, optimizer and scaler; every rank starts from the same weights.
 
     Afterwards what ranks draw (dropout) differs from rank to rank.
@@ -33,7 +42,7 @@ def build_parts(settings: RecipeSettings, recipe: Recipe, strategy: Strategy) ->
         strategy=strategy,
         model=model,
         wrapped=wrapped,
-        optimizer=make_optimizer(model, settings.training),
+        optimizer=strategy.prepare_optimizer(wrapped, _optimizer(settings, recipe, model)),
         scaler=strategy.precision.make_scaler(),
         loss=recipe.loss,
     )

@@ -102,4 +102,5 @@ class Saving:
             scaler_state=parts.scaler.state_dict(),
             position=position.to_json(),
             extra=extra,
+            tensors=parts.strategy.tensors(parts.model, [parts.optimizer]),
         )

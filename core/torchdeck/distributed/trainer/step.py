@@ -16,7 +16,7 @@ from torchdeck.distributed.batches import StepBatches
 from torchdeck.distributed.optimizers import set_lr
 from torchdeck.distributed.precision import LossScaler
 from torchdeck.distributed.process_group import PendingSum
-from torchdeck.distributed.strategies.base import Strategy
+from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.losses import WeightedSum, checked_loss, global_mean, raise_for_bad_loss
 from torchdeck.recipes.errors import RecipeError
 
@@ -38,6 +38,8 @@ class StepResult:
     seconds: float
     stop: bool
     """Somebody asked for a stop; all ranks learn of it in the same step."""
+    save: bool
+    """A rank asked for a checkpoint; all ranks learn of it in the same step."""
     epoch: int
     """That it belongs to, from 0."""
     rank_tokens: float
@@ -50,7 +52,7 @@ class StepResult:
 class TrainingParts:
     """What a step works on."""
 
-    strategy: Strategy
+    strategy: DistributedStrategy
     model: nn.Module
     """Holds the weights."""
     wrapped: nn.Module
@@ -81,7 +83,14 @@ class Stepper:
         self.tokens_per_sample = tokens_per_sample
 
     def run(
-        self, batches: StepBatches, *, lr: float, measure: bool, stop_wished: bool, began: float
+        self,
+        batches: StepBatches,
+        *,
+        lr: float,
+        measure: bool,
+        stop_wished: bool,
+        save_wished: bool,
+        began: float,
     ) -> StepResult:
         """One step.
 
@@ -90,6 +99,7 @@ class Stepper:
             lr: learning rate of this step.
             measure: the gradient's norm is wanted; it is measured anyway where something depends on it.
             stop_wished: this rank was asked to stop.
+            save_wished: this rank asks for a checkpoint after this step.
             began: `time.perf_counter()` before the batches were asked for.
 
         Raises:
@@ -100,13 +110,13 @@ class Stepper:
         set_lr(parts.optimizer, lr)
         expected = batches.samples * (self.tokens_per_sample or 1.0)
         factor = parts.strategy.world_size / expected * parts.scaler.scale
-        losses, ids, pending = self._accumulate(batches, factor, stop_wished=stop_wished)
-        total, weight, stop = pending.wait()
+        losses, ids, pending = self._accumulate(batches, factor, (stop_wished, save_wished))
+        total, weight, stop, save = pending.wait()
         if not math.isfinite(total):
             raise_for_bad_loss(parts.strategy.group, losses.total(), what=f"loss in step {step}")
         loss = global_mean(total, weight, what="training")
-        # a stop saves after this step: what is not finite must not get into that checkpoint either
-        norm = self._update(expected / weight, step, measure=measure or stop > 0)
+        # a save may follow this step: what is not finite must not get into that checkpoint
+        norm = self._update(expected / weight, step, measure=measure or stop > 0 or save > 0)
         if self.tokens_per_sample is None:
             self.tokens_per_sample = weight / batches.samples
         seconds = time.perf_counter() - began
@@ -119,19 +129,20 @@ class Stepper:
             tokens=weight,
             seconds=seconds,
             stop=stop > 0,
+            save=save > 0,
             epoch=batches.epoch,
             rank_tokens=losses.weight,
             rank_ids=tuple(ids),
         )
 
     def _accumulate(
-        self, batches: StepBatches, factor: float, *, stop_wished: bool
+        self, batches: StepBatches, factor: float, wishes: tuple[bool, bool]
     ) -> tuple[WeightedSum, list[Ids], PendingSum]:
         """Forward and backward of every microbatch; each loss is multiplied by its weight and `factor`.
 
         Returns:
-            This rank's losses, its samples, and [loss × weight, weight, stop] on their way to the sum over
-            all ranks: begun before the last backward, so that no rank waits for it.
+            This rank's losses, its samples, and [loss × weight, weight, stop, save] on their way to the sum
+            over all ranks: begun before the last backward, so that no rank waits for it.
         """
         strategy, losses = self._parts.strategy, WeightedSum()
         ids, pending = [], None
@@ -145,7 +156,7 @@ class Stepper:
                 losses.add(loss, weight)
                 ids.append(microbatch.ids)
                 if last:
-                    sums = losses.with_numbers(float(stop_wished), device=strategy.device)
+                    sums = losses.with_numbers(*map(float, wishes), device=strategy.device)
                     pending = strategy.group.start_sum(sums)
                 strategy.backward(loss * (weight * factor))
         if pending is None:

@@ -11,7 +11,8 @@ from torchdeck.distributed.agreement import check_agreement
 from torchdeck.distributed.batches import BatchLoader, SizedDataset
 from torchdeck.distributed.seeding import make_deterministic
 from torchdeck.distributed.settings import RecipeSettings
-from torchdeck.distributed.strategies.base import Strategy
+from torchdeck.distributed.strategies.base import DistributedStrategy
+from torchdeck.distributed.trainer.cadence import SaveCadence
 from torchdeck.distributed.trainer.data_identity import data_identity
 from torchdeck.distributed.trainer.evaluation import Evaluation
 from torchdeck.distributed.trainer.hooks import Counts, Hook
@@ -48,7 +49,7 @@ class Trainer:
         self,
         settings: RecipeSettings,
         recipe: Recipe,
-        strategy: Strategy,
+        strategy: DistributedStrategy,
         context: RunContext,
         hooks: Sequence[Hook] = (),
     ) -> None:
@@ -87,6 +88,7 @@ class Trainer:
             loader=self._loader(data, order),
             evaluation=self._evaluation(heldout),
             saving=saving,
+            cadence=SaveCadence(settings.checkpoint),
             stop=StopFlag(context.stop_file, strategy.rank),
             phases=phases,
             hooks=hooks,

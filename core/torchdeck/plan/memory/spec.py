@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from torchdeck.config.distributed import Distributed
 from torchdeck.config.schema import RunConfig
 
 Kind = Literal["single", "ddp", "fsdp", "hsdp", "zero1", "zero2", "zero3"]
@@ -118,7 +119,7 @@ def spec_from(
         ValueError: the groups of hsdp do not divide the ranks.
     """
     training, distributed = config.training, config.distributed
-    kind = kind or distributed.strategy
+    kind = kind or kind_of(distributed)
     options = distributed.fsdp
     return StrategySpec(
         kind=kind,
@@ -131,14 +132,23 @@ def spec_from(
         reshard_after_forward=options.reshard_after_forward,
         param_precision=training.precision if options.param_dtype == "auto" else options.param_dtype,
         reduce_precision=_REDUCTION if options.reduce_dtype == "auto" else options.reduce_dtype,
-        bucket_mb=distributed.ddp.bucket_mb,
+        bucket_mb=distributed.ddp.bucket_size_mb,
         gradient_as_bucket_view=distributed.ddp.gradient_as_bucket_view,
+        offload=distributed.deepspeed.offload_optimizer and kind in ZERO,
         optimizer=training.optimizer,
         momentum=training.momentum,
         weight_decay=training.weight_decay,
         device=device,
         backend=backend or ("nccl" if device == "cuda" else "gloo"),
     )
+
+
+def kind_of(distributed: Distributed) -> Kind:
+    """The strategy of a [distributed] table; of DeepSpeed's, the stage of ZeRO."""
+    if distributed.strategy != "deepspeed":
+        return distributed.strategy
+    stages: dict[int, Kind] = {1: "zero1", 2: "zero2", 3: "zero3"}
+    return stages[distributed.deepspeed.zero_stage]
 
 
 def _shard(kind: Kind, world_size: int, asked: int | None) -> int:
