@@ -5,14 +5,21 @@ Standard library, Python 3.10. Names and meaning as in torchrun's documentation 
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from torchdeck.rundir.layout import AttemptLayout, RankLayout, RunLayout
 
+BACKENDS = ("auto", "gloo", "nccl")
+"""What `DistributedConfig.backend` may be."""
+
 _LONGEST_NUMBER = 18
+_LAST_PORT = 65535
 
 
 class LauncherVariableError(ValueError):
@@ -37,24 +44,94 @@ class Place:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ) -> Place:
-        """What the variables of this process say; a process that no launcher started is alone.
-
-        A rank started by hand may leave out the local ones: all ranks are on one node then.
+        """What the variables of this process say; see `DistributedConfig.from_env`.
 
         Raises:
             LauncherVariableError: one is missing, no number, or contradicts another.
         """
-        if not any(environ.get(name) for name in ("RANK", "WORLD_SIZE")):
-            return cls()
-        world_size = _number(environ, "WORLD_SIZE", 1, None)
-        rank = _number(environ, "RANK", 0, world_size - 1, "WORLD_SIZE - 1")
-        local_world_size = world_size
-        if environ.get("LOCAL_WORLD_SIZE"):
-            local_world_size = _number(environ, "LOCAL_WORLD_SIZE", 1, world_size, "WORLD_SIZE")
-        local_rank = rank % local_world_size
-        if environ.get("LOCAL_RANK"):
-            local_rank = _number(environ, "LOCAL_RANK", 0, local_world_size - 1, "LOCAL_WORLD_SIZE - 1")
-        return cls(rank, world_size, local_rank, local_world_size)
+        return DistributedConfig.from_env(environ).place
+
+
+@dataclass(frozen=True)
+class DistributedConfig:
+    """A process's place in the gang, and how the gang meets.
+
+    Attributes:
+        rank: 0 to world_size - 1, over all nodes.
+        world_size: ranks in all.
+        local_rank: 0 to local_world_size - 1, on this node.
+        local_world_size: ranks on this node.
+        master_addr: address of rank 0's node, where the ranks meet.
+        master_port: port there.
+        backend: `nccl` or `gloo`; `auto` is nccl for ranks with a GPU of their own, else gloo.
+        timeout: how long a rank waits for the others, in seconds.
+
+    Raises:
+        LauncherVariableError: the numbers contradict each other.
+    """
+
+    rank: int = 0
+    world_size: int = 1
+    local_rank: int = 0
+    local_world_size: int = 1
+    master_addr: str = "127.0.0.1"
+    master_port: int = 29500
+    backend: str = "auto"
+    timeout: float = 600.0
+
+    def __post_init__(self) -> None:
+        _check("WORLD_SIZE", self.world_size, 1)
+        _check("RANK", self.rank, 0, self.world_size - 1, "WORLD_SIZE - 1")
+        _check("LOCAL_WORLD_SIZE", self.local_world_size, 1, self.world_size, "WORLD_SIZE")
+        _check("LOCAL_RANK", self.local_rank, 0, self.local_world_size - 1, "LOCAL_WORLD_SIZE - 1")
+        # a node's ranks follow each other, so those before this one on its node are before it in the gang
+        _check("LOCAL_RANK", self.local_rank, 0, self.rank, "RANK")
+        _check("MASTER_PORT", self.master_port, 1, _LAST_PORT)
+        if self.backend not in BACKENDS:
+            raise LauncherVariableError(
+                f"DISTRIBUTED_BACKEND is {self.backend!r}: right is nccl for GPUs, or cpu (gloo)"
+            )
+        if not (math.isfinite(self.timeout) and self.timeout > 0):
+            raise LauncherVariableError(
+                f"the timeout is {self.timeout} s: right is a number of seconds above 0 "
+                "(DISTRIBUTED_TIMEOUT_MS in milliseconds)"
+            )
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] = os.environ, **explicit: Any) -> DistributedConfig:
+        """What the variables of this process say; a process that no launcher started is alone.
+
+        RANK (or WORLD_RANK), WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT,
+        DISTRIBUTED_BACKEND (nccl or cpu) and DISTRIBUTED_TIMEOUT_MS. Where LOCAL_WORLD_SIZE is absent all
+        ranks are on one node; where LOCAL_RANK is absent it is RANK modulo LOCAL_WORLD_SIZE.
+
+        Args:
+            environ: the variables.
+            explicit: attributes that win over them.
+
+        Raises:
+            LauncherVariableError: one is missing, no number, or contradicts another.
+            TypeError: `explicit` has a name that is no attribute, or a value of another type.
+        """
+        _check_types(cls, explicit)
+        values = {**_from_variables(environ, explicit), **explicit}
+        if explicit.get("backend") == "cpu":
+            values["backend"] = "gloo"
+        return cls(**values)
+
+    @property
+    def is_main(self) -> bool:
+        """The one process that speaks for all."""
+        return self.rank == 0
+
+    @property
+    def is_distributed(self) -> bool:
+        """There is more than one rank."""
+        return self.world_size > 1
+
+    @property
+    def place(self) -> Place:
+        return Place(self.rank, self.world_size, self.local_rank, self.local_world_size)
 
 
 @dataclass(frozen=True)
@@ -115,26 +192,81 @@ def rank_layout(environ: Mapping[str, str] = os.environ) -> RankLayout | None:
     return RunContext.from_env(environ).rank_layout(_number(environ, "RANK", 0, None))
 
 
-def _number(
-    environ: Mapping[str, str], name: str, low: int, high: int | None, high_name: str | None = None
-) -> int:
-    """The whole number in a variable.
+def _from_variables(environ: Mapping[str, str], explicit: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes of a DistributedConfig; those of `explicit` are only looked at where others follow from
+    them."""
+    values: dict[str, Any] = _place_from(environ, explicit)
+    if environ.get("MASTER_ADDR"):
+        values["master_addr"] = environ["MASTER_ADDR"]
+    if environ.get("MASTER_PORT") and "master_port" not in explicit:
+        values["master_port"] = _number(environ, "MASTER_PORT", 1, _LAST_PORT)
+    if environ.get("DISTRIBUTED_BACKEND"):
+        asked = environ["DISTRIBUTED_BACKEND"]
+        values["backend"] = "gloo" if asked == "cpu" else asked
+    if environ.get("DISTRIBUTED_TIMEOUT_MS") and "timeout" not in explicit:
+        values["timeout"] = _number(environ, "DISTRIBUTED_TIMEOUT_MS", 1, None) / 1000
+    return values
 
-    Args:
-        environ: the variables.
-        name: which one.
-        low: least allowed value.
-        high: greatest allowed value, if there is one.
-        high_name: what `high` is called in the message.
-    """
-    text = environ.get(name, "")
-    upper = "" if high is None else f" to {high}" + (f" ({high_name})" if high_name else "")
-    rule = f"right is a whole number from {low}{upper}"
-    if not (text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER):
+
+def _place_from(environ: Mapping[str, str], explicit: Mapping[str, Any]) -> dict[str, int]:
+    def known(attribute: str, *names: str) -> int | None:
+        """The explicit value, else that of the first variable that is set."""
+        if attribute in explicit:
+            return int(explicit[attribute])
+        name = next((name for name in names if environ.get(name)), None)
+        return None if name is None else _number(environ, name, 0, None)
+
+    rank, world_size = known("rank", "RANK", "WORLD_RANK"), known("world_size", "WORLD_SIZE")
+    if rank is None and world_size is None:
+        return {}
+    if world_size is None:
+        raise LauncherVariableError("WORLD_SIZE is not set: right is a whole number from 1")
+    if rank is None:
+        high = max(0, world_size - 1)
         raise LauncherVariableError(
-            f"{name} is {text[:40]!r}: {rule}" if text else f"{name} is not set: {rule}"
+            f"RANK is not set: right is a whole number from 0 to {high} (WORLD_SIZE - 1)"
         )
-    value = int(text)
+    local_world_size = known("local_world_size", "LOCAL_WORLD_SIZE")
+    if local_world_size is None:
+        local_world_size = world_size
+    local_rank = known("local_rank", "LOCAL_RANK")
+    if local_rank is None:
+        local_rank = rank % max(1, local_world_size)
+    return {
+        "rank": rank,
+        "world_size": world_size,
+        "local_rank": local_rank,
+        "local_world_size": local_world_size,
+    }
+
+
+def _check_types(cls: type[DistributedConfig], explicit: Mapping[str, Any]) -> None:
+    kinds = {field.name: type(field.default) for field in dataclasses.fields(cls)}
+    for name, value in explicit.items():
+        if name not in kinds:
+            raise TypeError(f"there is no {name!r}; right is one of {', '.join(kinds)}")
+        allowed = (int, float) if kinds[name] is float else (kinds[name],)
+        if not isinstance(value, allowed) or isinstance(value, bool):
+            raise TypeError(f"{name} is {value!r}; right is a value of type {kinds[name].__name__}")
+
+
+def _check(name: str, value: int, low: int, high: int | None = None, high_name: str = "") -> None:
+    """Raises LauncherVariableError unless `value` lies in its range."""
     if value < low or (high is not None and value > high):
-        raise LauncherVariableError(f"{name} is {value}: {rule}")
+        raise LauncherVariableError(f"{name} is {value}: {_rule(low, high, high_name)}")
+
+
+def _rule(low: int, high: int | None, high_name: str = "") -> str:
+    upper = "" if high is None else f" to {high}" + (f" ({high_name})" if high_name else "")
+    return f"right is a whole number from {low}{upper}"
+
+
+def _number(environ: Mapping[str, str], name: str, low: int, high: int | None) -> int:
+    """The whole number in a variable, from `low` to `high` where there is a greatest."""
+    text = environ.get(name, "")
+    if not (text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER):
+        said = f"is {text[:40]!r}" if text else "is not set"
+        raise LauncherVariableError(f"{name} {said}: {_rule(low, high)}")
+    value = int(text)
+    _check(name, value, low, high)
     return value
