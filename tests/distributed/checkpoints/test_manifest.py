@@ -1,9 +1,12 @@
 """Manifests, and what lies in a checkpoint directory."""
 
+import hashlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +79,13 @@ def _edited(change: Callable[[dict[str, Any]], object]) -> bytes:
     return json.dumps(value, sort_keys=True, indent=1).encode() + b"\n"
 
 
+def _nested(depth: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(depth):
+        value = {"in": value}
+    return value
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -84,7 +94,16 @@ def _edited(change: Callable[[dict[str, Any]], object]) -> bytes:
         (b"[]", "damaged"),
         (b"[" * 100_000, "damaged"),
         (b"{}", "damaged"),
-        (_edited(lambda value: value.update(v=2)), "newer Torchdeck"),
+        (_edited(lambda value: value.update(v=3)), "newer Torchdeck"),
+        (_edited(lambda value: value.update(v=1)), "edited"),
+        (_edited(lambda value: value.update(v=0)), "no format 0"),
+        (_edited(lambda value: value.update(v="2")), "v is '2'"),
+        (_edited(lambda value: value.pop("metrics")), "metrics"),
+        (_edited(lambda value: value.update(metrics={"loss": "low"})), "loss is 'low'"),
+        (_edited(lambda value: value.update(position={"epoch": float("inf")})), "damaged"),
+        (_edited(lambda value: value.update(position=_nested(950))), "damaged"),
+        (_edited(lambda value: value.update(run_id="\ud800")), "damaged"),
+        (_edited(lambda value: value["files"]["a"].update(node=7)), "node is 7"),
         (_edited(lambda value: value.update(step=4)), "edited"),
         (_edited(lambda value: value.update(step=True)), "step is True"),
         (_edited(lambda value: value.update(created="now")), "created is 'now'"),
@@ -102,6 +121,50 @@ def test_a_manifest_that_is_none_is_refused(tmp_path: Path, content: bytes, said
     (tmp_path / MANIFEST_NAME).write_bytes(content)
     with pytest.raises(CheckpointError, match=said):
         read_manifest(tmp_path)
+
+
+def test_metrics_and_nodes_are_kept(tmp_path: Path) -> None:
+    """What an evaluation gave, and which node has which file, come back; what is no number is left out."""
+    entries = {"a": FileEntry(1, "0" * 64, node="first"), "b": FileEntry(2, "1" * 64)}
+    written = replace(manifest_of(3, entries), metrics={"heldout_loss": 1, "heldout_accuracy": float("nan")})
+    (tmp_path / MANIFEST_NAME).write_bytes(written.render())
+    manifest = read_manifest(tmp_path)
+    assert manifest.metrics == {"heldout_loss": 1.0}
+    assert manifest.files == entries
+
+
+def test_a_manifest_of_version_1_is_read(tmp_path: Path) -> None:
+    """Checkpoints of an older Torchdeck stay usable: their own hash still holds, and nothing may be added."""
+    former = (
+        b'{\n "attempt": 1,\n "created": 1700000000.5,\n "files": {\n  "a": {\n   "sha256": "'
+        + b"0" * 64
+        + b'",\n   "size": 1\n  }\n },\n "model_fingerprint": "f",\n "position": {\n  "epoch": 0\n },\n'
+        b' "run_id": "run",\n "seconds": 0.25,\n "sha256": "%s",\n "step": 3,\n "strategy": "ddp",\n'
+        b' "v": 1,\n "world_size": 2\n}\n'
+    )
+    unsigned = former.replace(b' "sha256": "%s",\n', b"")
+    signed = former % hashlib.sha256(unsigned).hexdigest().encode()
+    (tmp_path / MANIFEST_NAME).write_bytes(signed)
+    manifest = read_manifest(tmp_path)
+    assert (manifest.version, manifest.step, manifest.world_size, manifest.metrics) == (1, 3, 2, {})
+    assert manifest.render() == signed
+    (tmp_path / MANIFEST_NAME).write_bytes(signed.replace(b'"v": 1,', b'"v": 1, "metrics": {},'))
+    with pytest.raises(CheckpointError, match="edited"):
+        read_manifest(tmp_path)
+
+
+def test_a_link_is_no_file_of_a_checkpoint(tmp_path: Path) -> None:
+    """A link out of the folder, a pipe that would never end, and a manifest that is one, are refused."""
+    folder = save(tmp_path, 1)
+    (folder / "trainer.json").rename(tmp_path / "outside")
+    (folder / "trainer.json").symlink_to(tmp_path / "outside")
+    assert "is a link" in verify(folder)[0]
+    (folder / "trainer.json").unlink()
+    os.mkfifo(folder / "trainer.json")
+    assert "is not a regular file" in verify(folder)[0]
+    (folder / MANIFEST_NAME).unlink()
+    os.mkfifo(folder / MANIFEST_NAME)
+    assert "is not a regular file" in verify(folder)[0]
 
 
 def test_no_manifest_and_no_folder_are_told_apart(tmp_path: Path) -> None:

@@ -13,11 +13,12 @@ import math
 import re
 import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-MANIFEST_VERSION = 1
+MANIFEST_VERSION = 2
+"""1 had no metrics and no nodes; it is still read."""
 MANIFEST_NAME = "manifest.json"
 FINAL_NAME = "final"
 UNCOMMITTED_NAME = ".uncommitted"
@@ -27,6 +28,8 @@ _CHECKPOINT = re.compile(r"(?:\.replaced-)?(?:step_(\d{8,})|final)")
 _LEFTOVER = re.compile(r"\.(tmp|deleted|replaced)-(step_(\d{8,})|final)(?:-.+)?")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _CHUNK = 1 << 20
+_LARGEST_MANIFEST = 256 << 20
+"""Bytes; 150 for each file, so far above what any number of ranks makes."""
 
 
 class CheckpointError(Exception):
@@ -39,6 +42,8 @@ class FileEntry:
 
     size: int
     sha256: str
+    node: str | None = None
+    """The node that has the file; None where all nodes share the folder."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,10 @@ class Manifest:
     """SHA-256 over names, shapes and dtypes of the model's state."""
     files: Mapping[str, FileEntry]
     """Path relative to the checkpoint's folder (with `/`) → what it must be."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """What the evaluation at this step gave, by name; only numbers (JSON has no NaN) are written."""
+    version: int = MANIFEST_VERSION
+    """Of the format it is written in."""
 
     @property
     def size(self) -> int:
@@ -68,9 +77,13 @@ class Manifest:
         return sum(entry.size for entry in self.files.values())
 
     def render(self) -> bytes:
-        """The exact content of `manifest.json`; any other byte sequence is refused by `read_manifest`."""
-        value = {
-            "v": MANIFEST_VERSION,
+        """The exact content of `manifest.json`; any other byte sequence is refused by `read_manifest`.
+
+        Raises:
+            ValueError: something in it cannot be said in JSON.
+        """
+        value: dict[str, Any] = {
+            "v": self.version,
             "step": self.step,
             "world_size": self.world_size,
             "strategy": self.strategy,
@@ -80,10 +93,12 @@ class Manifest:
             "seconds": self.seconds,
             "position": dict(self.position),
             "model_fingerprint": self.model_fingerprint,
-            "files": {
-                name: {"size": entry.size, "sha256": entry.sha256} for name, entry in self.files.items()
-            },
+            "files": {name: _entry_to_json(entry) for name, entry in self.files.items()},
         }
+        if self.version > 1:
+            value["metrics"] = {
+                name: float(number) for name, number in self.metrics.items() if math.isfinite(number)
+            }
         return _encode({**value, "sha256": hashlib.sha256(_encode(value)).hexdigest()})
 
 
@@ -116,7 +131,7 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = folder / MANIFEST_NAME
     try:
-        content = path.read_bytes()
+        content = _read_regular(path)
     except (FileNotFoundError, NotADirectoryError):
         why = (
             "the save was interrupted, or it is not a checkpoint"
@@ -138,9 +153,10 @@ def read_manifest(folder: Path) -> Manifest:
         )
     try:
         manifest = _manifest_from(value)
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        rendered = manifest.render()
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise CheckpointError(f"{path} is damaged: {type(error).__name__}: {error}") from None
-    if manifest.render() != content:
+    if rendered != content:
         raise CheckpointError(f"{path} is damaged or was edited: it does not fit its own hash")
     return manifest
 
@@ -265,7 +281,25 @@ def _encode(value: Any) -> bytes:
     return text.encode("utf-8") + b"\n"
 
 
+def _entry_to_json(entry: FileEntry) -> dict[str, Any]:
+    value: dict[str, Any] = {"size": entry.size, "sha256": entry.sha256}
+    return value if entry.node is None else {**value, "node": entry.node}
+
+
+def _read_regular(path: Path) -> bytes:
+    """The content of a file that is neither a link nor a pipe, and not of absurd size."""
+    status = path.lstat()
+    if not stat.S_ISREG(status.st_mode):
+        raise CheckpointError(f"{path} is not a regular file: it is no checkpoint's manifest")
+    if status.st_size > _LARGEST_MANIFEST:
+        raise CheckpointError(f"{path} has {status.st_size} bytes: it is no checkpoint's manifest")
+    return path.read_bytes()
+
+
 def _manifest_from(value: Mapping[str, Any]) -> Manifest:
+    version = _count(value, "v")
+    if version < 1:
+        raise ValueError(f"there is no format {version}")
     position = value["position"]
     if not isinstance(position, dict):
         raise TypeError("position is not an object")
@@ -283,6 +317,8 @@ def _manifest_from(value: Mapping[str, Any]) -> Manifest:
         position=position,
         model_fingerprint=_text(value, "model_fingerprint"),
         files=files,
+        metrics={name: _number(value["metrics"], name) for name in value["metrics"]} if version > 1 else {},
+        version=version,
     )
 
 
@@ -297,7 +333,7 @@ def _entry(name: str, value: Mapping[str, Any]) -> FileEntry:
     digest = value["sha256"]
     if not isinstance(digest, str) or not _SHA256.fullmatch(digest):
         raise ValueError(f"the hash of {name} is not a SHA-256")
-    return FileEntry(_count(value, "size"), digest)
+    return FileEntry(_count(value, "size"), digest, _text(value, "node") if "node" in value else None)
 
 
 def _count(value: Mapping[str, Any], name: str) -> int:
@@ -322,12 +358,19 @@ def _text(value: Mapping[str, Any], name: str) -> str:
 
 
 def _size_problem(folder: Path, name: str, expected: FileEntry) -> str | None:
+    path = folder / name
     try:
-        size = (folder / name).stat().st_size
+        inner = [path, *path.parents[: len(PurePosixPath(name).parts) - 1]]
+        linked = next((part for part in inner if part.is_symlink()), None)
+        status = path.lstat()
     except OSError as error:
-        return f"{folder / name} is missing: {error.strerror}"
-    if size != expected.size:
-        return f"{folder / name} has {size} bytes, its manifest says {expected.size}"
+        return f"{path} is missing: {error.strerror}"
+    if linked is not None:
+        return f"{linked} is a link: a checkpoint holds its files itself"
+    if not stat.S_ISREG(status.st_mode):
+        return f"{path} is not a regular file"
+    if status.st_size != expected.size:
+        return f"{path} has {status.st_size} bytes, its manifest says {expected.size}"
     return None
 
 
@@ -336,7 +379,7 @@ def _hash_problem(folder: Path, name: str, expected: FileEntry) -> str | None:
         actual = hash_file(folder / name)
     except OSError as error:
         return f"{folder / name} cannot be read: {error.strerror}"
-    if actual != expected:
+    if (actual.size, actual.sha256) != (expected.size, expected.sha256):
         return f"{folder / name} is damaged: SHA-256 {actual.sha256}, its manifest says {expected.sha256}"
     return None
 
