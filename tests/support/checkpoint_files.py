@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
@@ -32,14 +34,16 @@ def fill(folder: Path, step: int) -> Manifest:
     return manifest_of(step, {name: hash_file(folder / name) for name in FILES})
 
 
-def save(directory: Path, step: int, *, name: str | None = None) -> Path:
+def save(
+    directory: Path, step: int, *, name: str | None = None, metrics: Mapping[str, float] | None = None
+) -> Path:
     """A committed checkpoint, `step_<step>` unless `name` says otherwise."""
     name = name or checkpoint_name(step)
     owner = CheckpointDirectory(directory)
     directory.mkdir(parents=True, exist_ok=True)
     temporary = directory / f".tmp-{name}-1"
     owner.make_temporary(temporary)
-    return owner.commit(temporary, name, fill(temporary, step))
+    return owner.commit(temporary, name, replace(fill(temporary, step), metrics=metrics or {}))
 
 
 def flip(path: Path, offset: int, mask: int = 0xFF) -> None:

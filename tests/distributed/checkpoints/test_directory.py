@@ -15,6 +15,7 @@ from torchdeck.distributed.checkpoints.manifest import (
     read_manifest,
     verify,
 )
+from torchdeck.distributed.checkpoints.retention import Retention
 
 
 def _names(directory: Path) -> list[str]:
@@ -26,7 +27,7 @@ def test_rotation_keeps_the_newest_and_final(tmp_path: Path) -> None:
     newest = [save(tmp_path, step) for step in (1, 2, 3, 4)][-1]
     save(tmp_path, 2, name="final")
     (tmp_path / "step_00000000").mkdir()
-    gone = CheckpointDirectory(tmp_path).rotate(newest, 2)
+    gone = CheckpointDirectory(tmp_path).rotate(newest, Retention(2))
     assert [path.name for path in gone] == ["step_00000001", "step_00000002"]
     assert _names(tmp_path) == ["final", "step_00000000", "step_00000003", "step_00000004"]
 
@@ -36,7 +37,7 @@ def test_rotation_never_counts_an_incomplete_one(tmp_path: Path) -> None:
     save(tmp_path, 1)
     (save(tmp_path, 2) / "trainer.json").unlink()
     newest = save(tmp_path, 3)
-    CheckpointDirectory(tmp_path).rotate(newest, 2)
+    CheckpointDirectory(tmp_path).rotate(newest, Retention(2))
     assert _names(tmp_path) == ["step_00000001", "step_00000002", "step_00000003"]
 
 
@@ -45,8 +46,18 @@ def test_rotation_never_deletes_what_was_just_saved(tmp_path: Path) -> None:
     save(tmp_path, 1)
     save(tmp_path, 9)
     newest = save(tmp_path, 2)
-    CheckpointDirectory(tmp_path).rotate(newest, 1)
+    CheckpointDirectory(tmp_path).rotate(newest, Retention(1))
     assert _names(tmp_path) == ["step_00000002", "step_00000009"]
+
+
+def test_rotation_keeps_milestones_and_the_best(tmp_path: Path) -> None:
+    """Besides the newest, every 4th step and the best loss stay; a damaged one is not the best."""
+    for step, loss in ((1, 0.1), (2, 0.5), (3, 0.7), (4, 0.9), (5, 0.8)):
+        save(tmp_path, step, metrics={"heldout_loss": loss})
+    (tmp_path / "step_00000001" / "trainer.json").unlink()
+    newest = save(tmp_path, 6, metrics={"heldout_loss": 0.6})
+    CheckpointDirectory(tmp_path).rotate(newest, Retention(1, keep_every=4, keep_best=1))
+    assert _names(tmp_path) == ["step_00000002", "step_00000004", "step_00000006"]
 
 
 def test_commit_replaces_a_former_checkpoint(tmp_path: Path) -> None:

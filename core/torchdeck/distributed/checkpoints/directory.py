@@ -28,11 +28,11 @@ from torchdeck.distributed.checkpoints.manifest import (
     UNCOMMITTED_NAME,
     CheckpointError,
     Manifest,
-    checkpoint_name,
     inspect,
     is_leftover,
     list_checkpoints,
 )
+from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.rundir.atomic import sync_folder, write_bytes
 
 _LOCK_NAME = ".lock"
@@ -135,8 +135,8 @@ class CheckpointDirectory:
             return
         _remove_tree(tombstone)
 
-    def rotate(self, newest: Path, keep_last: int) -> list[Path]:
-        """Delete the oldest checkpoints so that `newest` and the `keep_last` − 1 before it stay.
+    def rotate(self, newest: Path, retention: Retention) -> list[Path]:
+        """Delete what `retention` says may go now that `newest` is there.
 
         `final`, checkpoints of later steps (of a history that was given up; they go when their step comes
         again) and folders that are not ours are left alone. Call it only once `newest` is committed; it
@@ -147,16 +147,10 @@ class CheckpointDirectory:
         except CheckpointError as error:
             _log.warning("old checkpoints stay: %s", error)
             return []
-        own = int(newest.name.removeprefix("step_"))
-        steps = [info for info in found if info.manifest and info.path.name == checkpoint_name(info.step)]
-        older = [info for info in steps if info.step < own]
-        complete = [info for info in older if info.complete]
-        kept = complete[-(keep_last - 1) :] if keep_last > 1 else []
-        oldest_kept = kept[0].step if kept else own
-        gone = [info.path for info in older if info.step < oldest_kept]
-        for path in gone:
-            self.delete(path)
-        return gone
+        surplus = retention.surplus(found, int(newest.name.removeprefix("step_")))
+        for info in surplus:
+            self.delete(info.path)
+        return [info.path for info in surplus]
 
     def _unused(self, stem: str) -> Path:
         names = (self.path / f"{stem}-{number}" for number in itertools.count(1))

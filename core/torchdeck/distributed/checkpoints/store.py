@@ -15,6 +15,7 @@ from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
 from torchdeck.distributed.checkpoints.loading import load_all
 from torchdeck.distributed.checkpoints.manifest import FINAL_NAME, CheckpointError, Manifest, checkpoint_name
 from torchdeck.distributed.checkpoints.peers import Peers
+from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.saving import write_all
 from torchdeck.distributed.checkpoints.state import LoadedState, TrainState
 
@@ -96,7 +97,7 @@ class CheckpointStore:
             raise CheckpointError(self._failed(error, temporary, name)) from error
         folder = self._directory.path / name
         if self._peers.rank == 0 and not final:
-            self._directory.rotate(folder, self._keep_last)
+            self._directory.rotate(folder, Retention(self._keep_last))
         return folder
 
     def load(self, folder: Path, state: TrainState) -> LoadedState:

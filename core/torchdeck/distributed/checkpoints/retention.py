@@ -1,0 +1,106 @@
+"""Which checkpoints stay when a new one was saved. Standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from torchdeck.distributed.checkpoints.manifest import CheckpointInfo, checkpoint_name
+
+if TYPE_CHECKING:
+    from torchdeck.distributed.settings import CheckpointSettings
+
+
+@dataclass(frozen=True)
+class Retention:
+    """The rule by which checkpoints named by their step stay; `final` always stays.
+
+    A step stays that is one of the newest `keep_last`, or a multiple of `keep_every`, or one of the
+    `keep_best` with the best `best_metric` (of two alike the newer one). What was just saved is the newest,
+    so that the last complete checkpoint is never deleted.
+
+    Raises:
+        ValueError: a number is out of range.
+    """
+
+    keep_last: int = 3
+    keep_every: int | None = None
+    """In steps."""
+    keep_best: int = 0
+    best_metric: str = "heldout_loss"
+    best_is: Literal["lowest", "highest"] = "lowest"
+
+    def __post_init__(self) -> None:
+        if self.keep_last < 1:
+            raise ValueError(f"keep_last is {self.keep_last}: at least 1 checkpoint must be kept")
+        if self.keep_every is not None and self.keep_every < 1:
+            raise ValueError(f"keep_every is {self.keep_every}: right is a number of steps from 1, or None")
+        if self.keep_best < 0:
+            raise ValueError(f"keep_best is {self.keep_best}: right is 0 or more")
+        if self.best_is not in ("lowest", "highest"):
+            raise ValueError(f"best_is is {self.best_is!r}: right is 'lowest' or 'highest'")
+
+    @classmethod
+    def from_settings(cls, settings: CheckpointSettings) -> Retention:
+        """What a run's [checkpoint] table says."""
+        return cls(
+            keep_last=settings.keep_last,
+            keep_every=settings.keep_every,
+            keep_best=settings.keep_best,
+            best_metric=settings.best_metric,
+            best_is=settings.best_is,
+        )
+
+    def kept(self, steps: Mapping[int, Mapping[str, float]]) -> dict[int, tuple[str, ...]]:
+        """The steps that stay, each with why.
+
+        Args:
+            steps: of all complete checkpoints of one history, with the metrics of each.
+        """
+        newest = set(sorted(steps)[-self.keep_last :])
+        best = set(self.best(steps)[: self.keep_best])
+
+        def reasons(step: int) -> tuple[str, ...]:
+            applies = {
+                f"newest {self.keep_last}": step in newest,
+                f"every {self.keep_every} steps": self.keep_every is not None and step % self.keep_every == 0,
+                f"{self.best_is} {self.best_metric}": step in best,
+            }
+            return tuple(why for why, holds in applies.items() if holds)
+
+        return {step: why for step in steps if (why := reasons(step))}
+
+    def best(self, steps: Mapping[int, Mapping[str, float]]) -> list[int]:
+        """Those of `steps` that have the metric, best first; of two alike the newer one."""
+        sign = 1.0 if self.best_is == "lowest" else -1.0
+        measured = {
+            step: metrics[self.best_metric] for step, metrics in steps.items() if self.best_metric in metrics
+        }
+        return sorted(measured, key=lambda step: (sign * measured[step], -step))
+
+    def surplus(self, found: Iterable[CheckpointInfo], newest: int) -> list[CheckpointInfo]:
+        """What of a checkpoint directory may go now that the checkpoint of step `newest` is committed.
+
+        Checkpoints of later steps are of a history that was given up; they neither count nor go (they are
+        replaced when their step comes again). A damaged one counts for nothing, and goes once `keep_last`
+        sound ones are newer.
+        """
+        history = [info for info in found if info.step <= newest and is_named_by_step(info)]
+        complete = {
+            info.step: info.manifest.metrics
+            for info in history
+            if info.complete and info.manifest is not None
+        }
+        oldest = sorted({*complete, newest})[-self.keep_last :][0]
+        kept = self.kept(complete)
+        return [
+            info
+            for info in history
+            if info.step < oldest and info.manifest is not None and not (info.complete and info.step in kept)
+        ]
+
+
+def is_named_by_step(info: CheckpointInfo) -> bool:
+    """Whether its folder is `step_<step>`: not `final`, nor one moved aside."""
+    return info.path.name == checkpoint_name(info.step)
