@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from torchdeck.config.keys import Key, all_keys
+from torchdeck.config.keys import RECIPE_TABLES, Key, all_keys, recipe_keys
 from torchdeck.config.problems import dotted, shown
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.config.spelling import advice, meant_by
@@ -53,12 +54,21 @@ def reference() -> str:
     for table in keys:
         if table.section is None and not table.free:
             continue
-        rows = [_row(key) for key in keys if key.path[:-1] == table.path and key.section is None]
-        recipe = f" ({', '.join(BUILTIN_RECIPES)})" if table.path in (("model",), ("data",)) else ""
-        if rows:
-            lines += ["", f"## {table.title}{recipe}", "", table.description, ""]
-            lines += ["| key | value | default | meaning |", "|---|---|---|---|", *rows]
+        if table.path in RECIPE_TABLES:
+            for recipe in BUILTIN_RECIPES:
+                lines += _rows(f"{table.title} of {recipe}", "", recipe_keys(recipe, table.path))
+        else:
+            inside = [key for key in keys if key.path[:-1] == table.path and key.section is None]
+            lines += _rows(table.title, table.description, inside)
     return "\n".join(lines) + "\n"
+
+
+def _rows(title: str, description: str, keys: Sequence[Key]) -> list[str]:
+    """A heading and a row for each key; nothing where there are none."""
+    if not keys:
+        return []
+    lines = ["", f"## {title}", "", *([description, ""] if description else [])]
+    return [*lines, "| key | value | default | meaning |", "|---|---|---|---|", *map(_row, keys)]
 
 
 def explain(name: str) -> str:
@@ -99,7 +109,7 @@ def facts(name: str) -> dict[str, Any]:
         "unit": key.unit,
         "choices": list(key.choices),
         "visible_if": {other: list(values) for other, values in key.visible_if.items()},
-        "recipe": key.recipe,
+        "recipes": list(key.recipes),
         "keys": [known.path[-1] for known in all_keys().values() if known.path[:-1] == key.path],
     }
 

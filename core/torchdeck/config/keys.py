@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -43,8 +43,8 @@ class Key:
     """A table that may be there many times: [[cluster.nodes]]."""
     required: bool = False
     """It must be given wherever its table is."""
-    recipe: str | None = None
-    """The built-in recipe it is an option of."""
+    recipes: tuple[str, ...] = ()
+    """The built-in recipes it is an option of."""
 
     @property
     def name(self) -> str:
@@ -60,17 +60,40 @@ class Key:
 
 
 @cache
-def all_keys() -> Mapping[tuple[str, ...], Key]:
-    """Every key and table by path, in the schema's order; a built-in recipe's options included."""
+def all_keys(recipe: str | None = None) -> Mapping[tuple[str, ...], Key]:
+    """Every key and table by path, in the schema's order; options of built-in recipes included.
+
+    Args:
+        recipe: leave out the options of other built-in recipes. Without it an option that several recipes
+            have is described as the first of them does.
+    """
     found: dict[tuple[str, ...], Key] = {EXTENDS.path: EXTENDS}
+    chosen = [recipe] if recipe in BUILTIN_RECIPES else list(BUILTIN_RECIPES)
     for key in _keys_of(RunConfig, (), {}, None):
         found[key.path] = key
-        if len(key.path) == 1 and key.name in ("model", "data"):
-            for recipe, sections in BUILTIN_RECIPES.items():
-                section = sections[("model", "data").index(key.name)]
-                for option in _keys_of(section, key.path, {"run.recipe": [recipe]}, recipe):
-                    found.setdefault(option.path, option)
+        if key.path in RECIPE_TABLES:
+            for name in chosen:
+                for option in recipe_keys(name, key.path):
+                    found[option.path] = (
+                        _of_both(found[option.path], option) if option.path in found else option
+                    )
     return found
+
+
+RECIPE_TABLES = (("model",), ("data",))
+"""Tables whose keys are the recipe's own."""
+
+
+def recipe_keys(recipe: str, table: tuple[str, ...]) -> list[Key]:
+    """The options of a built-in recipe in one of RECIPE_TABLES, as that recipe describes them."""
+    section = BUILTIN_RECIPES[recipe][RECIPE_TABLES.index(table)]
+    return list(_keys_of(section, table, {"run.recipe": [recipe]}, recipe))
+
+
+def _of_both(first: Key, other: Key) -> Key:
+    """An option of one name in two recipes."""
+    recipes = (*first.recipes, *other.recipes)
+    return replace(first, recipes=recipes, visible_if={**first.visible_if, "run.recipe": recipes})
 
 
 EXTENDS = Key(
@@ -83,9 +106,9 @@ EXTENDS = Key(
 """The one key the loader uses up itself."""
 
 
-def keys_in(section: tuple[str, ...]) -> list[str]:
-    """Names that may stand directly in table `section`; () is the root."""
-    return [path[-1] for path in all_keys() if path[:-1] == section]
+def keys_in(section: tuple[str, ...], recipe: str | None = None) -> list[str]:
+    """Names that may stand directly in table `section`, for a run of `recipe`; () is the root."""
+    return [path[-1] for path in all_keys(recipe) if path[:-1] == section]
 
 
 def _keys_of(
@@ -107,7 +130,7 @@ def _keys_of(
                 visible_if=visible_if,
                 section=inner,
                 repeated=repeated,
-                recipe=recipe,
+                recipes=() if recipe is None else (recipe,),
             )
             yield from _keys_of(inner, path, visible_if, recipe)
         else:
@@ -151,7 +174,7 @@ def _leaf(
         is_path=bool(extra.get("path")),
         free=any(get_origin(part) is dict for part in parts),
         visible_if=visible_if,
-        recipe=recipe,
+        recipes=() if recipe is None else (recipe,),
     )
 
 

@@ -32,9 +32,8 @@ def resolved(config: RunConfig, merged: Merged, name: str, folder: str) -> RunCo
         folder: the working directory of the ranks where none is written.
     """
     table: dict[str, Any] = config.model_dump()
-    builtin = config.run.recipe in BUILTIN_RECIPES
-    for path, key in all_keys().items():
-        if not key.is_path or path[0] not in table or (key.recipe is not None and not builtin):
+    for path, key in all_keys(config.run.recipe).items():
+        if not key.is_path or path[0] not in table or (key.recipes and config.run.recipe not in key.recipes):
             continue
         section = table[path[0]]
         value = section[path[1]]

@@ -223,7 +223,7 @@ def patterns(given: Given) -> Iterator[Finding]:
 def without_effect(given: Given) -> Iterator[Finding]:
     """A key changed from its default where another key's value leaves it no effect."""
     for path, key in all_keys().items():
-        if key.section is not None or key.recipe is not None or not key.visible_if or not given.written(path):
+        if key.section is not None or key.recipes or not key.visible_if or not given.written(path):
             continue
         if _value(given.config, path) == key.default:
             continue

@@ -31,24 +31,27 @@ def _one_keystroke(word: str, meant: str) -> bool:
     return a[1:] == b[1:] or a[1:] == b or a == b[1:] or (a[:2] == b[:2][::-1] and a[2:] == b[2:])
 
 
-def meant_by(path: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """What unknown key `path` may have been meant to be: near keys of its table, then its name in others."""
+def meant_by(path: tuple[str, ...], recipe: str | None = None) -> list[tuple[str, ...]]:
+    """What unknown key `path` may have been meant to be in a run of `recipe`.
+
+    Near keys of its table come first, then its name in other tables.
+    """
     section, name = path[:-1], path[-1]
-    elsewhere = [known for known in all_keys() if known[-1] == name and known[:-1] != section]
-    own = keys_in(section)
+    elsewhere = [known for known in all_keys(recipe) if known[-1] == name and known[:-1] != section]
+    own = keys_in(section, recipe)
     if elsewhere:  # the exact name in another table is likelier than a distant likeness in this one
         own = [known for known in own if _one_keystroke(name.lower(), known)]
     return [(*section, near) for near in nearest(name, own)] + elsewhere
 
 
-def advice(path: tuple[str, ...], meant: Sequence[tuple[str, ...]]) -> str:
-    """What to write instead of unknown key `path`."""
+def advice(path: tuple[str, ...], meant: Sequence[tuple[str, ...]], recipe: str | None = None) -> str:
+    """What to write instead of unknown key `path` in a run of `recipe`."""
     section = path[:-1]
     if meant:
         return " or ".join(_placed(known, section) for known in meant)
-    names = ", ".join(keys_in(section))
+    names = ", ".join(keys_in(section, recipe))
     if section and not names:  # the table itself is unknown
-        return advice(section, meant_by(section))
+        return advice(section, meant_by(section, recipe), recipe)
     return f"one of the keys of {f'[{dotted(section)}]' if section else 'a run file'}: {names}"
 
 

@@ -97,13 +97,18 @@ def _schema_errors(table: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Mapping[
 
 def _recipe_tables(table: Mapping[str, Any]) -> list[tuple[type[Section], KeyPath, Any]]:
     """The tables of a built-in recipe with their schemas; none when another kind of thing is run."""
-    run = table.get("run")
-    recipe = run.get("recipe") if isinstance(run, dict) else None
-    sections = BUILTIN_RECIPES.get(recipe) if isinstance(recipe, str) else None
+    sections = BUILTIN_RECIPES.get(_recipe_of(table) or "")
     if sections is None:
         return []
     pairs = zip(sections, ("model", "data"), strict=True)
     return [(section, (name,), table[name]) for section, name in pairs if isinstance(table.get(name), dict)]
+
+
+def _recipe_of(table: Mapping[str, Any]) -> str | None:
+    """What [run] names as the recipe, where that is a text."""
+    run = table.get("run")
+    recipe = run.get("recipe") if isinstance(run, dict) else None
+    return recipe if isinstance(recipe, str) else None
 
 
 def _key_of(loc: tuple[int | str, ...], table: Mapping[str, Any]) -> KeyPath:
@@ -129,21 +134,21 @@ def _explained(
 ) -> tuple[Finding, list[KeyPath]]:
     """What is wrong at `path`, and the keys that may have been meant."""
     if error["type"] == "extra_forbidden":
-        return _unknown(path)
+        return _unknown(path, _recipe_of(table))
     if error["type"] == "missing" and isinstance(error["loc"][-1], str):
-        return _missing(path, error["loc"][-1]), []
+        return _missing(path, error["loc"][-1], table), []
     return _misfit(path, error, table), []
 
 
-def _missing(path: KeyPath, name: str) -> Finding:
-    key = _key((*path, name))
+def _missing(path: KeyPath, name: str, table: Mapping[str, Any]) -> Finding:
+    key = _key((*path, name), _recipe_of(table))
     return Finding(path, f"there is no {name} in it", f"{name}, {key.expected}" if key is not None else name)
 
 
-def _unknown(path: KeyPath) -> tuple[Finding, list[KeyPath]]:
+def _unknown(path: KeyPath, recipe: str | None) -> tuple[Finding, list[KeyPath]]:
     names = tuple(key for key in path if isinstance(key, str))  # elements of a list are alike
-    meant = meant_by(names)
-    return Finding(path, "there is no such key", advice(names, meant)), list(meant)
+    meant = meant_by(names, recipe)
+    return Finding(path, "there is no such key", advice(names, meant, recipe)), list(meant)
 
 
 def _misfit(path: KeyPath, error: Mapping[str, Any], table: Mapping[str, Any]) -> Finding:
@@ -151,7 +156,7 @@ def _misfit(path: KeyPath, error: Mapping[str, Any], table: Mapping[str, Any]) -
     value: Any = table
     for step in path:
         value = value[step]
-    key = _key(path)
+    key = _key(path, _recipe_of(table))
     right = key.expected if key is not None else str(error["msg"])
     if _is_range(error):
         wrong = (
@@ -170,12 +175,13 @@ def _misfit(path: KeyPath, error: Mapping[str, Any], table: Mapping[str, Any]) -
     return Finding(path, wrong, right)
 
 
-def _key(path: KeyPath) -> Key | None:
-    """What is known of a key, or of the list or free table around it."""
+def _key(path: KeyPath, recipe: str | None) -> Key | None:
+    """What is known of a key in a run of `recipe`, or of the list or free table around it."""
     names = tuple(step for step in path if isinstance(step, str))
-    while names and names not in all_keys():
+    known = all_keys(recipe)
+    while names and names not in known:
         names = names[:-1]
-    return all_keys().get(names)
+    return known.get(names)
 
 
 def _without(value: Any, path: KeyPath) -> Any:
