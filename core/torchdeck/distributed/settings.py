@@ -46,6 +46,8 @@ class TrainingSettings:
     deterministic: bool = False
     seed: int = 0
     eval_every: int | None = None
+    eval_every_epochs: int | None = None
+    """At the end of every so many epochs; beside `eval_every`, which is in steps."""
     eval_batches: int = 16
     patience: int | None = None
     min_delta: float = 0.0
@@ -99,7 +101,8 @@ class DeepSpeedSettings:
 class DistributedSettings:
     """How the ranks work together; the backend is resolved, `timeout` is in seconds."""
 
-    strategy: Literal["single", "ddp", "fsdp", "hsdp", "deepspeed"]
+    strategy: str
+    """Name of a registered one: torchdeck.distributed.strategies.registry."""
     backend: Literal["gloo", "nccl"]
     timeout: float = 600.0
     ddp: DdpSettings = field(default_factory=DdpSettings)
@@ -113,6 +116,7 @@ class CheckpointSettings:
     """Where checkpoints go and when; `every` is in steps, None only at the end."""
 
     directory: str
+    """Empty: nothing is saved."""
     every: int | None = None
     auto: bool = False
     """The ranks find `every` out themselves, from how long a save takes."""
@@ -169,11 +173,12 @@ class RecipeSettings:
                 f"TORCHDECK_RECIPE has version {version!r}; this Torchdeck reads version {SETTINGS_VERSION}"
             )
         settings = read_fields(cls, value, "recipe")
-        _check_ranges(settings)
+        check_ranges(settings)
         return settings
 
 
-def _check_ranges(settings: RecipeSettings) -> None:
+def check_ranges(settings: RecipeSettings) -> None:
+    """Raises SettingsError where a number is out of range, or steps and epochs contradict each other."""
     training, checkpoint = settings.training, settings.checkpoint
     if (training.steps is None) == (training.epochs is None):
         raise SettingsError("give exactly one of training.steps and training.epochs")
@@ -183,6 +188,7 @@ def _check_ranges(settings: RecipeSettings) -> None:
         "training.accumulation": (training.accumulation, 1),
         "training.warmup_steps": (training.warmup_steps, 0),
         "training.eval_every": (training.eval_every, 1),
+        "training.eval_every_epochs": (training.eval_every_epochs, 1),
         "training.eval_batches": (training.eval_batches, 1),
         "training.seed": (training.seed, 0),
         "checkpoint.every": (checkpoint.every, 1),

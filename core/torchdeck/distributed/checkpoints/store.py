@@ -27,7 +27,7 @@ class CheckpointStore:
 
     def __init__(
         self,
-        directory: Path,
+        directory: Path | None,
         keep_last: int,
         run_id: str,
         attempt: int,
@@ -40,7 +40,7 @@ class CheckpointStore:
         """Open `directory`; rank 0 makes it, locks it and removes what interrupted saves left there.
 
         Args:
-            directory: shared by all ranks.
+            directory: shared by all ranks; None: nothing is saved, and the store only loads.
             keep_last: how many of the newest steps stay, at least 1.
             run_id: of the run that saves.
             attempt: of that run, from 1.
@@ -55,13 +55,13 @@ class CheckpointStore:
         """
         if keep_last < 1:
             raise ValueError(f"keep_last is {keep_last}: at least 1 checkpoint must be kept")
-        self._directory = CheckpointDirectory(Path(directory))
+        self._directory = CheckpointDirectory(directory or Path())
         self._keep_last = keep_last
         self._run_id = run_id
         self._attempt = attempt
         self._strategy = strategy
         self._peers = Peers(rank, world_size, timeout)
-        if rank == 0:
+        if rank == 0 and directory is not None:
             self._directory.open(run_id)
 
     def close(self) -> None:

@@ -36,8 +36,9 @@ class Saving:
         self._parts = parts
         self._order = order
         self._data = data
+        self._directory = Path(settings.directory) if settings.directory else None
         self._store = CheckpointStore(
-            Path(settings.directory),
+            self._directory,
             keep_last=settings.keep_last,
             run_id=context.run_id,
             attempt=context.attempt,
@@ -55,11 +56,13 @@ class Saving:
         self._store.close()
 
     def save(self, position: DataPosition, stepper: Stepper, counts: Counts, *, final: bool = False) -> None:
-        """Save all ranks' state; every rank calls it at the same step.
+        """Save all ranks' state, where there is a directory for it; every rank calls it at the same step.
 
         Raises:
             CheckpointError: it could not be written; earlier checkpoints are as they were.
         """
+        if self._directory is None:
+            return
         extra = {
             "tokens": counts.tokens,
             "samples": counts.samples,

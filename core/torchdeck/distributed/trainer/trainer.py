@@ -9,6 +9,7 @@ from torch.utils.data import default_collate
 from torchdeck.data.step_order import StepOrder
 from torchdeck.distributed.agreement import check_agreement
 from torchdeck.distributed.batches import BatchLoader, SizedDataset
+from torchdeck.distributed.checkpoints.rng import restore_rng, rng_state
 from torchdeck.distributed.seeding import make_deterministic
 from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
@@ -20,9 +21,10 @@ from torchdeck.distributed.trainer.loop import LoopParts, TrainingLoop
 from torchdeck.distributed.trainer.order import check_collate, make_order
 from torchdeck.distributed.trainer.parts import build_parts
 from torchdeck.distributed.trainer.phases import Phases
+from torchdeck.distributed.trainer.progress import Progress
 from torchdeck.distributed.trainer.saving import Saving
 from torchdeck.distributed.trainer.setup import build_heldout_data, build_training_data, loader_workers
-from torchdeck.distributed.trainer.step import Stepper
+from torchdeck.distributed.trainer.step import Stepper, TrainingParts
 from torchdeck.distributed.trainer.stop import StopFlag
 from torchdeck.environment import RunContext
 from torchdeck.recipes.loader import Recipe
@@ -37,6 +39,8 @@ class Trainer:
         strategy: set up already.
         context: the run; where to look for a stop, and what to go on from.
         hooks: who is told what happens.
+        parts: model and optimizer to go on with, from `build_parts`; None: they are built here.
+        progress: how far training of `parts` is; None: at its beginning, or where `context` resumes.
 
     Raises:
         RecipeError: the recipe, its data or its settings cannot be trained.
@@ -52,6 +56,9 @@ class Trainer:
         strategy: DistributedStrategy,
         context: RunContext,
         hooks: Sequence[Hook] = (),
+        *,
+        parts: TrainingParts | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self._settings = settings
         self._recipe = recipe
@@ -61,12 +68,13 @@ class Trainer:
         if settings.training.deterministic:
             make_deterministic()
         options = recipe.options_of_data(settings.model, settings.data)
+        drawn = None if parts is None else rng_state()
         # before the model, and so before the seed: what a data set draws must not change the weights
         seed = settings.training.seed
         data = build_training_data(recipe, options, strategy.group, seed)
         heldout = (
             build_heldout_data(recipe, options, strategy.group, seed)
-            if settings.training.eval_every
+            if settings.training.eval_every or settings.training.eval_every_epochs
             else None
         )
         identity = data_identity(recipe, options, data)
@@ -75,10 +83,19 @@ class Trainer:
         check_collate(order.needs_layout, recipe)
         for hook in hooks:
             hook.model_next()
-        self.parts = build_parts(settings, recipe, strategy)
-        stepper, counts = Stepper(self.parts, settings.training.clip), Counts()
+        self.parts = parts or build_parts(settings, recipe, strategy)
+        if drawn is not None:
+            restore_rng(drawn)
+        progress = progress or Progress(order.start.to_json())
+        self._counts = counts = Counts(progress.tokens, progress.samples)
+        self._stepper = stepper = Stepper(self.parts, settings.training.clip, progress.tokens_per_sample)
         self._saving = saving = Saving(self.parts, settings.checkpoint, context, order, identity)
-        position = saving.load(context.resume, stepper, counts) if context.resume else order.start
+        saving.evaluated_step = progress.evaluated_step
+        position = (
+            saving.load(context.resume, stepper, counts)
+            if context.resume
+            else order.restored(progress.position)
+        )
         phases.total = order.total_steps(settings.training.steps, settings.training.epochs, position)
         for hook in hooks:
             hook.begin(order, position)
@@ -99,6 +116,17 @@ class Trainer:
         """Train; True at the end, False when it was stopped before. See `TrainingLoop.run`."""
         self.parts.wrapped.train()
         return self._loop.run()
+
+    @property
+    def progress(self) -> Progress:
+        """How far it is; what follows may be another trainer over the same parts."""
+        return Progress(
+            self._loop.position.to_json(),
+            self._counts.tokens,
+            self._counts.samples,
+            self._stepper.tokens_per_sample,
+            self._saving.evaluated_step,
+        )
 
     def close(self) -> None:
         """Give back what other runs may want: the checkpoint directory."""
