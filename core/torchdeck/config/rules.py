@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from torchdeck.config.checkpoint_rules import CHECKPOINT_RULES
 from torchdeck.config.document import KeyPath
 from torchdeck.config.estimate_rules import ESTIMATE_RULES
 from torchdeck.config.findings import Finding, Given, Rule
@@ -21,7 +22,9 @@ from torchdeck.config.spelling import nearest
 RUN_KINDS = (("run", "recipe"), ("run", "script"), ("run", "module"))
 RECIPE_KEYS: tuple[KeyPath, ...] = (
     ("checkpoint", "every"), ("checkpoint", "keep_last"), ("checkpoint", "final"), ("telemetry", "every"),
-    ("distributed", "timeout"), ("distributed", "ddp"), ("distributed", "fsdp"), ("distributed", "hsdp"),
+    ("checkpoint", "keep_every"), ("checkpoint", "keep_best"), ("checkpoint", "best_metric"),
+    ("checkpoint", "best_is"), ("distributed", "timeout"), ("distributed", "ddp"), ("distributed", "fsdp"),
+    ("distributed", "hsdp"),
 )  # fmt: skip
 
 _MODULE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
@@ -246,8 +249,8 @@ def _value(config: RunConfig, path: tuple[str, ...]) -> object:
 
 RULES: tuple[Rule, ...] = (
     one_kind, recipe_name, recipe_only, recipe_keys, restarts, module_name, environment, length,
-    batch_plan, *PLACEMENT_RULES, *ESTIMATE_RULES, ddp_options, fsdp_dtypes, byte_gpt, resume, patterns,
-    without_effect,
+    batch_plan, *PLACEMENT_RULES, *ESTIMATE_RULES, ddp_options, fsdp_dtypes, byte_gpt, *CHECKPOINT_RULES, resume,
+    patterns, without_effect,
 )  # fmt: skip
 
 
