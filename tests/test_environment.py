@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from torchdeck.environment import LauncherVariableError, Place, RunContext, rank_layout
+from torchdeck.environment import DistributedConfig, LauncherVariableError, Place, RunContext, rank_layout
 
 TORCHRUN = {
     "RANK": "3",
@@ -69,6 +69,57 @@ def test_what_cannot_be_true_names_the_variable_and_the_rule(changed: dict[str, 
     """Each wrong variable is named with its value and what would be right."""
     with pytest.raises(LauncherVariableError, match=said):
         assert (Place.from_env(TORCHRUN | changed), RunContext.from_env(TORCHRUN | changed)) is None
+
+
+def test_how_the_gang_meets() -> None:
+    """Address, port, backend and timeout by their variables; each has a default."""
+    assert DistributedConfig.from_env({}) == DistributedConfig(0, 1, 0, 1, "127.0.0.1", 29500, "auto", 600.0)
+    variables = {"MASTER_ADDR": "node7", "MASTER_PORT": "4000", "DISTRIBUTED_BACKEND": "nccl"}
+    config = DistributedConfig.from_env(TORCHRUN | variables | {"DISTRIBUTED_TIMEOUT_MS": "1500"})
+    assert config == DistributedConfig(3, 4, 1, 2, "node7", 4000, "nccl", 1.5)
+    assert DistributedConfig.from_env({"DISTRIBUTED_BACKEND": "cpu"}).backend == "gloo"
+    assert (config.is_main, config.is_distributed, config.place) == (False, True, Place(3, 4, 1, 2))
+    assert DistributedConfig.from_env(config.variables()).place == config.place
+
+
+def test_explicit_values_win() -> None:
+    """Over variables, wrong ones too; what follows from a value follows from the explicit one."""
+    config = DistributedConfig.from_env(TORCHRUN | {"RANK": "x"}, rank=2, local_rank=0, master_port=1)
+    assert (config.rank, config.local_rank, config.master_port) == (2, 0, 1)
+    assert DistributedConfig.from_env({}, rank=1, world_size=2).local_rank == 1
+    assert (
+        DistributedConfig.from_env({"WORLD_RANK": "5", "WORLD_SIZE": "8"}, local_world_size=4).local_rank == 1
+    )
+    assert DistributedConfig.from_env({"RANK": "1", "WORLD_RANK": "5", "WORLD_SIZE": "8"}).rank == 1
+
+
+@pytest.mark.parametrize(
+    ("environ", "explicit", "said"),
+    [
+        (
+            {"WORLD_SIZE": "2"},
+            {"rank": 2},
+            r"RANK is 2: right is a whole number from 0 to 1 \(WORLD_SIZE - 1\)",
+        ),
+        ({}, {"rank": 1}, "WORLD_SIZE is not set"),
+        (TORCHRUN | {"RANK": "0"}, {}, r"LOCAL_RANK is 1: right is a whole number from 0 to 0 \(RANK\)"),
+        ({"MASTER_PORT": "70000"}, {}, "MASTER_PORT is 70000: right is a whole number from 1 to 65535"),
+        ({"DISTRIBUTED_BACKEND": "mpi"}, {}, "DISTRIBUTED_BACKEND is 'mpi': right is nccl for GPUs, or cpu"),
+        ({"DISTRIBUTED_TIMEOUT_MS": "soon"}, {}, "DISTRIBUTED_TIMEOUT_MS is 'soon'"),
+        ({}, {"timeout": 0.0}, "the timeout is 0.0 s: right is a number of seconds above 0"),
+    ],
+)
+def test_a_gang_that_cannot_be(environ: dict[str, str], explicit: dict[str, int], said: str) -> None:
+    """Contradictions between variables, explicit values and the rules are errors that say the rule."""
+    with pytest.raises(LauncherVariableError, match=said):
+        DistributedConfig.from_env(environ, **explicit)
+
+
+@pytest.mark.parametrize("explicit", [{"ranks": 1}, {"rank": "1"}, {"rank": True}], ids=str)
+def test_values_of_another_kind(explicit: dict[str, object]) -> None:
+    """A name that does not exist and a text for a number are mistakes of the caller."""
+    with pytest.raises(TypeError):
+        DistributedConfig.from_env({}, **explicit)
 
 
 def test_files_of_a_rank() -> None:

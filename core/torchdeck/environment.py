@@ -119,6 +119,21 @@ class DistributedConfig:
             values["backend"] = "gloo"
         return cls(**values)
 
+    def with_backend(self, backend: str) -> DistributedConfig:
+        """The same with another backend."""
+        return dataclasses.replace(self, backend=backend)
+
+    def variables(self) -> dict[str, str]:
+        """The launcher's variables that say this place and meeting point, under torchrun's names."""
+        return {
+            "RANK": str(self.rank),
+            "WORLD_SIZE": str(self.world_size),
+            "LOCAL_RANK": str(self.local_rank),
+            "LOCAL_WORLD_SIZE": str(self.local_world_size),
+            "MASTER_ADDR": self.master_addr,
+            "MASTER_PORT": str(self.master_port),
+        }
+
     @property
     def is_main(self) -> bool:
         """The one process that speaks for all."""

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from support.free_port import free_port
 from torchdeck.rundir.layout import RankLayout, RunLayout
 
 LIMIT = 120.0
@@ -94,9 +94,7 @@ def start_ranks(
 ) -> list[subprocess.Popen[str]]:
     """Start the ranks of one attempt: Python with `argv`; one settings for all, or one for each."""
     each = [settings] * world_size if isinstance(settings, Mapping) else settings
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     common = {
         "TORCHDECK_RUN_ID": run_dir.name,
         "TORCHDECK_RUN_DIR": str(run_dir),

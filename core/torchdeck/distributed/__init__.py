@@ -19,9 +19,19 @@ HOMES = {
     "ProcessGroup": "torchdeck.distributed.process_group",
     "DistributedStrategy": "torchdeck.distributed.strategies.base",
     "Trainer": "torchdeck.distributed.trainer.trainer",
+    "DistributedConfig": "torchdeck.environment",
+    "RendezvousError": "torchdeck.distributed.rendezvous",
+    "cleanup_distributed": "torchdeck.distributed.processes",
+    "get_local_rank": "torchdeck.distributed.processes",
+    "get_rank": "torchdeck.distributed.processes",
+    "get_world_size": "torchdeck.distributed.processes",
+    "is_initialized": "torchdeck.distributed.processes",
+    "is_main_process": "torchdeck.distributed.processes",
+    "setup_distributed": "torchdeck.distributed.processes",
     "augment_image": "torchdeck.distributed.augmented_dataset",
     "check_agreement": "torchdeck.distributed.agreement",
     "make_strategy": "torchdeck.distributed.strategies.registry",
+    "register_strategy": "torchdeck.distributed.strategies.registry",
 }
 """Public name → the module that has it."""
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
-from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 
-from torchdeck.environment import Place
+from torchdeck.distributed.rendezvous import join
+from torchdeck.environment import DistributedConfig, Place
 from torchdeck.recipes.errors import RecipeError
 
 
@@ -45,13 +46,17 @@ class PendingSum:
 
 
 class ProcessGroup:
-    """The default process group, or this rank alone; joined on creation.
+    """The default process group, or this rank alone; joined on creation where nobody has joined it before.
 
     Args:
         place: this rank.
         backend: "gloo" or "nccl".
         timeout: how long a collective may wait for the other ranks, seconds.
         alone: do not join anything; sums are then the rank's own.
+
+    Raises:
+        RendezvousError: a rank did not come within `timeout`; the message names it.
+        RecipeError: nccl without a GPU for this rank.
     """
 
     def __init__(self, place: Place, *, backend: str, timeout: float, alone: bool = False) -> None:
@@ -59,15 +64,12 @@ class ProcessGroup:
         self.world_size = place.world_size
         self.device = choose_device(place, backend)
         self._joined = not alone
+        self._ours = self._joined and not dist.is_initialized()
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)
-        if self._joined:
-            # a bound device lets NCCL connect at once and not guess the GPU in a barrier
-            dist.init_process_group(
-                backend,
-                timeout=timedelta(seconds=timeout),
-                device_id=self.device if backend == "nccl" else None,
-            )
+        if self._ours:
+            config = DistributedConfig.from_env(**dataclasses.asdict(place), timeout=timeout)
+            join(config, backend=backend, device=self.device if backend == "nccl" else None)
 
     def sum(self, values: Sequence[float]) -> list[float]:
         """Each of `values` added up over all ranks in float64; the same on every rank."""
@@ -83,10 +85,10 @@ class ProcessGroup:
         return self._reduce(values, dist.ReduceOp.MIN)
 
     def close(self) -> None:
-        """Leave the group; no collective may follow."""
-        if self._joined:
-            self._joined = False
+        """Leave the group, unless somebody else had joined it; no collective may follow."""
+        if self._ours:
             dist.destroy_process_group()
+        self._joined = self._ours = False
 
     def _reduce(self, values: Sequence[float], operation: dist.ReduceOp.RedOpType) -> list[float]:
         if not self._joined:

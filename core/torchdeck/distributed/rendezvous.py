@@ -1,0 +1,145 @@
+"""How the ranks of a job find each other, and who is named when one of them never comes."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from torchdeck.environment import DistributedConfig
+from torchdeck.recipes.errors import RecipeError
+
+_PREFIX = "torchdeck/arrival"
+_NAMED = 8
+"""Absent ranks that are named."""
+_LINGER = 2.0
+"""Seconds that the rank which serves the store waits for the others to read who is absent."""
+
+
+class RendezvousError(RecipeError):
+    """The ranks did not all come together in time; the message says who is absent, where and what to do."""
+
+
+def join(config: DistributedConfig, *, backend: str, device: torch.device | None = None) -> None:
+    """Join the default process group; returns when all ranks are there.
+
+    A process that is alone makes a group of one, without a port.
+
+    Args:
+        config: this rank, where all meet, and how long it waits.
+        backend: `gloo` or `nccl`.
+        device: the GPU to bind the group to: NCCL then connects at once and guesses none.
+
+    Raises:
+        RendezvousError: a rank is absent after `config.timeout`, or the meeting point cannot be reached.
+    """
+    timeout = timedelta(seconds=config.timeout)
+    store = _open_store(config, timeout) if config.is_distributed else dist.HashStore()
+    if config.is_distributed:
+        _await_all(store, config, timeout)
+    dist.init_process_group(
+        backend,
+        store=store,
+        rank=config.rank,
+        world_size=config.world_size,
+        timeout=timeout,
+        device_id=device,
+    )
+
+
+def _open_store(config: DistributedConfig, timeout: timedelta) -> dist.Store:
+    """The store at the meeting point: torchrun's own where it offers one, else served by rank 0."""
+    offered = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    try:
+        store: dist.Store = dist.TCPStore(
+            config.master_addr,
+            config.master_port,
+            config.world_size,
+            is_master=config.rank == 0 and not offered,
+            timeout=timeout,
+            wait_for_workers=False,
+            multi_tenant=True,
+        )
+    except RuntimeError as error:
+        raise RendezvousError(_unreachable(config, str(error), offered=offered)) from error
+    if offered:
+        # the store outlives a restart of torchrun's own, and what an earlier gang wrote must not be read
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        store = dist.PrefixStore(f"/worker/attempt_{attempt}", store)
+    return store
+
+
+def _unreachable(config: DistributedConfig, error: str, *, offered: bool) -> str:
+    where = f"{config.master_addr}:{config.master_port}"
+    if config.rank == 0 and not offered:
+        return (
+            f"rank 0 cannot open {where} (MASTER_ADDR:MASTER_PORT) for the others: {_first_line(error)}. "
+            "Choose a free port, and an address of this machine"
+        )
+    return (
+        f"rank {config.rank} reached nobody at {where} (MASTER_ADDR:MASTER_PORT) within "
+        f"{config.timeout:g} s: rank 0 was not started, or the port is closed between the two machines"
+    )
+
+
+def _await_all(store: dist.Store, config: DistributedConfig, timeout: timedelta) -> None:
+    """Wait until every rank has said that it is there; the first to run out of time names the absent."""
+    store = dist.PrefixStore(_PREFIX, store)
+    deadline = time.monotonic() + timeout.total_seconds()
+    try:
+        store.set(str(config.rank), "here")
+        if store.add("count", 1) == config.world_size:
+            store.compare_set("verdict", "", "[]")
+        absent = _verdict(store, config, deadline)
+        if absent:
+            _tell(store, config)
+    except RuntimeError as error:
+        raise RendezvousError(
+            f"rank {config.rank} lost the connection to {config.master_addr}:{config.master_port} while "
+            f"waiting for the other ranks ({_first_line(str(error))}): look at what rank 0 said last"
+        ) from error
+    if absent:
+        raise RendezvousError(_absent(absent, config))
+
+
+def _verdict(store: dist.Store, config: DistributedConfig, deadline: float) -> list[int]:
+    """The ranks that are absent; none as soon as all are there."""
+    left = max(0.001, deadline - time.monotonic())
+    try:
+        store.wait(["verdict"], timedelta(seconds=left))
+    except dist.DistStoreError:
+        missing = [rank for rank in range(config.world_size) if not store.check([str(rank)])]
+        # whoever is first decides for all: a rank that comes this very moment must not go on alone
+        store.compare_set("verdict", "", json.dumps(missing))
+    found: list[int] = json.loads(store.get("verdict"))
+    return found
+
+
+def _tell(store: dist.Store, config: DistributedConfig) -> None:
+    """Let every rank that is there read the verdict before the one that serves the store is gone."""
+    here = config.world_size - len(json.loads(store.get("verdict")))
+    if store.add("told", 1) >= here:
+        store.set("all told", "")
+    if config.rank == 0 and not store.check(["all told"]):
+        try:
+            store.wait(["all told"], timedelta(seconds=_LINGER))
+        except dist.DistStoreError:
+            return
+
+
+def _absent(absent: list[int], config: DistributedConfig) -> str:
+    shown = ", ".join(map(str, absent[:_NAMED]))
+    more = f" and {len(absent) - _NAMED} more" if len(absent) > _NAMED else ""
+    who = f"rank {shown}" if len(absent) == 1 else f"ranks {shown}{more}"
+    return (
+        f"{who} of {config.world_size} did not come to {config.master_addr}:{config.master_port} within "
+        f"{config.timeout:g} s: see what they said last, or whether they were started at all"
+    )
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0] if text.strip() else "no reason given"

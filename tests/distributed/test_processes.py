@@ -1,0 +1,147 @@
+"""The same few functions in a process that torchrun, a person, Torchdeck or nobody started."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.command import Command
+from support.controlled_run import nothing_left
+from support.free_port import free_port
+from torchdeck.environment import DistributedConfig
+
+SCRIPT = Path(__file__).parents[1] / "fakes" / "who_am_i.py"
+LAUNCHER = (
+    "RANK",
+    "WORLD_RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+)
+LIMIT = 90.0
+
+
+def environment(**variables: object) -> dict[str, str]:
+    """This test's environment with no launcher's variables in it but `variables`."""
+    kept = {name: value for name, value in os.environ.items() if name not in LAUNCHER}
+    return {**kept, "OMP_NUM_THREADS": "1", **{name: str(value) for name, value in variables.items()}}
+
+
+def start(*argv: object, **variables: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, *map(str, argv)],
+        env=environment(**variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def lines(text: str) -> Iterator[dict[str, Any]]:
+    """The JSON lines of an output, whatever else stands in it."""
+    return (json.loads(line) for line in text.splitlines() if line.startswith("{"))
+
+
+def check(said: Mapping[str, Any], rank: int, world_size: int) -> None:
+    """Rank, world size and local rank were the same all the time; in between the group was up."""
+    which = [rank, world_size, rank, rank == 0]
+    assert said == {
+        "before": [False, *which],
+        "during": [True, *which],
+        "after": [False, *which],
+        "sum": world_size * (world_size + 1) / 2,
+        "backend": "gloo",
+    }
+
+
+def test_a_plain_process() -> None:
+    """It is rank 0 of 1 all the time, and its group of one takes collectives."""
+    process = start(SCRIPT)
+    out, err = process.communicate(timeout=LIMIT)
+    (said,) = lines(out)
+    assert process.returncode == 0, err
+    check(said, 0, 1)
+
+
+def test_started_by_hand_in_four_shells() -> None:
+    """RANK (or WORLD_RANK), WORLD_SIZE and a port are enough."""
+    port = free_port()
+    names = ["RANK", "WORLD_RANK", "RANK", "RANK"]
+    processes = [
+        start(SCRIPT, WORLD_SIZE=4, MASTER_PORT=port, **{name: rank}) for rank, name in enumerate(names)
+    ]
+    outputs = [process.communicate(timeout=LIMIT) for process in processes]
+    assert [process.returncode for process in processes] == [0] * 4, outputs
+    for rank, (out, _) in enumerate(outputs):
+        (said,) = lines(out)
+        check(said, rank, 4)
+
+
+def test_started_by_torchrun() -> None:
+    """torchrun's own store and variables are used."""
+    argv = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", SCRIPT]
+    process = start(*argv)
+    out, err = process.communicate(timeout=LIMIT)
+    assert process.returncode == 0, err
+    said = sorted(lines(out), key=lambda line: line["during"][1])
+    for rank, line in enumerate(said):
+        check(line, rank, 2)
+    assert len(said) == 2
+
+
+def test_started_by_torchdeck(tmp_path: Path) -> None:
+    """A script of a Torchdeck run has the same."""
+    command = Command(tmp_path / "home")
+    with nothing_left(command.home):
+        done = command.run("--no-gui", "--script", SCRIPT, "--nproc", "2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    run = command.runs()[-1]
+    for rank in range(2):
+        (said,) = lines(run.attempt(1).rank(rank).stdout.read_text())
+        check(said, rank, 2)
+
+
+@pytest.mark.parametrize(
+    ("here", "world_size", "said"),
+    [
+        ([0, 2], 3, "rank 1 of 3 did not come to 127.0.0.1:{port} within 3 s"),
+        ([1], 2, "reached nobody at 127.0.0.1:{port} (MASTER_ADDR:MASTER_PORT) within 3 s: rank 0 was not"),
+    ],
+    ids=["another", "the first"],
+)
+def test_a_rank_that_never_comes_is_named(here: list[int], world_size: int, said: str) -> None:
+    """After the timeout that was asked for, every rank that is there says which is not."""
+    port = free_port()
+    code = "from torchdeck.distributed import setup_distributed as s; s(timeout=3)"
+    processes = [start("-c", code, RANK=rank, WORLD_SIZE=world_size, MASTER_PORT=port) for rank in here]
+    outputs = [process.communicate(timeout=LIMIT) for process in processes]
+    for process, (_, err) in zip(processes, outputs, strict=True):
+        assert process.returncode == 1
+        assert said.format(port=port) in err, err
+
+
+def test_a_port_that_is_taken() -> None:
+    """Rank 0 says that it cannot have it, and how to go on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        code = "from torchdeck.distributed import setup_distributed as s; s(timeout=3)"
+        process = start("-c", code, RANK=0, WORLD_SIZE=2, MASTER_PORT=port)
+        _, err = process.communicate(timeout=LIMIT)
+    assert f"rank 0 cannot open 127.0.0.1:{port} (MASTER_ADDR:MASTER_PORT) for the others" in err
+    assert "Choose a free port" in err
+
+
+def test_a_config_or_values_not_both() -> None:
+    """Two sources that could contradict each other are refused."""
+    from torchdeck.distributed import setup_distributed
+
+    with pytest.raises(TypeError, match="not both"):
+        setup_distributed(DistributedConfig(), rank=0)

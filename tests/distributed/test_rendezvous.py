@@ -1,0 +1,12 @@
+"""What is said of ranks that do not come."""
+
+from torchdeck.distributed.rendezvous import _absent
+from torchdeck.environment import DistributedConfig
+
+
+def test_many_absent_ranks_are_counted() -> None:
+    """The first eight by number, the rest as a count; and where, and how long they were waited for."""
+    config = DistributedConfig(0, 64, 0, 64, timeout=90.0)
+    said = _absent(list(range(10, 40)), config)
+    assert said.startswith("ranks 10, 11, 12, 13, 14, 15, 16, 17 and 22 more of 64 did not come")
+    assert "127.0.0.1:29500 within 90 s" in said
