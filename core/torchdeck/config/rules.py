@@ -249,8 +249,8 @@ def _value(config: RunConfig, path: tuple[str, ...]) -> object:
 
 RULES: tuple[Rule, ...] = (
     one_kind, recipe_name, recipe_only, recipe_keys, restarts, module_name, environment, length,
-    batch_plan, *PLACEMENT_RULES, *ESTIMATE_RULES, ddp_options, fsdp_dtypes, byte_gpt, *CHECKPOINT_RULES, resume,
-    patterns, without_effect,
+    batch_plan, *PLACEMENT_RULES, *ESTIMATE_RULES, ddp_options, fsdp_dtypes, byte_gpt, *CHECKPOINT_RULES,
+    resume, patterns, without_effect,
 )  # fmt: skip
 
 
