@@ -10,6 +10,9 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
+# torch.distributed has them under its own name, which its types do not say
+from torch._C._distributed_c10d import HashStore, PrefixStore, Store, TCPStore
+
 from torchdeck.environment import DistributedConfig
 from torchdeck.recipes.errors import RecipeError
 
@@ -38,7 +41,7 @@ def join(config: DistributedConfig, *, backend: str, device: torch.device | None
         RendezvousError: a rank is absent after `config.timeout`, or the meeting point cannot be reached.
     """
     timeout = timedelta(seconds=config.timeout)
-    store = _open_store(config, timeout) if config.is_distributed else dist.HashStore()
+    store = _open_store(config, timeout) if config.is_distributed else HashStore()
     if config.is_distributed:
         _await_all(store, config, timeout)
     dist.init_process_group(
@@ -51,11 +54,11 @@ def join(config: DistributedConfig, *, backend: str, device: torch.device | None
     )
 
 
-def _open_store(config: DistributedConfig, timeout: timedelta) -> dist.Store:
+def _open_store(config: DistributedConfig, timeout: timedelta) -> Store:
     """The store at the meeting point: torchrun's own where it offers one, else served by rank 0."""
     offered = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     try:
-        store: dist.Store = dist.TCPStore(
+        store: Store = TCPStore(
             config.master_addr,
             config.master_port,
             config.world_size,
@@ -69,7 +72,7 @@ def _open_store(config: DistributedConfig, timeout: timedelta) -> dist.Store:
     if offered:
         # the store outlives a restart of torchrun's own, and what an earlier gang wrote must not be read
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-        store = dist.PrefixStore(f"/worker/attempt_{attempt}", store)
+        store = PrefixStore(f"/worker/attempt_{attempt}", store)
     return store
 
 
@@ -86,9 +89,9 @@ def _unreachable(config: DistributedConfig, error: str, *, offered: bool) -> str
     )
 
 
-def _await_all(store: dist.Store, config: DistributedConfig, timeout: timedelta) -> None:
+def _await_all(store: Store, config: DistributedConfig, timeout: timedelta) -> None:
     """Wait until every rank has said that it is there; the first to run out of time names the absent."""
-    store = dist.PrefixStore(_PREFIX, store)
+    store = PrefixStore(_PREFIX, store)
     deadline = time.monotonic() + timeout.total_seconds()
     try:
         store.set(str(config.rank), "here")
@@ -106,7 +109,7 @@ def _await_all(store: dist.Store, config: DistributedConfig, timeout: timedelta)
         raise RendezvousError(_absent(absent, config))
 
 
-def _verdict(store: dist.Store, config: DistributedConfig, deadline: float) -> list[int]:
+def _verdict(store: Store, config: DistributedConfig, deadline: float) -> list[int]:
     """The ranks that are absent; none as soon as all are there."""
     left = max(0.001, deadline - time.monotonic())
     try:
@@ -119,7 +122,7 @@ def _verdict(store: dist.Store, config: DistributedConfig, deadline: float) -> l
     return found
 
 
-def _tell(store: dist.Store, config: DistributedConfig) -> None:
+def _tell(store: Store, config: DistributedConfig) -> None:
     """Let every rank that is there read the verdict before the one that serves the store is gone."""
     here = config.world_size - len(json.loads(store.get("verdict")))
     if store.add("told", 1) >= here:
