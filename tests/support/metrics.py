@@ -56,3 +56,9 @@ def opened(run: Path) -> RunMetrics:
     metrics = RunMetrics(run)
     metrics.refresh()
     return metrics
+
+
+def values_by_step(run: Path, name: str, rank: int = 0) -> dict[int, float]:
+    """Metric `name` of a rank, by step."""
+    series = opened(run).series(name, rank)
+    return {int(step): float(value) for step, value in zip(series.steps, series.values, strict=True)}

@@ -37,15 +37,23 @@ class Group(Protocol):
 
 
 class AgreementError(RecipeError):
-    """Ranks were started with different settings; the message says which, where, and what each has."""
+    """Ranks differ in what all must have in common; the message says which, where, and what each has."""
 
 
-def check_agreement(group: Group, values: Mapping[str, Any]) -> None:
+def check_agreement(
+    group: Group,
+    values: Mapping[str, Any],
+    *,
+    what: str = "settings",
+    advice: str = "Start every rank with the same config and seed",
+) -> None:
     """Check that every rank has the same values; every rank must call this, and at the same place.
 
     Args:
         group: the joined ranks.
         values: name → what JSON can say; objects are compared key by key, so a whole config can be one value.
+        what: the values are called in a message.
+        advice: a message ends with.
 
     Raises:
         AgreementError: they differ; on every rank, naming the field, two ranks and their values.
@@ -56,7 +64,7 @@ def check_agreement(group: Group, values: Mapping[str, Any]) -> None:
     limits = group.minimum([*whole, *(-part for part in whole)])
     if limits[:_DIGESTS] == [-part for part in limits[_DIGESTS:]]:
         return
-    raise AgreementError(_difference(group, fields))
+    raise AgreementError(f"{_difference(group, fields, what)}. {advice}")
 
 
 def _flat(path: str, value: Any) -> list[tuple[str, str]]:
@@ -76,7 +84,7 @@ def _digest(text: str, count: int) -> list[float]:
     return [float(int.from_bytes(part, "little")) for part in parts]
 
 
-def _difference(group: Group, fields: Mapping[str, str]) -> str:
+def _difference(group: Group, fields: Mapping[str, str], what: str) -> str:
     """What differs, in words; the same on every rank."""
     names = json.dumps(list(fields))
     called = _by_rank(group, _digest(names, 1))
@@ -85,7 +93,7 @@ def _difference(group: Group, fields: Mapping[str, str]) -> str:
         first, second = (set(json.loads(text)) for text in _texts(group, (one, other), names))
         only = [f"{name} (rank {one} alone)" for name in sorted(first - second)]
         only += [f"{name} (rank {other} alone)" for name in sorted(second - first)]
-        return f"ranks {one} and {other} have different settings: {_listed(only)}{_ADVICE}"
+        return f"ranks {one} and {other} have different {what}: {_listed(only)}"
     digests = _by_rank(group, [part for text in fields.values() for part in _digest(text, 1)])
     found: list[str] = []
     for number, (name, text) in enumerate(fields.items()):
@@ -97,10 +105,7 @@ def _difference(group: Group, fields: Mapping[str, str]) -> str:
                 found.append(f"{name} is {ours} on rank {one} and {theirs} on rank {other}")
             else:
                 found.append(name)
-    return f"ranks have different settings: {_listed(found)}{_ADVICE}"
-
-
-_ADVICE = ". Start every rank with the same config and seed"
+    return f"ranks have different {what}: {_listed(found)}"
 
 
 def _pair(column: Sequence[Any]) -> tuple[int, int]:

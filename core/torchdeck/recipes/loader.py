@@ -19,7 +19,8 @@ BUILT_IN = {"byte-gpt": "torchdeck.recipes.byte_gpt"}
 _REQUIRED = {
     "build_model": "build_model(options) returning a torch.nn.Module",
     "build_data": 'build_data(options, split) returning a data set, split being "train" or "heldout"',
-    "loss": "loss(model, batch) returning the mean loss, or (mean loss, number of tokens)",
+    "loss": "loss(model, batch) returning the mean loss, or (mean loss, number of tokens), or "
+    "(mean loss, number of tokens, {name: mean} of further metrics)",
 }
 _OPTIONAL = ("blocks", "build_optimizer", "collate", "data_options", "fingerprint")
 
@@ -34,7 +35,8 @@ class Recipe:
     build_data: Callable[[dict[str, Any], str], Any]
     """([data], "train" | "heldout") → map-style data set, or None where nothing is held out."""
     loss: Callable[[Any, Any], Any]
-    """(model, batch) → mean loss of the microbatch, or that and the number of tokens it is the mean of."""
+    """(model, batch) → mean loss of the microbatch, or that and the number of tokens it is the mean of, or
+    these and further means over the same by name."""
     blocks: Callable[[Any], Iterable[Any]] | None = None
     """model → the modules FSDP gathers as one unit each."""
     collate: Callable[[list[Any]], Any] | None = None

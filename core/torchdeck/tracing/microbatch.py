@@ -104,13 +104,13 @@ def run_microbatch(
         with Precision(precision).autocast(device):
             returned = recipe.loss(model, whole)
         counted, tokens = _counted(returned, samples)
-        loss, weight = checked_loss(counted, samples)
+        checked = checked_loss(counted, samples)
         losses = WeightedSum()
-        losses.add(loss, weight)
+        losses.add(checked)
         losses.with_numbers(0.0, device=device)
         if marks is not None:
             marks.begin_backward()
-        (loss * (weight / samples)).backward()  # type: ignore[no-untyped-call]
+        (checked.loss * (checked.weight / samples)).backward()  # type: ignore[no-untyped-call]
         if marks is not None:
             marks.end_backward()
     return tokens
@@ -118,11 +118,11 @@ def run_microbatch(
 
 def _counted(returned: Any, samples: int) -> tuple[Any, float | None]:
     """What the loss returned, with a number of tokens that can be read, and that number if there is one."""
-    if not (isinstance(returned, tuple) and len(returned) == 2):
+    if not (isinstance(returned, tuple) and len(returned) in (2, 3)):
         return returned, None
-    loss, tokens = returned
+    loss, tokens, *metrics = returned
     if isinstance(tokens, FakeTensor):
-        return (loss, samples), None
+        return (loss, samples, *metrics), None
     return returned, float(tokens)
 
 

@@ -1,11 +1,12 @@
 """What may come out of a recipe's loss."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
 
-from torchdeck.distributed.trainer.losses import WeightedSum, checked_loss, global_mean
+from torchdeck.distributed.trainer.losses import MicrobatchLoss, WeightedSum, checked_loss, global_mean
 from torchdeck.recipes.errors import RecipeError
 
 
@@ -15,11 +16,11 @@ def scalar(value: float = 2.0) -> torch.Tensor:
 
 def test_weight_is_samples_or_what_the_recipe_says() -> None:
     """A bare loss weighs its samples, a pair its tokens, a filler nothing."""
-    assert checked_loss(scalar(), 3)[1] == 3
-    assert checked_loss((scalar(), 50), 3)[1] == 50
-    assert checked_loss((scalar(), torch.tensor(50)), 3)[1] == 50
-    assert checked_loss((scalar(), 50), 0)[1] == 0
-    assert checked_loss(scalar().reshape(1, 1), 3)[0].shape == ()
+    assert checked_loss(scalar(), 3).weight == 3
+    assert checked_loss((scalar(), 50), 3).weight == 50
+    assert checked_loss((scalar(), torch.tensor(50)), 3).weight == 50
+    assert checked_loss((scalar(), 50), 0).weight == 0
+    assert checked_loss(scalar().reshape(1, 1), 3).loss.shape == ()
 
 
 @pytest.mark.parametrize("weight", [-1, math.nan, math.inf])
@@ -35,10 +36,53 @@ def test_integers_are_not_losses() -> None:
         checked_loss(torch.tensor(3), 1)
 
 
+def test_metrics_are_numbers_and_scalars() -> None:
+    """Floats, integers and tensors of one element, whatever their type; none without a third part."""
+    returned = {"accuracy": torch.tensor([[0.5]]), "top5": 1, "bits": 2.5, "right": torch.tensor(3)}
+    metrics = checked_loss((scalar(), 4, returned), 3).metrics
+    assert {name: float(value) for name, value in metrics.items()} == {
+        "accuracy": 0.5,
+        "top5": 1.0,
+        "bits": 2.5,
+        "right": 3.0,
+    }
+    assert {value.dtype for value in metrics.values()} == {torch.float64}
+    assert checked_loss((scalar(), 4), 3).metrics == {}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "sentence"),
+    [
+        (0.5, "returned float as its metrics: return a dict"),
+        ({3: 0.5}, "a metric named 3: a name is a text"),
+        ({"top 5": 0.5}, "a metric named 'top 5': a name is a text"),
+        ({"lr": 0.5}, 'a metric named "lr", which the trainer writes itself'),
+        ({"accuracy": "high"}, 'the metric "accuracy" that loss(model, batch) returned is str'),
+        ({"accuracy": torch.ones(2)}, r"is a tensor of shape (2,) and type torch.float32"),
+    ],
+)
+def test_what_is_no_metric_is_refused(metrics: Any, sentence: str) -> None:
+    """One sentence that says what would be right."""
+    with pytest.raises(RecipeError) as raised:
+        checked_loss((scalar(), 4, metrics), 3)
+    assert sentence in str(raised.value)
+
+
 def test_mean_is_weighted() -> None:
     """(1 × 1 + 4 × 3) / 4, a filler's NaN left out."""
     losses = WeightedSum()
     for value, weight in ((1.0, 1.0), (4.0, 3.0), (math.nan, 0.0)):
-        losses.add(scalar(value), weight)
+        losses.add(MicrobatchLoss(scalar(value), weight))
     assert global_mean(losses.total(), losses.weight, what="training") == 3.25
     assert WeightedSum().total() == 0.0
+
+
+def test_metrics_are_weighted_as_the_loss_is() -> None:
+    """Sums in the order that a step's reduction has; other names in a later microbatch are refused."""
+    losses = WeightedSum()
+    for accuracy, weight in ((1.0, 1), (0.5, 3)):
+        losses.add(checked_loss((scalar(), weight, {"b": 0.0, "accuracy": accuracy}), 1))
+    assert losses.names == ("accuracy", "b")
+    assert losses.with_numbers(7.0, device=torch.device("cpu")).tolist() == [8.0, 2.5, 0.0, 4.0, 7.0]
+    with pytest.raises(RecipeError, match="the metrics none for one microbatch and accuracy, b for another"):
+        losses.add(checked_loss(scalar(), 1))

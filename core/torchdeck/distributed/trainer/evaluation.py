@@ -1,19 +1,20 @@
-"""Loss on held-out data, the same at any world size."""
+"""Loss and metrics on held-out data, the same at any world size."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 
 from torchdeck.distributed.batches import Collate, SizedDataset, evaluation_batches
-from torchdeck.distributed.trainer.losses import WeightedSum, checked_loss, global_mean, raise_for_bad_loss
+from torchdeck.distributed.trainer.faults import raise_for_bad_loss
+from torchdeck.distributed.trainer.losses import WeightedSum, checked_loss, global_mean
 from torchdeck.distributed.trainer.step import TrainingParts
 
 
 class Evaluation:
-    """Mean loss over a fixed part of the held-out data.
+    """Means over a fixed part of the held-out data.
 
     Every rank runs as many forward passes, as a strategy may need all ranks for each; what is only there to
     keep the others company weighs nothing.
@@ -36,15 +37,19 @@ class Evaluation:
         self._batches = evaluation_batches(
             len(data), microbatch, limit, rank=strategy.rank, world_size=strategy.world_size
         )
+        self._names_checked = False
 
-    def run(self, on_batch: Callable[[int], None]) -> float:
-        """The mean loss; weights, gradients and random generators are left as they are.
+    def run(self, on_batch: Callable[[int], None]) -> Mapping[str, float]:
+        """The mean loss as `heldout_loss`, and each metric as `heldout_` and its name.
+
+        Weights, gradients and random generators are left as they are.
 
         Args:
             on_batch: called before each forward pass with its number of samples.
 
         Raises:
             RecipeError: the loss is not finite, or not a loss.
+            AgreementError: ranks return different metrics.
         """
         parts, losses = self._parts, WeightedSum()
         training = parts.wrapped.training
@@ -57,11 +62,21 @@ class Evaluation:
                     batch = parts.strategy.to_device(self._collate(samples))
                     with parts.strategy.precision.autocast(parts.strategy.device):
                         returned = parts.loss(parts.wrapped, batch)
-                    losses.add(*checked_loss(returned, len(ids)))
+                    losses.add(checked_loss(returned, len(ids)))
         finally:
             parts.wrapped.train(training)
-        local = losses.total()
-        total, weight = parts.strategy.group.sum([local, losses.weight])
-        if not math.isfinite(total):
-            raise_for_bad_loss(parts.strategy.group, local, what="held-out loss")
-        return global_mean(total, weight, what="held-out")
+        return self._means(losses)
+
+    def _means(self, losses: WeightedSum) -> dict[str, float]:
+        strategy = self._parts.strategy
+        if not self._names_checked:
+            losses.check_names(strategy.group)
+            self._names_checked = True
+        *totals, weight = strategy.group.start_sum(losses.with_numbers(device=strategy.device)).wait()
+        if not math.isfinite(totals[0]):
+            raise_for_bad_loss(strategy.group, losses.total(), what="held-out loss")
+        names = ("loss", *losses.names)
+        return {
+            f"heldout_{name}": global_mean(total, weight, what="held-out")
+            for name, total in zip(names, totals, strict=True)
+        }

@@ -94,6 +94,7 @@ class MetricsHook(Hook):
                 "samples_per_s": rates.samples_per_s,
                 "tokens": counts.tokens,
                 "samples": float(counts.samples),
+                **result.metrics,
             }
             if result.grad_norm is not None:
                 values["grad_norm"] = result.grad_norm
@@ -160,8 +161,9 @@ class LinesHook(Hook):
         self._total = total
 
     def row(self, result: StepResult, rates: Rates, counts: Counts) -> None:  # noqa: ARG002 - totals are metrics
+        metrics = "".join(f"{name} {value!r} " for name, value in result.metrics.items())
         print(
-            f"step {result.step}/{self._total} loss {result.loss!r} lr {result.lr:.4g} "
+            f"step {result.step}/{self._total} loss {result.loss!r} {metrics}lr {result.lr:.4g} "
             f"tokens/s {rates.tokens_per_s:.0f}",
             flush=True,
         )

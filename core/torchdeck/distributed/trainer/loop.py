@@ -58,6 +58,11 @@ class TrainingLoop:
         self._counts = counts
         self._throughput = Throughput()
 
+    @property
+    def position(self) -> DataPosition:
+        """Where training is."""
+        return self._position
+
     def run(self) -> bool:
         """Train.
 
@@ -93,7 +98,7 @@ class TrainingLoop:
                 last = result.step == self._total
                 if result.stop and not last:
                     return True
-                if last or _due(self._settings.training.eval_every, result.step):
+                if last or self._evaluation_due(result):
                     self._evaluate()
                 if not last and self._parts.cadence.due(result):
                     self._save()
@@ -126,14 +131,20 @@ class TrainingLoop:
             if rates is not None:
                 hook.row(result, rates, self._counts)
 
+    def _evaluation_due(self, result: StepResult) -> bool:
+        training, epochs = self._settings.training, self._position.epoch
+        if _due(training.eval_every, result.step):
+            return True
+        return epochs > result.epoch and _due(training.eval_every_epochs, epochs)
+
     def _evaluate(self) -> None:
         parts, step = self._parts, self._position.step
         if parts.evaluation is None or parts.saving.evaluated_step == step:
             return
-        loss = parts.evaluation.run(lambda size: parts.phases.compute("evaluating", step, lambda: [size]))
+        values = parts.evaluation.run(lambda size: parts.phases.compute("evaluating", step, lambda: [size]))
         parts.saving.evaluated_step = step
         for hook in parts.hooks:
-            hook.evaluated(step, {"heldout_loss": loss})
+            hook.evaluated(step, values)
 
     def _save(self, *, final: bool = False) -> None:
         self._parts.phases.enter("saving", self._position.step)

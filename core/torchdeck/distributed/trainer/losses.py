@@ -1,34 +1,53 @@
-"""What a recipe's loss function returned, checked, and the mean over everything that counts."""
+"""What a recipe's loss function returned, checked, and the means over everything that counts."""
 
 from __future__ import annotations
 
 import math
-from contextlib import suppress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from torchdeck.distributed.process_group import ProcessGroup
+from torchdeck.distributed.agreement import Group, check_agreement
 from torchdeck.recipes.errors import RecipeError
 
+OWN_METRICS = frozenset(
+    {"loss", "lr", "grad_norm", "tokens", "samples", "tokens_per_s", "samples_per_s", "step_time"}
+)
+"""Metrics that the trainer writes itself."""
+_LONGEST_NAME = 100
 
-def checked_loss(returned: Any, samples: int) -> tuple[Tensor, float]:
+
+@dataclass(frozen=True)
+class MicrobatchLoss:
+    """What one microbatch gave."""
+
+    loss: Tensor
+    """Mean over the microbatch; shape ()."""
+    weight: float
+    """Tokens or samples it is the mean over; 0 where nothing counts."""
+    metrics: Mapping[str, Tensor] = field(default_factory=dict)
+    """Further means over the same; float64 on the loss's device, shape ()."""
+
+
+def checked_loss(returned: Any, samples: int) -> MicrobatchLoss:
     """The loss and what it weighs: the number of tokens it is a mean over, or of samples where it does not
     say.
 
     Args:
-        returned: what the recipe's loss gave.
+        returned: what the recipe's loss gave: mean, (mean, tokens) or (mean, tokens, {name: mean}).
         samples: of this microbatch that count; 0 makes the weight 0.
 
     Raises:
-        RecipeError: it is not a scalar tensor, or a pair of one and a number from 0.
+        RecipeError: it is none of these, with a scalar tensor, a number from 0 and metrics that are numbers.
     """
-    loss, weight = returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, samples)
+    loss, weight, metrics = _parts(returned, samples)
     if not isinstance(loss, Tensor):
         raise RecipeError(
             f"loss(model, batch) returned {type(loss).__name__}: return a scalar tensor, or (scalar "
-            "tensor, tokens)"
+            "tensor, tokens), or (scalar tensor, tokens, metrics)"
         )
     if loss.numel() != 1 or not loss.is_floating_point():
         raise RecipeError(
@@ -45,32 +64,120 @@ def checked_loss(returned: Any, samples: int) -> tuple[Tensor, float]:
         raise RecipeError(
             f"loss(model, batch) says it is a mean over {weight} tokens: return a number from 0"
         )
-    return loss.reshape(()), weight if samples else 0.0
+    return MicrobatchLoss(
+        loss.reshape(()), weight if samples else 0.0, _checked_metrics(metrics, loss.device)
+    )
+
+
+def _parts(returned: Any, samples: int) -> tuple[Any, Any, Any]:
+    if isinstance(returned, tuple) and len(returned) == 3:
+        return returned
+    return (*returned, {}) if isinstance(returned, tuple) and len(returned) == 2 else (returned, samples, {})
+
+
+def _checked_metrics(metrics: Any, device: torch.device) -> dict[str, Tensor]:
+    if not isinstance(metrics, Mapping):
+        raise RecipeError(
+            f"loss(model, batch) returned {type(metrics).__name__} as its metrics: return a dict of names "
+            'and means, such as {"accuracy": correct.float().mean()}'
+        )
+    return {_checked_name(name): _checked_metric(name, value, device) for name, value in metrics.items()}
+
+
+def _checked_name(name: Any) -> str:
+    if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME or any(map(str.isspace, name)):
+        raise RecipeError(
+            f"loss(model, batch) returned a metric named {name!r}: a name is a text of 1 to "
+            f"{_LONGEST_NAME} characters without spaces"
+        )
+    if name in OWN_METRICS:
+        raise RecipeError(
+            f'loss(model, batch) returned a metric named "{name}", which the trainer writes itself: choose '
+            "another name"
+        )
+    return name
+
+
+def _checked_metric(name: str, value: Any, device: torch.device) -> Tensor:
+    if isinstance(value, Tensor):
+        if value.numel() == 1 and not value.is_complex():
+            return value.detach().to(device, torch.float64).reshape(())
+        what = f"a tensor of shape {tuple(value.shape)} and type {value.dtype}"
+    elif isinstance(value, (int, float)):
+        return torch.tensor(value, dtype=torch.float64, device=device)
+    else:
+        what = type(value).__name__
+    raise RecipeError(
+        f'the metric "{name}" that loss(model, batch) returned is {what}: return a number or a scalar '
+        "tensor, the mean over the microbatch"
+    )
 
 
 class WeightedSum:
-    """Losses of this rank's microbatches, each by its weight; read from the device once, at the end."""
+    """Losses and metrics of this rank's microbatches, each by its weight; read from the device once, at the
+    end.
+
+    Attributes:
+        weight: of all that was added.
+    """
 
     def __init__(self) -> None:
+        self._names: tuple[str, ...] | None = None
         self._parts: list[Tensor] = []
         self.weight = 0.0
 
-    def add(self, loss: Tensor, weight: float) -> None:
-        """Count `loss`, the mean over `weight` tokens or samples."""
-        if weight:
-            self._parts.append(loss.detach().double() * weight)
-            self.weight += weight
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the metrics, sorted; the first microbatch's."""
+        return self._names or ()
+
+    def add(self, microbatch: MicrobatchLoss) -> None:
+        """Count a microbatch.
+
+        Raises:
+            RecipeError: its metrics have other names than those before.
+        """
+        names = tuple(sorted(microbatch.metrics))
+        if self._names is None:
+            self._names = names
+        elif names != self._names:
+            raise RecipeError(
+                f"loss(model, batch) returned the metrics {_listed(names)} for one microbatch and "
+                f"{_listed(self._names)} for another: return the same for each"
+            )
+        if microbatch.weight:
+            values = [microbatch.loss.detach().double(), *(microbatch.metrics[name] for name in names)]
+            self._parts.append(torch.stack(values) * microbatch.weight)
+            self.weight += microbatch.weight
+
+    def check_names(self, group: Group) -> None:
+        """Check that all ranks have metrics of the same names; every rank calls it.
+
+        Raises:
+            AgreementError: they have not.
+        """
+        check_agreement(
+            group,
+            {"metrics": list(self.names)},
+            what="metrics from loss(model, batch)",
+            advice="Return the same for every microbatch",
+        )
 
     def total(self) -> float:
         """Sum of loss × weight."""
-        return float(torch.stack(self._parts).sum()) if self._parts else 0.0
+        return float(torch.stack(self._parts)[:, 0].sum()) if self._parts else 0.0
 
     def with_numbers(self, *numbers: float, device: torch.device) -> Tensor:
-        """[sum of loss × weight, sum of weights, *numbers] in float64, without waiting for the device."""
-        zero = torch.zeros((), dtype=torch.float64, device=device)
-        total = torch.stack([zero, *self._parts]).sum().reshape(1)
+        """[sum of loss × weight, the same of each metric, sum of weights, *numbers] in float64, shape (n,),
+        without waiting for the device."""
+        zeros = torch.zeros(1 + len(self.names), dtype=torch.float64, device=device)
+        totals = torch.stack([zeros, *self._parts]).sum(0)
         rest = torch.tensor([self.weight, *numbers], dtype=torch.float64, device=device)
-        return torch.cat([total, rest])
+        return torch.cat([totals, rest])
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(names) or "none"
 
 
 def global_mean(total: float, weight: float, *, what: str) -> float:
@@ -84,28 +191,3 @@ def global_mean(total: float, weight: float, *, what: str) -> float:
             f"the {what} loss is a mean over 0 tokens on all ranks: every target was masked out"
         )
     return total / weight
-
-
-def raise_for_bad_loss(group: ProcessGroup, local: float, *, what: str) -> None:
-    """Every rank calls it when the loss over all ranks is not finite; names the first rank that brought it
-    in.
-
-    Args:
-        group: the ranks.
-        local: this rank's own sum.
-        what: "loss in step 12".
-
-    Raises:
-        RecipeError: always; on the rank at fault first, so that it is the first to end.
-    """
-    mine = group.rank if not math.isfinite(local) else group.world_size
-    first = int(group.minimum([mine])[0])
-    value = "nan" if math.isnan(local) else repr(local)
-    if first == group.rank:
-        raise RecipeError(
-            f"the {what} is {value} on rank {first}: lower training.lr, set training.clip, or look at the "
-            "data"
-        )
-    with suppress(RuntimeError):
-        group.sum([0.0])  # never answered by the rank at fault: ends when that rank's connection does
-    raise RecipeError(f"the {what} is not finite on rank {first}")

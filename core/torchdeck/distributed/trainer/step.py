@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import nn
@@ -17,7 +17,8 @@ from torchdeck.distributed.optimizers import set_lr
 from torchdeck.distributed.precision import LossScaler
 from torchdeck.distributed.process_group import PendingSum
 from torchdeck.distributed.strategies.base import DistributedStrategy
-from torchdeck.distributed.trainer.losses import WeightedSum, checked_loss, global_mean, raise_for_bad_loss
+from torchdeck.distributed.trainer.faults import raise_for_bad_loss
+from torchdeck.distributed.trainer.losses import WeightedSum, checked_loss, global_mean
 from torchdeck.recipes.errors import RecipeError
 
 
@@ -46,6 +47,8 @@ class StepResult:
     """Of this rank alone; otherwise as `tokens`."""
     rank_ids: tuple[Ids, ...]
     """Samples that this rank's microbatches held, fillers left out."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """What the recipe's loss returned beside the loss: means over the same."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,7 @@ class Stepper:
     ) -> None:
         self._parts = parts
         self._clip = clip
+        self._names_checked = False
         self.tokens_per_sample = tokens_per_sample
 
     def run(
@@ -104,6 +108,7 @@ class Stepper:
 
         Raises:
             RecipeError: the loss or the gradient is not finite, or the recipe's loss is not a loss.
+            AgreementError: ranks return different metrics.
         """
         parts = self._parts
         step = batches.after.step
@@ -111,7 +116,7 @@ class Stepper:
         expected = batches.samples * (self.tokens_per_sample or 1.0)
         factor = parts.strategy.world_size / expected * parts.scaler.scale
         losses, ids, pending = self._accumulate(batches, factor, (stop_wished, save_wished))
-        total, weight, stop, save = pending.wait()
+        total, *metrics, weight, stop, save = pending.wait()
         if not math.isfinite(total):
             raise_for_bad_loss(parts.strategy.group, losses.total(), what=f"loss in step {step}")
         loss = global_mean(total, weight, what="training")
@@ -133,6 +138,10 @@ class Stepper:
             epoch=batches.epoch,
             rank_tokens=losses.weight,
             rank_ids=tuple(ids),
+            metrics={
+                name: global_mean(total, weight, what="training")
+                for name, total in zip(losses.names, metrics, strict=True)
+            },
         )
 
     def _accumulate(
@@ -141,8 +150,8 @@ class Stepper:
         """Forward and backward of every microbatch; each loss is multiplied by its weight and `factor`.
 
         Returns:
-            This rank's losses, its samples, and [loss × weight, weight, stop, save] on their way to the sum
-            over all ranks: begun before the last backward, so that no rank waits for it.
+            This rank's losses, its samples, and [loss × weight, …, weight, stop, save] on its way to the
+            sum over all ranks: begun before the last backward, so that no rank waits for it.
         """
         strategy, losses = self._parts.strategy, WeightedSum()
         ids, pending = [], None
@@ -152,21 +161,27 @@ class Stepper:
                 batch = strategy.to_device(microbatch.batch)
                 with strategy.precision.autocast(strategy.device):
                     returned = self._parts.loss(self._parts.wrapped, batch)
-                loss, weight = checked_loss(returned, microbatch.samples)
-                losses.add(loss, weight)
+                checked = checked_loss(returned, microbatch.samples)
+                losses.add(checked)
                 ids.append(microbatch.ids)
                 if last:
+                    self._check_names(losses)
                     sums = losses.with_numbers(*map(float, wishes), device=strategy.device)
                     pending = strategy.group.start_sum(sums)
-                strategy.backward(loss * (weight * factor))
+                strategy.backward(checked.loss * (checked.weight * factor))
         if pending is None:
             raise RuntimeError("a step without microbatches")
         return losses, ids, pending
 
+    def _check_names(self, losses: WeightedSum) -> None:
+        if not self._names_checked:
+            losses.check_names(self._parts.strategy.group)
+            self._names_checked = True
+
     def _update(self, correction: float, step: int, *, measure: bool) -> float | None:
         """Clip and step; the gradient's norm where it was measured."""
         parts = self._parts
-        norm = parts.strategy.clip_gradients(
+        norm = parts.strategy.clip_grad_norm(
             parts.model,
             scale=correction / parts.scaler.scale,
             max_norm=self._clip,
