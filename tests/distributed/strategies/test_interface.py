@@ -29,7 +29,7 @@ def test_registry_knows_its_strategies() -> None:
     """single, ddp, fsdp and hsdp; another name is refused."""
     assert set(STRATEGIES) == {"single", "ddp", "fsdp", "hsdp"}
     with pytest.raises(SettingsError, match="no strategy 'horovod'; right is one of single, ddp, fsdp, hsdp"):
-        make_strategy(DistributedSettings("horovod", "gloo"), Precision("fp32"), Place())  # type: ignore[arg-type]
+        make_strategy(DistributedSettings("horovod", "gloo"), Precision("fp32"), Place())
 
 
 def test_a_batch_keeps_its_shape_on_the_device(single: DistributedStrategy) -> None:
@@ -66,19 +66,19 @@ def test_clipping_is_of_the_scaled_gradient(
 ) -> None:
     """The norm is that after scaling and before clipping; only what exceeds the limit is clipped."""
     model = model_with_gradients()
-    assert single.clip_gradients(model, scale=scale, max_norm=limit, measure=True) == pytest.approx(norm)
+    assert single.clip_grad_norm(model, scale=scale, max_norm=limit, measure=True) == pytest.approx(norm)
     assert model.weight.grad is not None
     assert model.weight.grad[0].tolist() == pytest.approx(after, rel=1e-5)
 
 
 def test_norm_is_measured_only_when_wanted(single: DistributedStrategy) -> None:
     """Without a limit and unasked there is no pass over the gradients for their norm."""
-    assert single.clip_gradients(model_with_gradients(), scale=1.0, max_norm=None, measure=False) is None
+    assert single.clip_grad_norm(model_with_gradients(), scale=1.0, max_norm=None, measure=False) is None
 
 
 def test_gradients_that_are_not_numbers_are_left_alone(single: DistributedStrategy) -> None:
     """An infinite norm is reported and the gradients stay for the caller to look at."""
     model = model_with_gradients()
     model.weight.grad = torch.tensor([[torch.inf, 4.0]])
-    assert single.clip_gradients(model, scale=1.0, max_norm=1.0, measure=True) == torch.inf
+    assert single.clip_grad_norm(model, scale=1.0, max_norm=1.0, measure=True) == torch.inf
     assert model.weight.grad[0].tolist() == [torch.inf, 4.0]

@@ -1,4 +1,4 @@
-"""What a strategy does for the trainer; the trainer never asks which one it has."""
+"""What a strategy does for a training, the trainer's or a hand-written one; none asks which one it has."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,10 +18,14 @@ from torch.optim import Optimizer
 from torchdeck.distributed.precision import Precision
 from torchdeck.distributed.process_group import ProcessGroup
 from torchdeck.distributed.settings import DistributedSettings
+from torchdeck.distributed.strategies.nested_batch import on_device
 from torchdeck.distributed.units import Blocks
-from torchdeck.environment import Place
+from torchdeck.environment import DistributedConfig, Place
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from torchdeck.distributed.checkpoints.state import LoadedState
     from torchdeck.distributed.checkpoints.training_tensors import TrainingTensors
 
 _NORM_FLOOR = 1e-6
@@ -28,8 +34,26 @@ _NORM_FLOOR = 1e-6
 class DistributedStrategy(ABC):
     """One way to train a model on several ranks.
 
-    Call `setup` first and `close` last; `wrap_model` before the optimizer is made, as it may replace
-    parameters.
+    Call `setup` first and `close` last, or use it as a context manager; `wrap_model` before the optimizer is
+    made, as it may replace parameters:
+
+        with DistributedStrategy.from_config({"strategy": "fsdp"}) as strategy:
+            wrapped = strategy.wrap_model(model)
+            optimizer = strategy.prepare_optimizer(wrapped, AdamW(model.parameters()))
+            for microbatches in steps:
+                for index, batch in enumerate(microbatches):
+                    with strategy.accumulate(wrapped, last=index == len(microbatches) - 1):
+                        loss = wrapped(strategy.to_device(batch)).mean() / len(microbatches)
+                        strategy.backward(loss)
+                strategy.clip_grad_norm(model, 1.0)
+                strategy.optimizer_step(optimizer)
+                optimizer.zero_grad()
+
+    Gradients are means over the ranks of what `backward` was called for. What is saved, clipped and
+    synchronised is `model`, as it was given to `wrap_model`; what is called is `wrapped`.
+
+    A subclass of another package gives `name` and `wrap_model` at least, and is made known by
+    `register_strategy`.
 
     Args:
         settings: the strategy's options, backend and timeout.
@@ -44,6 +68,43 @@ class DistributedStrategy(ABC):
         self.precision = precision
         self.place = place
         self._group: ProcessGroup | None = None
+
+    @classmethod
+    def from_config(
+        cls,
+        config: DistributedSettings | Mapping[str, Any],
+        *,
+        precision: str = "fp32",
+        environment: DistributedConfig | None = None,
+    ) -> DistributedStrategy:
+        """The strategy that `config` names, not set up yet.
+
+        Args:
+            config: settings, or a mapping like the [distributed] table of a run.toml: `strategy`, and tables
+                `ddp`, `fsdp`, ... with options; `backend` and `timeout` in seconds where the environment is
+                not to say.
+            precision: `fp32`, `bf16` or `fp16`.
+            environment: this rank; None: what the launcher's variables say.
+
+        Raises:
+            SettingsError: there is no such strategy, or an option is unknown or of the wrong type.
+            LauncherVariableError: the launcher's variables contradict each other.
+        """
+        from torchdeck.distributed.strategies.registry import strategy_from_config
+
+        return strategy_from_config(config, precision, environment)
+
+    def __enter__(self) -> Self:
+        self.setup()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
 
     def setup(self) -> None:
         """Join the other ranks; waits for them up to the timeout."""
@@ -81,8 +142,13 @@ class DistributedStrategy(ABC):
         return self.group.device
 
     @abstractmethod
-    def wrap_model(self, model: nn.Module, blocks: Blocks | None) -> nn.Module:
-        """The model to call in training, on this rank's device; `model` goes on holding the weights."""
+    def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:
+        """The model to call in training, on this rank's device; `model` goes on holding the weights.
+
+        Args:
+            model: on the CPU, the same on every rank.
+            blocks: model → its blocks, for strategies that shard block by block.
+        """
 
     def prepare_optimizer(self, wrapped: nn.Module, optimizer: Optimizer) -> Optimizer:  # noqa: ARG002
         """The optimizer to step, given the one made of the wrapped model's parameters; call it once, before
@@ -95,22 +161,35 @@ class DistributedStrategy(ABC):
 
         return ModuleTensors(model, optimizers)
 
-    def accumulate(self, wrapped: nn.Module, *, last: bool) -> AbstractContextManager[object]:  # noqa: ARG002
+    def accumulate(self, wrapped: nn.Module, *, last: bool) -> AbstractContextManager[object]:
         """The context of a microbatch's forward and backward; gradients are reduced in the `last` one."""
+        return nullcontext() if last else self.no_sync(wrapped)
+
+    def no_sync(self, wrapped: nn.Module) -> AbstractContextManager[object]:  # noqa: ARG002 - nothing to reduce
+        """The context of forward and backward passes whose gradients stay this rank's own for now.
+
+        They are reduced by the first backward outside of it, or by `sync_gradients`.
+        """
         return nullcontext()
 
     def backward(self, loss: Tensor) -> None:
         loss.backward()  # type: ignore[no-untyped-call]
 
-    def clip_gradients(
-        self, model: nn.Module, *, scale: float, max_norm: float | None, measure: bool
+    def sync_gradients(self, model: nn.Module) -> None:  # noqa: B027 - one rank has nothing to do
+        """Average over the ranks what was accumulated under `no_sync` and no backward has reduced since.
+
+        Gradients that were reduced already stay what they are (but for the rounding of a mean of equals).
+        """
+
+    def clip_grad_norm(
+        self, model: nn.Module, max_norm: float | None, *, scale: float = 1.0, measure: bool = True
     ) -> float | None:
         """Multiply all gradients by `scale`, and further so that their norm is at most `max_norm`.
 
         Args:
             model: whose gradients.
-            scale: makes what backward left the gradient of the mean loss.
             max_norm: largest norm of the whole scaled gradient over all ranks; None: not clipped.
+            scale: makes what backward left the gradient of the mean loss.
             measure: the norm is wanted although nothing is clipped.
 
         Returns:
@@ -141,16 +220,57 @@ class DistributedStrategy(ABC):
         optimizer.step()
 
     def to_device(self, batch: Any) -> Any:
-        """`batch` with its tensors on this rank's device, in mappings, tuples and lists to any depth."""
-        if isinstance(batch, Tensor):
-            return batch.to(self.device, non_blocking=True)
-        if isinstance(batch, Mapping):
-            return {key: self.to_device(value) for key, value in batch.items()}
-        if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-            return type(batch)(*(self.to_device(value) for value in batch))
-        if isinstance(batch, Sequence) and not isinstance(batch, (str, bytes)):
-            return type(batch)(self.to_device(value) for value in batch)  # type: ignore[call-arg]
-        return batch
+        """`batch` with its tensors on this rank's device, in mappings, tuples, lists and dataclasses."""
+        return on_device(batch, self.device)
+
+    def save(
+        self,
+        folder: str | Path,
+        model: nn.Module,
+        optimizer: Optimizer | Sequence[Optimizer],
+        *,
+        step: int,
+        extra: Mapping[str, Any] | None = None,
+        keep_last: int = 3,
+    ) -> Path:
+        """Save weights, optimizer state and every rank's random state as `folder`/step_…; all ranks call it.
+
+        Args:
+            folder: of this training's checkpoints, the same for all ranks.
+            model: as it was given to `wrap_model`.
+            optimizer: one, or several in a fixed order.
+            step: optimizer steps done.
+            extra: whatever else is wanted back, as JSON can say it.
+            keep_last: how many of the newest stay there.
+
+        Returns:
+            The checkpoint, complete and on disk.
+
+        Raises:
+            CheckpointError: on every rank; earlier checkpoints are as they were.
+        """
+        from torchdeck.distributed.strategies.saved_training import save_training
+
+        return save_training(
+            self, Path(folder), model, optimizer, step=step, extra=extra or {}, keep_last=keep_last
+        )
+
+    def load(
+        self, folder: str | Path, model: nn.Module, optimizer: Optimizer | Sequence[Optimizer]
+    ) -> LoadedState:
+        """Go on from a checkpoint, of whatever strategy and world size; all ranks call it.
+
+        Args:
+            folder: a checkpoint, or a folder of them: then the newest that is whole.
+            model: to fill, as it was given to `wrap_model`.
+            optimizer: to fill, made as it was when saving.
+
+        Raises:
+            CheckpointError: on every rank: there is none, it is damaged, or of another model or optimizer.
+        """
+        from torchdeck.distributed.strategies.saved_training import load_training
+
+        return load_training(self, Path(folder), model, optimizer)
 
     def close(self) -> None:
         """Leave the other ranks."""

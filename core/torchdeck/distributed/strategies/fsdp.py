@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +22,7 @@ class FsdpStrategy(DistributedStrategy):
 
     name = "fsdp"
 
-    def wrap_model(self, model: nn.Module, blocks: Blocks | None) -> nn.Module:
+    def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:
         options = self.settings.fsdp
         mesh = self.mesh()
         policy = self._mixed_precision()
@@ -36,11 +38,30 @@ class FsdpStrategy(DistributedStrategy):
         """The ranks that shard the weights among them; replicas of them on a first axis, where there are."""
         return init_device_mesh(self.device.type, (self.world_size,))
 
-    def accumulate(self, wrapped: nn.Module, *, last: bool) -> AbstractContextManager[object]:
-        if isinstance(wrapped, FSDPModule):
-            wrapped.set_requires_gradient_sync(last)
-            wrapped.set_is_last_backward(last)
-        return nullcontext()
+    @contextmanager
+    def no_sync(self, wrapped: nn.Module) -> Iterator[None]:
+        if not isinstance(wrapped, FSDPModule):
+            yield
+            return
+        _reduce_gradients(wrapped, now=False)
+        try:
+            yield
+        finally:
+            _reduce_gradients(wrapped, now=True)
+
+    def sync_gradients(self, model: nn.Module) -> None:
+        # whole gradients wait in the units, where no public function reaches them
+        groups = [
+            group
+            for module in model.modules()
+            if isinstance(module, FSDPModule)
+            for group in _parameter_groups(module)
+        ]
+        with torch.no_grad():
+            for group in groups:
+                group.post_backward()
+            for group in groups:
+                group.finalize_backward()
 
     def local_gradients(self, model: nn.Module) -> list[Tensor]:
         return [g.to_local() if isinstance(g, DTensor) else g for g in super().local_gradients(model)]
@@ -55,3 +76,18 @@ class FsdpStrategy(DistributedStrategy):
         # sums over ranks in fp32: bf16 has 8 bits of mantissa
         reduction = torch.float32 if options.reduce_dtype == "auto" else DTYPES[options.reduce_dtype]
         return MixedPrecisionPolicy(param_dtype=parameters, reduce_dtype=reduction)
+
+
+def _reduce_gradients(wrapped: FSDPModule, *, now: bool) -> None:
+    """Whether the next backward passes reduce gradients, or keep them whole on each rank."""
+    wrapped.set_requires_gradient_sync(now)
+    wrapped.set_is_last_backward(now)
+
+
+def _parameter_groups(module: FSDPModule) -> list[Any]:
+    """FSDP2's own records of a unit's parameters (`FSDPParamGroup`), by either of the names they have had."""
+    state = module._get_fsdp_state()  # noqa: SLF001 - has no public name
+    groups = getattr(state, "_fsdp_param_groups", None)
+    if groups is None:
+        groups = [state._fsdp_param_group]  # noqa: SLF001 - as above
+    return [group for group in groups if group is not None]

@@ -24,5 +24,5 @@ class SingleStrategy(DistributedStrategy):
         settings = self.settings
         return ProcessGroup(self.place, backend=settings.backend, timeout=settings.timeout, alone=True)
 
-    def wrap_model(self, model: nn.Module, blocks: Blocks | None) -> nn.Module:  # noqa: ARG002 - nothing to shard
+    def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:  # noqa: ARG002 - nothing to shard
         return model.to(self.device)
