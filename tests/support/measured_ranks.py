@@ -27,10 +27,12 @@ JOB_SECONDS = 90.0
 Job = dict[str, Any]
 
 
-def measure(function: str, jobs: Sequence[Job], *, limit: float = 600.0) -> list[list[Any]]:
-    """What `function` (module:name) returned, by job and rank; raises where a rank failed."""
+def measure(
+    function: str, jobs: Sequence[Job], *, limit: float = 600.0, python: str = sys.executable
+) -> list[list[Any]]:
+    """What `function` (module:name) returned under `python`, by job and rank; raises where a rank failed."""
     done = subprocess.run(
-        [sys.executable, "-m", "support.measured_ranks", function],
+        [python, "-m", "support.measured_ranks", function],
         input=json.dumps(list(jobs)),
         env={
             **os.environ,

@@ -1,0 +1,61 @@
+"""The same model, data and global batch under every strategy, on real ranks: the same training."""
+
+import pytest
+
+from support.equivalence import REFERENCE, STEPS, Trained, run
+from support.measured_ranks import Job
+
+CLIP = 0.7
+REL = 1e-4
+
+OTHERS: dict[str, Job] = {
+    "one-batch": {"strategy": "single", "world_size": 1, "accumulation": 1},
+    "ddp-2x2": {"strategy": "ddp", "world_size": 2, "accumulation": 2},
+    "ddp-4": {"strategy": "ddp", "world_size": 4, "accumulation": 1},
+    "fsdp-4": {"strategy": "fsdp", "world_size": 4, "accumulation": 1},
+    "hsdp-2x2": {"strategy": "hsdp", "world_size": 4, "accumulation": 1, "hsdp": {"shard": 2}},
+    "ddp-static": {"strategy": "ddp", "world_size": 2, "accumulation": 1, "ddp": {"static_graph": True}},
+    "ddp-unused": {
+        "strategy": "ddp",
+        "world_size": 2,
+        "accumulation": 2,
+        "ddp": {"find_unused_parameters": True},
+    },
+    "fsdp-2x2": {"strategy": "fsdp", "world_size": 2, "accumulation": 2},
+    "fsdp-grad-op": {
+        "strategy": "fsdp",
+        "world_size": 2,
+        "accumulation": 2,
+        "fsdp": {"reshard_after_forward": False},
+    },
+    "fsdp-by-size": {
+        "strategy": "fsdp",
+        "world_size": 2,
+        "accumulation": 1,
+        "fsdp": {"wrap": "size", "min_params": 100},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def trained() -> dict[str, Trained]:
+    """The reference and all others, ranks forked from one process."""
+    jobs = {"reference": REFERENCE, **OTHERS}
+    return dict(zip(jobs, run(list(jobs.values())), strict=True))
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_losses_are_those_of_one_process_that_accumulates(trained: dict[str, Trained], name: str) -> None:
+    """Twenty steps in fp32; with `one-batch`, accumulation of 4 is a batch 4 times as large."""
+    reference, ours = trained["reference"], trained[name]
+    assert len(reference.losses) == STEPS
+    assert ours.losses == pytest.approx(reference.losses, rel=REL)
+    assert reference.losses[-1] < 0.8 * reference.losses[0], "nothing was learnt, so nothing was compared"
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_norm_and_clipping_are_those_of_one_process(trained: dict[str, Trained], name: str) -> None:
+    """Of the whole gradient, wherever its parts lie; steps with and without clipping."""
+    reference = trained["reference"]
+    assert trained[name].norms == pytest.approx(reference.norms, rel=REL)
+    assert min(reference.norms) < CLIP < max(reference.norms), "clipped always or never"

@@ -1,0 +1,122 @@
+"""The same training under any strategy, in real ranks forked from one process: losses, norms and weights.
+
+    from support.equivalence import REFERENCE, run
+    alone, ours = run([REFERENCE, {**REFERENCE, "strategy": "ddp", "world_size": 4, "accumulation": 1}])
+
+A job is an object with `strategy`, `world_size` and `accumulation`; other keys of [training] under `training`;
+tables `ddp`, `fsdp`, `hsdp`, `deepspeed`; `folder`, `every` and `resume` (a path) where checkpoints are wanted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+from torch.distributed.tensor import DTensor
+
+from support.measured_ranks import Job, measure
+from support.recipe_ranks import recipe_settings
+from torchdeck.distributed.settings import RecipeSettings
+from torchdeck.distributed.strategies.base import DistributedStrategy
+from torchdeck.distributed.trainer.hooks import Hook
+from torchdeck.distributed.trainer.step import StepResult
+from torchdeck.distributed.trainer.trainer import Trainer
+from torchdeck.environment import RunContext
+from torchdeck.recipes.loader import load_recipe
+
+GLOBAL_BATCH = 16
+SAMPLES = 56
+"""The last step of an epoch is half a batch."""
+STEPS = 20
+REFERENCE: Job = {"strategy": "single", "world_size": 1, "accumulation": 4}
+"""One process, four microbatches a step."""
+_TABLES = ("ddp", "fsdp", "hsdp", "deepspeed")
+_RECIPE = str(Path(__file__).parents[1] / "fakes" / "masked_recipe.py")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training was, the same on every rank."""
+
+    losses: list[float]
+    norms: list[float]
+    """Of the gradient, before clipping."""
+    weights: list[str]
+    """Of the whole model after the last step, by rank: a hash of what the rank holds."""
+
+
+def run(jobs: Sequence[Job], *, python: str = sys.executable) -> list[Trained]:
+    """Train every job, one after the other; raises where a rank failed, or ranks had different losses."""
+    found = []
+    for ranks in measure("support.equivalence:train", jobs, python=python):
+        losses, norms = ranks[0]["losses"], ranks[0]["norms"]
+        assert all(rank["losses"] == losses and rank["norms"] == norms for rank in ranks)
+        found.append(Trained(losses, norms, [rank["weights"] for rank in ranks]))
+    return found
+
+
+def train(job: Job) -> dict[str, Any]:
+    """One training on this rank, by the product's own Trainer."""
+    settings = _settings(job)
+    recipe = load_recipe(settings.recipe)
+    strategy = DistributedStrategy.from_config(settings.distributed, precision=settings.training.precision)
+    strategy.setup()
+    followed = Followed()
+    context = RunContext(resume=Path(job["resume"]) if "resume" in job else None)
+    trainer = Trainer(settings, recipe, strategy, context, [followed])
+    trainer.run()
+    trainer.close()
+    return {"losses": followed.losses, "norms": followed.norms, "weights": hash_of(trainer.parts.model)}
+
+
+def _settings(job: Job) -> RecipeSettings:
+    ranks, accumulation = job["world_size"], job["accumulation"]
+    usual = {
+        "steps": STEPS,
+        "microbatch": GLOBAL_BATCH // ranks // accumulation,
+        "accumulation": accumulation,
+        "lr": 0.02,
+        "clip": 0.7,
+        "seed": 5,
+    }
+    values = recipe_settings(
+        Path(job.get("folder", ".")),
+        job.get("recipe", _RECIPE),
+        data={"samples": SAMPLES},
+        strategy=job["strategy"],
+        every=job.get("every"),
+        final=False,
+        **{name: job[name] for name in _TABLES if name in job},
+        **usual | job.get("training", {}),
+    )
+    if "folder" not in job:
+        values["checkpoint"]["directory"] = ""
+    return RecipeSettings.from_json(json.dumps(values))
+
+
+class Followed(Hook):
+    """What the steps were."""
+
+    def __init__(self) -> None:
+        self.losses: list[float] = []
+        self.norms: list[float | None] = []
+
+    def step(self, result: StepResult) -> None:
+        self.losses.append(result.loss)
+        self.norms.append(result.grad_norm)
+
+
+def hash_of(model: nn.Module) -> str:
+    """Of all this rank holds of the model's state."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        local = tensor.to_local() if isinstance(tensor, DTensor) else tensor
+        digest.update(name.encode())
+        digest.update(local.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
