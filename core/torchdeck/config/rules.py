@@ -16,6 +16,7 @@ from torchdeck.config.findings import Finding, Given, Rule
 from torchdeck.config.keys import all_keys
 from torchdeck.config.placement_rules import PLACEMENT_RULES
 from torchdeck.config.problems import shown
+from torchdeck.config.recipe_rules import RECIPE_RULES
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.config.spelling import nearest
 
@@ -52,7 +53,8 @@ def recipe_name(given: Given) -> Iterator[Finding]:
     if recipe is None or recipe in BUILTIN_RECIPES or recipe.endswith(".py"):
         return
     near = nearest(recipe, BUILTIN_RECIPES)
-    right = f"{shown(near[0])}" if near else 'a built-in recipe ("byte-gpt") or the path of a .py file'
+    known = ", ".join(map(shown, BUILTIN_RECIPES))
+    right = f"{shown(near[0])}" if near else f"a built-in recipe ({known}) or the path of a .py file"
     yield Finding(("run", "recipe"), f"{shown(recipe)} is neither a built-in recipe nor a .py file", right)
 
 
@@ -174,29 +176,6 @@ def fsdp_dtypes(given: Given) -> Iterator[Finding]:
             yield Finding(("distributed", "fsdp", name), wrong, f'"auto", "fp32" or "{precision}"', uses)
 
 
-def byte_gpt(given: Given) -> Iterator[Finding]:
-    """The built-in model's shape, and text enough for one sample."""
-    config = given.config
-    if config.run.recipe != "byte-gpt":
-        return
-    heads, width, context = (config.model[name] for name in ("heads", "width", "context"))
-    if width % heads:
-        wrong = f"{heads} heads do not divide width = {width} evenly"
-        fits = [count for count in range(1, min(width, 1024) + 1) if width % count == 0]
-        near = min(fits, key=lambda count: (abs(count - heads), count))
-        right = f"heads that divide the width, such as {near}"
-        yield Finding(("model", "heads"), wrong, right, (("model", "width"), ("run", "recipe")))
-    most = config.data["max_bytes"]
-    if most is not None and most <= context:
-        wrong = f"{most} bytes of text are less than one sample, {context} bytes and the next one"
-        uses: tuple[KeyPath, ...] = (("model", "context"), ("run", "recipe"))
-        yield Finding(("data", "max_bytes"), wrong, f"more than {context}", uses)
-    if config.training.eval_every is not None and config.data["heldout"] == 0:
-        wrong = "there is no held-out data to evaluate on: data.heldout is 0"
-        uses = (("data", "heldout"), ("run", "recipe"))
-        yield Finding(("training", "eval_every"), wrong, "data.heldout = 0.05, or no eval_every", uses)
-
-
 def resume(given: Given) -> Iterator[Finding]:
     """A misspelt word is not a path."""
     text = given.config.checkpoint.resume
@@ -249,7 +228,7 @@ def _value(config: RunConfig, path: tuple[str, ...]) -> object:
 
 RULES: tuple[Rule, ...] = (
     one_kind, recipe_name, recipe_only, recipe_keys, restarts, module_name, environment, length,
-    batch_plan, *PLACEMENT_RULES, *ESTIMATE_RULES, ddp_options, fsdp_dtypes, byte_gpt, *CHECKPOINT_RULES,
+    batch_plan, *PLACEMENT_RULES, *ESTIMATE_RULES, ddp_options, fsdp_dtypes, *RECIPE_RULES, *CHECKPOINT_RULES,
     resume, patterns, without_effect,
 )  # fmt: skip
 

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from torchdeck.config.byte_gpt import ByteGptData, ByteGptModel
+from torchdeck.config.byte_gpt import ByteGptModel
 from torchdeck.config.cluster import Cluster, ClusterNodes
 from torchdeck.config.distributed import DdpOptions, Distributed, FsdpOptions, Rendezvous
 from torchdeck.config.estimate import Estimate
 from torchdeck.config.fields import Section, option, table
+from torchdeck.config.problems import shown
 from torchdeck.config.sizes import ByteSize
+from torchdeck.config.text_data import TextData
 from torchdeck.config.training import Training
 
 __all__ = [
     "BUILTIN_RECIPES",
-    "ByteGptData",
     "ByteGptModel",
     "Checkpoint",
     "Cluster",
@@ -36,7 +37,9 @@ __all__ = [
     "Training",
 ]
 
-BUILTIN_RECIPES: dict[str, tuple[type[Section], type[Section]]] = {"byte-gpt": (ByteGptModel, ByteGptData)}
+BUILTIN_RECIPES: dict[str, tuple[type[Section], type[Section]]] = {
+    "byte-gpt": (ByteGptModel, TextData),
+}
 """Recipes that come with Torchdeck → the schemas of their [model] and [data] tables."""
 
 
@@ -44,11 +47,11 @@ class Run(Section):
     """The [run] table: what is executed."""
 
     recipe: str | None = option(
-        'A recipe: "byte-gpt", or a Python file that says model, data and loss.',
+        "A recipe: one that comes with Torchdeck, or a Python file that says model, data and loss.",
         default=None,
         path=True,
         min_length=1,
-        right='"byte-gpt" or the path of a .py file',
+        right=f"{', '.join(map(shown, BUILTIN_RECIPES))}, or the path of a .py file",
     )
     script: str | None = option(
         "A Python script that torchrun could start, unchanged.", default=None, path=True, min_length=1
@@ -233,11 +236,11 @@ class RunConfig(Section):
     )
     run: Run = table(Run, "What is executed: exactly one of recipe, script and module.")
     model: dict[str, Any] = option(
-        "The recipe's model: all options of byte-gpt, or whatever a recipe file's build_model takes.",
+        "The recipe's model: options of a built-in recipe, or whatever a recipe file's build_model takes.",
         default={},
     )
     data: dict[str, Any] = option(
-        "The recipe's data: all options of byte-gpt, or whatever a recipe file's build_data takes.",
+        "The recipe's data: options of a built-in recipe, or whatever a recipe file's build_data takes.",
         default={},
     )
     training: Training = table(Training, "How a recipe trains.")

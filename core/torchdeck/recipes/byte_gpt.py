@@ -1,4 +1,7 @@
-"""Recipe byte-gpt: a small GPT over bytes, pre-norm, with learned positions (Radford et al., 2019)."""
+"""Recipe byte-gpt: a small GPT over bytes, pre-norm, with learned positions (Radford et al., 2019).
+
+Tokens of another vocabulary may stand in the place of bytes.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from torchdeck.recipes.errors import RecipeError
-from torchdeck.recipes.text_bytes import ByteWindows, build_windows
+from torchdeck.recipes.next_token import CONTEXT, build_data, data_options, loss
+from torchdeck.recipes.text_bytes import BYTES
 
-VOCABULARY = 256
+__all__ = ["ByteGpt", "blocks", "build_data", "build_model", "data_options", "loss"]
+
 _INITIAL_STD = 0.02
 
 
 class Attention(nn.Module):
-    """Causal self-attention over (batch, time, width)."""
+    """Causal self-attention over (batch, time, width), or what a mask (batch, 1, time, time) lets through."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -26,12 +31,14 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(width, 3 * width, bias=False)
         self.out = nn.Linear(width, width, bias=False)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         batch, time, width = x.shape
         qkv = self.qkv(x).view(batch, time, 3, self.heads, width // self.heads)
         query, key, value = qkv.permute(2, 0, 3, 1, 4)
         dropout = self.dropout if self.training else 0.0
-        mixed = functional.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=True)
+        mixed = functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=mask is None
+        )
         return self.out(mixed.transpose(1, 2).reshape(batch, time, width))  # type: ignore[no-any-return]
 
 
@@ -47,13 +54,13 @@ class Block(nn.Module):
             nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width), nn.Dropout(dropout)
         )
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + self.attention(self.attention_norm(x))
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        x = x + self.attention(self.attention_norm(x), mask)
         return x + self.mlp(self.mlp_norm(x))  # type: ignore[no-any-return]
 
 
 class ByteGpt(nn.Module):
-    """Bytes (batch, time) int64 → logits (batch, time, 256).
+    """Tokens (batch, time) int64 → logits (batch, time, vocabulary).
 
     Args:
         layers: transformer blocks.
@@ -61,19 +68,28 @@ class ByteGpt(nn.Module):
         width: size of the hidden state.
         context: largest time.
         dropout: fraction of activations dropped in training.
+        vocabulary: tokens there are; 256 for bytes.
         tie_weights: the output layer is the embedding's transpose (Press & Wolf, 2017).
     """
 
     def __init__(
-        self, *, layers: int, heads: int, width: int, context: int, dropout: float, tie_weights: bool = False
+        self,
+        *,
+        layers: int,
+        heads: int,
+        width: int,
+        context: int,
+        dropout: float,
+        vocabulary: int = BYTES,
+        tie_weights: bool = False,
     ) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(VOCABULARY, width)
+        self.embedding = nn.Embedding(vocabulary, width)
         self.positions = nn.Embedding(context, width)
         self.dropout = nn.Dropout(dropout)
         self.blocks = nn.ModuleList(Block(width, heads, dropout) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, VOCABULARY, bias=False)
+        self.head = nn.Linear(width, vocabulary, bias=False)
         self._initialise(layers)
         if tie_weights:
             self.head.weight = self.embedding.weight
@@ -91,46 +107,36 @@ class ByteGpt(nn.Module):
             if isinstance(module, nn.Linear) and module.bias is not None:
                 nn.init.zeros_(module.bias)
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        positions = torch.arange(tokens.shape[1], device=tokens.device)
+    def forward(self, tokens: Tensor, positions: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
+        """Logits of what comes after each token.
+
+        Args:
+            tokens: int64, shape (batch, time).
+            positions: int64, shape (batch, time), of the tokens in their samples; None: 0, 1, 2, ….
+            mask: bool, shape (batch, 1, time, time), whether a query may look at a key; None: at those before
+                it and at itself.
+        """
+        if positions is None:
+            positions = torch.arange(tokens.shape[1], device=tokens.device)
         x = self.dropout(self.embedding(tokens) + self.positions(positions))
         for block in self.blocks:
-            x = block(x)
+            x = block(x, mask)
         return self.head(self.norm(x))  # type: ignore[no-any-return]
 
 
 def build_model(options: dict[str, Any]) -> ByteGpt:
-    """The model of a [model] table: layers, heads, width, context, dropout, tie_weights.
+    """The model of a [model] table: layers, heads, width, context, dropout, vocabulary, tie_weights.
 
     Raises:
         RecipeError: the heads do not divide the width.
     """
-    sizes = {"layers": 4, "heads": 4, "width": 128, "context": 128, "dropout": 0.0} | options
+    sizes = {"layers": 4, "heads": 4, "width": 128, "context": CONTEXT, "dropout": 0.0} | options
     if sizes["width"] % sizes["heads"]:
         raise RecipeError(
             f"model.width {sizes['width']} cannot be divided among {sizes['heads']} heads: "
             f"make it a multiple of model.heads"
         )
     return ByteGpt(**sizes)
-
-
-def data_options(model: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
-    """The [data] table with the length of a sample, which is the model's context."""
-    return {"context": model.get("context", 128), **data}
-
-
-def build_data(options: dict[str, Any], split: str) -> ByteWindows | None:
-    """Windows of the text in `options`: source, heldout, max_bytes, and context from the model."""
-    rest = dict(options)
-    return build_windows(rest.pop("source", "stdlib"), split, **rest)
-
-
-def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, int]:
-    """Mean cross entropy in nats a byte, and the number of bytes."""
-    tokens, targets = batch
-    logits = model(tokens)
-    mean = functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
-    return mean, targets.numel()
 
 
 def blocks(model: nn.Module) -> Iterable[nn.Module]:

@@ -21,6 +21,9 @@ Corpus = npt.NDArray[np.uint8]
 STDLIB = "stdlib"
 """Source that means: the source code of the running Python's standard library, which every machine has."""
 
+BYTES = 256
+"""Values of a byte."""
+
 _SKIPPED_FOLDERS = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__"})
 _SEPARATOR = b"\n"
 _SNIFFED = 4096
@@ -36,6 +39,11 @@ class ByteWindows(Dataset[tuple[torch.Tensor, torch.Tensor]]):
     def __init__(self, text: Corpus, context: int) -> None:
         self._text = text
         self._context = context
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the text, which tells a checkpoint whether it is the same."""
+        return f"text-{hashlib.sha256(self._text.data).hexdigest()}"
 
     def __len__(self) -> int:
         return max(0, (len(self._text) - 1) // self._context)
@@ -64,17 +72,37 @@ def build_windows(
         RecipeError: there is no such text, or a split is shorter than one sample.
     """
     text = read_corpus(source, max_bytes)
-    cut = len(text) - int(len(text) * heldout)
-    if split == "heldout" and cut == len(text):
+    part = split_range(len(text), split, context=context, heldout=heldout, source=source, unit="bytes")
+    return None if part is None else ByteWindows(text[part.start : part.stop], context)
+
+
+def split_range(
+    size: int, split: str, *, context: int, heldout: float, source: str, unit: str
+) -> range | None:
+    """The part of `size` bytes or tokens that is a split's; None for "heldout" where nothing is held out.
+
+    Args:
+        size: of the whole.
+        split: "train", from the beginning, or "heldout", at the end.
+        context: length of a sample.
+        heldout: fraction that is held out.
+        source: where they come from, for messages.
+        unit: "bytes" or "tokens".
+
+    Raises:
+        RecipeError: the part is shorter than a sample and what comes after it.
+    """
+    cut = size - int(size * heldout)
+    if split == "heldout" and cut == size:
         return None
-    part = text[:cut] if split == "train" else text[cut:]
+    part = range(cut) if split == "train" else range(cut, size)
     if len(part) < context + 1:
         raise RecipeError(
-            f"the {split} part of {source} has {len(part)} bytes, too few for one sample of {context} "
-            "bytes and the byte after it: give more text, or lower model.context to at most "
-            f"{max(1, len(part) - 1)}"
+            f"the {split} part of {source} has {len(part)} {unit}, too few for one sample of {context} "
+            f"{unit} and the {unit.removesuffix('s')} after it: give more text, or lower model.context to at "
+            f"most {max(1, len(part) - 1)}"
         )
-    return ByteWindows(part, context)
+    return part
 
 
 def read_corpus(source: str, max_bytes: int | None = None) -> Corpus:

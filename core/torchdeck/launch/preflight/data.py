@@ -1,4 +1,4 @@
-"""Is there text enough for byte-gpt: every split needs one sample and the byte after it."""
+"""Is there text enough for a recipe that predicts it: every split needs one sample and what comes after."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from torchdeck.config.schema import RunConfig
+from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.config.text_data import TextData
 from torchdeck.launch.preflight.check import Check, failed, ok
 
 MAX_ENTRIES = 20_000
@@ -16,9 +17,11 @@ _SNIFFED = 4096
 
 
 def check_data(config: RunConfig, node: str) -> Iterator[Check]:
-    """The [data] table of a byte-gpt run; nothing for other runs, whose data is their own."""
-    if config.run.recipe == "byte-gpt":
-        yield _byte_gpt(config, node)
+    """The [data] table of a built-in recipe that reads text; nothing for other runs."""
+    sections = BUILTIN_RECIPES.get(config.run.recipe or "")
+    if sections is None or sections[1] is not TextData:
+        return
+    yield _text(config, node) if config.data["tokens"] is None else _tokens(Path(config.data["tokens"]), node)
 
 
 def bytes_needed(context: int, heldout: float) -> int:
@@ -28,7 +31,16 @@ def bytes_needed(context: int, heldout: float) -> int:
     return max(needed, math.ceil(part / heldout)) if heldout > 0 else needed
 
 
-def _byte_gpt(config: RunConfig, node: str) -> Check:
+def _tokens(path: Path, node: str) -> Check:
+    """Whether there is a file of tokens; what is in it is for the ranks to find out, which have numpy."""
+    if not path.is_file():
+        return failed("data", node, f"data.tokens {path} is no file", "name a file of tokens, or no tokens")
+    if not os.access(path, os.R_OK):
+        return failed("data", node, f"data.tokens {path} may not be read", "change its mode")
+    return ok("data", node, f"tokens in {path}")
+
+
+def _text(config: RunConfig, node: str) -> Check:
     source, context = str(config.data["source"]), int(config.model["context"])
     limit = config.data.get("max_bytes")
     needed = bytes_needed(context, float(config.data["heldout"]))

@@ -79,7 +79,8 @@ def byte_gpt_parameters(config: RunConfig) -> int:
     model = config.model
     width, layers, context = int(model["width"]), int(model["layers"]), int(model["context"])
     block = 12 * width**2 + 9 * width
-    return (256 + context) * width + layers * block + 2 * width + 256 * width
+    vocabulary = int(model["vocabulary"])
+    return (vocabulary + context) * width + layers * block + 2 * width + vocabulary * width
 
 
 def _bytes_per_parameter(training: Training) -> int:

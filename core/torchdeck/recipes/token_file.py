@@ -1,0 +1,126 @@
+"""Tokens that another program made, read where they lie: a file of whole numbers, mapped into memory."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.utils.data import Dataset
+
+from torchdeck.recipes.errors import RecipeError
+from torchdeck.recipes.text_bytes import split_range
+
+Tokens = npt.NDArray[np.integer[Any]]
+"""Of shape (tokens,), mapped from a file."""
+
+DTYPES = ("uint8", "uint16", "uint32")
+"""What a number in a file without a header may be; as this machine stores it, which is little-endian."""
+
+_PROBES = 64
+_PROBED = 4096
+
+
+class TokenWindows(Dataset[tuple[torch.Tensor, torch.Tensor]]):
+    """Windows of `context` tokens that follow each other, each with the tokens that come next.
+
+    Sample i is (x, y), both int64 of shape (context,): x = tokens[i·context : (i+1)·context], y the same one
+    token on. A rest shorter than a window is left out. Tokens are compared with the vocabulary as they are
+    read, so that a file of any size opens at once.
+
+    Args:
+        tokens: of the whole file.
+        part: the tokens of it that are the data set's.
+        context: length of a sample.
+        vocabulary: tokens are below it.
+        path: of the file, for messages.
+    """
+
+    def __init__(self, tokens: Tokens, part: range, context: int, vocabulary: int, path: Path) -> None:
+        self._tokens = tokens
+        self._part = part
+        self._context = context
+        self._vocabulary = vocabulary
+        self._path = path
+
+    @property
+    def fingerprint(self) -> str:
+        """Size and type, and a hash over pieces of the file: all of it may be too much to read."""
+        tokens = self._tokens
+        digest = hashlib.sha256()
+        for start in sorted({len(tokens) * probe // _PROBES for probe in range(_PROBES)}):
+            digest.update(tokens[start : start + _PROBED].tobytes())
+        return (
+            f"tokens-{len(tokens)}-{tokens.dtype}-{self._part.start}:{self._part.stop}-{digest.hexdigest()}"
+        )
+
+    def __len__(self) -> int:
+        return max(0, (len(self._part) - 1) // self._context)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        if not 0 <= index < len(self):
+            raise IndexError(f"sample {index} is out of range: there are {len(self)}")
+        start = self._part.start + index * self._context
+        window = np.asarray(self._tokens[start : start + self._context + 1]).astype(np.int64)
+        self._check(window, start)
+        tokens = torch.from_numpy(window)
+        return tokens[:-1], tokens[1:]
+
+    def _check(self, window: npt.NDArray[np.int64], start: int) -> None:
+        wrong = np.flatnonzero((window < 0) | (window >= self._vocabulary))
+        if len(wrong):
+            raise RecipeError(
+                f"token {window[wrong[0]]} at position {start + int(wrong[0])} of {self._path} is outside of "
+                f"the vocabulary of {self._vocabulary}: raise model.vocabulary, or check data.token_dtype"
+            )
+
+
+def build_token_windows(
+    path: str, split: str, *, context: int, vocabulary: int, dtype: str = "uint16", heldout: float = 0.05
+) -> TokenWindows | None:
+    """The windows of one split of a token file; None for "heldout" where nothing is held out.
+
+    Args:
+        path: of a `.npy` file with one axis of whole numbers, or of numbers without a header.
+        split: "train" or "heldout".
+        context: length of a sample in tokens.
+        vocabulary: tokens are below it.
+        dtype: one of DTYPES, of a file without a header.
+        heldout: fraction of the tokens, at the end, that is never trained on.
+
+    Raises:
+        RecipeError: there is no such file, it holds something else, or a split is shorter than one sample.
+    """
+    tokens = open_tokens(Path(path), dtype)
+    part = split_range(len(tokens), split, context=context, heldout=heldout, source=path, unit="tokens")
+    return None if part is None else TokenWindows(tokens, part, context, vocabulary, Path(path))
+
+
+def open_tokens(path: Path, dtype: str) -> Tokens:
+    """The tokens of a file, mapped.
+
+    Raises:
+        RecipeError: it cannot be read, or is no list of whole numbers.
+    """
+    try:
+        if path.suffix == ".npy":
+            tokens: Tokens = np.load(path, mmap_mode="r", allow_pickle=False)
+        else:
+            tokens = np.memmap(path, dtype=_checked(dtype), mode="r")
+    except (OSError, ValueError, EOFError) as error:
+        raise RecipeError(f"data.tokens {path} cannot be read as tokens: {error}") from error
+    if tokens.ndim != 1 or tokens.dtype.kind not in "ui":
+        raise RecipeError(
+            f"data.tokens {path} holds {tokens.dtype} of shape {tokens.shape}: give whole numbers of shape "
+            "(tokens,)"
+        )
+    return tokens
+
+
+def _checked(dtype: str) -> str:
+    if dtype not in DTYPES:
+        raise RecipeError(f"data.token_dtype is {dtype!r}: right is {', '.join(DTYPES)}")
+    return dtype
