@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from torchdeck.distributed.checkpoints.manifest import (
     MANIFEST_NAME,
     CheckpointError,
+    CheckpointInfo,
     inspect,
     list_checkpoints,
     read_manifest,
@@ -58,30 +61,63 @@ def choose_checkpoint(directory: Path, resume: str, *, run_id: str | None = None
         return _newest_sound(folder, None)
     problems = verify(folder)
     if problems:
-        raise CheckpointError(f"checkpoint {folder} cannot be used: {_summary(problems)}")
+        raise CheckpointError(f"checkpoint {folder} cannot be used: {summary(problems)}")
     return Choice(folder, read_manifest(folder).step)
+
+
+def find_latest_checkpoint(directory: str | Path) -> Path | None:
+    """The newest checkpoint in `directory` whose every file has the hash its manifest names.
+
+    Returns:
+        Its folder; None where there is no checkpoint.
+
+    Raises:
+        CheckpointError: there are checkpoints and all are damaged, or the directory cannot be listed.
+    """
+    return choose_checkpoint(Path(directory), "auto").folder
+
+
+def candidates(directory: Path, run_id: str | None = None) -> list[CheckpointInfo]:
+    """What a start may resume from, newest first, not hashed yet.
+
+    Those that are not complete are among them, so that they can be named; a folder that has no manifest never
+    was a checkpoint, and nothing is lost with it.
+
+    Args:
+        directory: where checkpoints lie.
+        run_id: only checkpoints that this run saved count; None takes anybody's.
+
+    Raises:
+        CheckpointError: the directory cannot be listed.
+    """
+    found = [info for info in list_checkpoints(directory) if os.path.lexists(info.path / MANIFEST_NAME)]
+    if run_id is not None:
+        found = [info for info in found if info.manifest is None or info.manifest.run_id == run_id]
+    return found[::-1]
+
+
+def all_damaged(directory: Path, refused: Sequence[Refused]) -> CheckpointError:
+    """What to raise where no candidate is sound: starting afresh would lose them in silence."""
+    named = "; ".join(f"{item.folder.name}: {item.why}" for item in refused)
+    return CheckpointError(
+        f"every checkpoint in {directory} is damaged ({named}). "
+        "Restore one of them from a copy, or start afresh with checkpoint.resume = 'never'"
+    )
+
+
+def summary(problems: Sequence[str]) -> str:
+    """The first of `problems`, and how many more there are."""
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return problems[0] + more
 
 
 def _newest_sound(directory: Path, run_id: str | None) -> Choice:
     refused: list[Refused] = []
-    for info in reversed(list_checkpoints(directory)):
-        if run_id is not None and info.manifest is not None and info.manifest.run_id != run_id:
-            continue
+    for info in candidates(directory, run_id):
         problems = verify(info.path) if info.complete else [info.why]
         if not problems:
             return Choice(info.path, info.step, tuple(refused))
-        # a folder that has no manifest never was a checkpoint: nothing is lost with it
-        if (info.path / MANIFEST_NAME).exists():
-            refused.append(Refused(info.path, _summary(problems)))
+        refused.append(Refused(info.path, summary(problems)))
     if refused:
-        named = "; ".join(f"{item.folder.name}: {item.why}" for item in refused)
-        raise CheckpointError(
-            f"every checkpoint in {directory} is damaged ({named}). "
-            "Restore one of them from a copy, or start afresh with checkpoint.resume = 'never'"
-        )
+        raise all_damaged(directory, refused)
     return Choice(None, 0)
-
-
-def _summary(problems: list[str]) -> str:
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return problems[0] + more

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
+from torchdeck.distributed.checkpoints.choose import Refused
 from torchdeck.distributed.checkpoints.training_tensors import ModuleTensors, TrainingTensors
 
 
@@ -48,3 +50,7 @@ class LoadedState:
     """Every rank goes on exactly where it was; False after a change of world size."""
     notice: str = ""
     """A sentence for the user where the resume is not bit-exact; else empty."""
+    folder: Path | None = None
+    """The checkpoint, where the newest sound one was looked for."""
+    refused: tuple[Refused, ...] = ()
+    """Newer ones that were damaged then, newest first."""
