@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from torchdeck.config.bdh import BdhModel
 from torchdeck.config.byte_gpt import ByteGptModel
 from torchdeck.config.cluster import Cluster, ClusterNodes
 from torchdeck.config.distributed import DdpOptions, Distributed, FsdpOptions, Rendezvous
@@ -39,6 +40,7 @@ __all__ = [
 
 BUILTIN_RECIPES: dict[str, tuple[type[Section], type[Section]]] = {
     "byte-gpt": (ByteGptModel, TextData),
+    "bdh": (BdhModel, TextData),
 }
 """Recipes that come with Torchdeck → the schemas of their [model] and [data] tables."""
 

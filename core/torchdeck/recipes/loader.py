@@ -13,7 +13,10 @@ from typing import Any
 
 from torchdeck.recipes.errors import RecipeError, RecipeImportError
 
-BUILT_IN = {"byte-gpt": "torchdeck.recipes.byte_gpt"}
+BUILT_IN = {
+    "byte-gpt": "torchdeck.recipes.byte_gpt",
+    "bdh": "torchdeck.recipes.bdh",
+}
 """Name in run.toml → module."""
 
 _REQUIRED = {
@@ -22,7 +25,7 @@ _REQUIRED = {
     "loss": "loss(model, batch) returning the mean loss, or (mean loss, number of tokens), or "
     "(mean loss, number of tokens, {name: mean} of further metrics)",
 }
-_OPTIONAL = ("blocks", "build_optimizer", "collate", "data_options", "fingerprint")
+_OPTIONAL = ("blocks", "build_optimizer", "callbacks", "collate", "data_options", "fingerprint")
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,9 @@ class Recipe:
     """([model], [data]) → options of build_data, where data depends on the model; [data] when missing."""
     build_optimizer: Callable[[Any], Any] | None = None
     """Model → torch.optim.Optimizer over its parameters; [training] decides when missing."""
+    callbacks: Callable[[Any], Iterable[Any]] | None = None
+    """`RecipeSettings` → objects of classes derived from `torchdeck.distributed.Callback`; called on every
+    rank."""
     fingerprint: Callable[[dict[str, Any]], Any] | None = None
     """Options of build_data → a text that differs where the training data does; a checkpoint keeps it."""
 

@@ -1,0 +1,160 @@
+"""Recipe bdh: the Dragon Hatchling in its form for GPUs, on bytes.
+
+Kosowski, Uznański, Chorowski, Stamirowska and Bartoszkiewicz, "The Dragon Hatchling: The Missing Link
+between the Transformer and Models of the Brain", arXiv 2509.26507 (2025): BDH-GPU, and the listing in its
+appendix. The angles of the rotation are those of the authors' program (github.com/pathwaycom/bdh).
+
+With n neurons, width d, h heads, time t from 0, LN(x) = (x - mean) / √(variance + 10⁻⁵) over the width
+without weights of its own, and (z)₊ = max(z, 0):
+
+    v₀,t = LN(E[token t])                                    E: 256 × d
+    in every layer l, all with the same weights, and in every head, of n / h neurons each:
+        x  = (v Dₓ)₊                                         Dₓ: d × n / h       sparse and positive
+        aₜ = Σ over s < t of ⟨Rₜ xₜ, Rₛ xₛ⟩ vₛ               linear attention without normalisation
+        y  = (LN(a) D_y)₊ ⊙ x                                D_y: d × n / h
+    v ← LN(v + LN(y B))                                      y of all heads side by side; B: n × d
+    logits = v U                                             U: d × 256
+
+Rₜ turns neurons 2k and 2k + 1 of a head, as a point of the plane, by t · θ^(-2k / (n / h)), θ = 2¹⁶ (Su et
+al., 2021). The same attention step by step has a state ρ of n / h × d a head: aₜ = (Rₜ xₜ) ρ, then
+ρ ← ρ + (Rₜ xₜ)ᵀ vₜ. Trainable numbers: 3 n d + 2 · 256 d, whatever the number of layers and heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from torchdeck.recipes.errors import RecipeError
+from torchdeck.recipes.next_token import build_data, data_options, loss
+from torchdeck.recipes.text_bytes import BYTES
+
+__all__ = [
+    "DragonHatchling",
+    "Layer",
+    "blocks",
+    "build_data",
+    "build_model",
+    "data_options",
+    "loss",
+    "parameter_count",
+]
+
+_INITIAL_STD = 0.02
+_THETA = 2.0**16
+
+
+class Layer(nn.Module):
+    """One round of attention and neurons. It has no weights of its own: all layers are handed the same.
+
+    So that weights which every layer uses belong to the model, which gathers them once and reduces their
+    gradient once, while a layer can still be computed again in backward by itself.
+    """
+
+    def __init__(self, dropout: float) -> None:
+        super().__init__()
+        self.dropout = dropout
+
+    def forward(
+        self, v: Tensor, decoder_x: Tensor, decoder_y: Tensor, encoder: Tensor, turn: tuple[Tensor, Tensor]
+    ) -> Tensor:
+        """The next v.
+
+        Args:
+            v: shape (batch, 1, time, width).
+            decoder_x: Dₓ, shape (heads, width, neurons / heads).
+            decoder_y: D_y, of the same shape.
+            encoder: B, shape (neurons, width).
+            turn: cosines and sines of the rotation, each of shape (time, neurons / heads / 2).
+        """
+        x = functional.relu(v @ decoder_x)
+        turned = rotated(x, turn)
+        a = (turned @ turned.mT).tril(-1) @ v
+        y = functional.relu(normalised(a) @ decoder_y) * x
+        y = functional.dropout(y.transpose(1, 2).flatten(2), self.dropout, self.training)
+        return normalised(v + normalised(y @ encoder).unsqueeze(1))
+
+
+class DragonHatchling(nn.Module):
+    """Tokens (batch, time) int64 → logits (batch, time, vocabulary); the context may be of any length.
+
+    Args:
+        layers: rounds, which share their weights.
+        heads: of the attention; twice as many divide `neurons`.
+        width: d.
+        neurons: n, of all heads together.
+        dropout: fraction of y that is dropped in training.
+        vocabulary: tokens there are.
+    """
+
+    def __init__(
+        self, *, layers: int, heads: int, width: int, neurons: int, dropout: float, vocabulary: int = BYTES
+    ) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, width)
+        self.decoder_x = nn.Parameter(torch.empty(heads, width, neurons // heads))
+        self.decoder_y = nn.Parameter(torch.empty(heads, width, neurons // heads))
+        self.encoder = nn.Parameter(torch.empty(neurons, width))
+        self.readout = nn.Parameter(torch.empty(width, vocabulary))
+        self.layers = nn.ModuleList(Layer(dropout) for _ in range(layers))
+        for parameter in self.parameters():
+            nn.init.normal_(parameter, std=_INITIAL_STD)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        v = normalised(self.embedding(tokens)).unsqueeze(1)
+        turn = rotation(tokens.shape[1], self.decoder_x.shape[-1], tokens.device)
+        for layer in self.layers:
+            v = layer(v, self.decoder_x, self.decoder_y, self.encoder, turn)
+        return v.squeeze(1) @ self.readout
+
+
+def normalised(x: Tensor) -> Tensor:
+    """LN: over the last axis, without weights."""
+    return functional.layer_norm(x, x.shape[-1:])
+
+
+def rotation(time: int, neurons: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Cosines and sines of t · θ^(-2k / neurons), each of shape (time, neurons / 2)."""
+    # the angle reaches thousands of radians, of which 16 bits would keep no fraction
+    pairs = torch.arange(0, neurons, 2, dtype=torch.float32, device=device)
+    angles = torch.outer(torch.arange(time, dtype=torch.float32, device=device), _THETA ** (-pairs / neurons))
+    return angles.cos(), angles.sin()
+
+
+def rotated(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
+    """`x`, shape (…, time, neurons), each pair of neurons turned by the angle of its time."""
+    cosine, sine = (part.to(x.dtype) for part in turn)
+    first, second = x[..., ::2], x[..., 1::2]
+    pairs = (first * cosine - second * sine, second * cosine + first * sine)
+    return torch.stack(pairs, dim=-1).flatten(-2)
+
+
+def parameter_count(*, width: int, neurons: int, vocabulary: int = BYTES) -> int:
+    """3 n d + 2 · vocabulary · d: what the paper gives as (3 + o(1)) n d."""
+    return 3 * neurons * width + 2 * vocabulary * width
+
+
+def build_model(options: dict[str, Any]) -> DragonHatchling:
+    """The model of a [model] table: layers, heads, width, neurons, dropout, vocabulary.
+
+    Raises:
+        RecipeError: the neurons cannot be shared out to the heads in pairs.
+    """
+    sizes = {"layers": 4, "heads": 4, "width": 64, "neurons": 1024, "dropout": 0.0} | options
+    sizes.pop("context", None)  # the data's: the model takes any length
+    if sizes["neurons"] % (2 * sizes["heads"]):
+        raise RecipeError(
+            f"model.neurons {sizes['neurons']} cannot be shared out to {sizes['heads']} heads in pairs: make "
+            f"it a multiple of {2 * sizes['heads']}"
+        )
+    return DragonHatchling(**sizes)
+
+
+def blocks(model: nn.Module) -> Iterable[nn.Module]:
+    """The layers: what activation checkpointing computes again one by one. Their weights are the model's."""
+    assert isinstance(model, DragonHatchling)  # noqa: S101 - the recipe's own model; narrows the type
+    return model.layers
