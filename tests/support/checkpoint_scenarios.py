@@ -24,6 +24,7 @@ from support.forked_rank import Outcome
 from torchdeck.distributed.checkpoints.choose import choose_checkpoint
 from torchdeck.distributed.checkpoints.manifest import list_checkpoints, newest_complete, verify
 from torchdeck.distributed.checkpoints.model_state import model_tensors, unwrap
+from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.store import CheckpointError, CheckpointStore, TrainState
 
 STEPS = 3
@@ -113,12 +114,15 @@ def open_store(
     folder: Path, rank: ranks.Rank, strategy: str, *, keep_last: int = 3, attempt: int = 1
 ) -> CheckpointStore:
     return CheckpointStore(
-        folder, keep_last, "test-run", attempt, rank.rank, rank.world_size, strategy, timeout=20.0
+        folder, Retention(keep_last), "test-run", attempt, rank.rank, rank.world_size, strategy, timeout=20.0
     )
 
 
-def exact_resume(folder: Path, strategy: str, world_size: str) -> dict[str, Any]:
-    """2n steps at once, and n, stop, resume in new processes, n."""
+def exact_resume(folder: Path, strategy: str, world_size: str, how: str) -> dict[str, Any]:
+    """2n steps at once, and n, stop, resume in new processes, n.
+
+    Saved in the background, training goes on while the checkpoint is written, and none of that may be in it.
+    """
     world = int(world_size)
 
     def whole(rank: ranks.Rank) -> list[Any]:
@@ -131,7 +135,13 @@ def exact_resume(folder: Path, strategy: str, world_size: str) -> dict[str, Any]
         losses = train(state, STEPS)
         state.position = {"epoch": 1}
         state.scaler_state = {"scale": 0.1 + 0.2}
-        open_store(folder / "saved", rank, strategy).save(state, STEPS)
+        store = open_store(folder / "saved", rank, strategy)
+        if how == "background":
+            store.save_in_background(state, STEPS)
+            train(state, STEPS)
+            store.wait()
+        else:
+            store.save(state, STEPS)
         return losses
 
     def second(rank: ranks.Rank) -> list[Any]:

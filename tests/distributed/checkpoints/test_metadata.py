@@ -19,6 +19,11 @@ ALONE = Peers(0, 1, 10.0)
 SHARD = "__0_0.distcp"
 
 
+@pytest.fixture(autouse=True)
+def _alone() -> None:
+    dcp.alone_is_fine()
+
+
 class Evil:
     """Unpickled freely, makes a file."""
 

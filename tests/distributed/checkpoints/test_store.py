@@ -23,6 +23,7 @@ from torchdeck.distributed.checkpoints.manifest import (
     read_manifest,
     verify,
 )
+from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.store import CheckpointStore, TrainState
 
 TESTS = Path(__file__).parents[2]
@@ -43,10 +44,21 @@ def scenario(folder: Path, name: str, *arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize(("strategy", "world_size"), [("single", 1), ("ddp", 2), ("fsdp", 2), ("hsdp", 4)])
-def test_resume_is_bit_exact(tmp_path: Path, strategy: str, world_size: int) -> None:
+@pytest.mark.parametrize(
+    ("strategy", "world_size", "how"),
+    [
+        ("single", 1, "at once"),
+        ("single", 1, "background"),
+        ("ddp", 2, "at once"),
+        ("ddp", 2, "background"),
+        ("fsdp", 2, "at once"),
+        ("fsdp", 2, "background"),
+        ("hsdp", 4, "background"),
+    ],
+)
+def test_resume_is_bit_exact(tmp_path: Path, strategy: str, world_size: int, how: str) -> None:
     """2n steps, and n, stop, resume, n: the same losses, weights and optimizer state on every rank."""
-    outcome = scenario(tmp_path, "exact_resume", strategy, str(world_size))
+    outcome = scenario(tmp_path, "exact_resume", strategy, str(world_size), how)
     assert outcome["joined"] == outcome["straight"]
     assert outcome["loaded"] == [[3, {"epoch": 1}, {"scale": 0.1 + 0.2}, True, ""]] * world_size
     losses = [rank[0] for rank in outcome["straight"]]
@@ -152,7 +164,7 @@ class Program:
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[CheckpointStore]:
     """The store of a single process, under tmp_path / "saved"."""
-    opened = CheckpointStore(tmp_path / "saved", 2, "test-run", 1, 0, 1, "single")
+    opened = CheckpointStore(tmp_path / "saved", Retention(2), "test-run", 1, 0, 1, "single")
     yield opened
     opened.close()
 
@@ -229,9 +241,3 @@ def test_state_that_cannot_be_saved_is_named(tmp_path: Path, store: CheckpointSt
     with pytest.raises(CheckpointError, match=r"extra\.average\[0\]"):
         store.save(state, 1)
     assert list_checkpoints(tmp_path / "saved") == []
-
-
-def test_keep_last_is_at_least_one(tmp_path: Path) -> None:
-    """A store that would keep nothing is refused."""
-    with pytest.raises(ValueError, match="keep_last is 0"):
-        CheckpointStore(tmp_path, 0, "test-run", 1, 0, 1, "single")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from pathlib import Path
 
 import torch
@@ -24,32 +23,29 @@ def write(folder: Path, tensors: dict[str, torch.Tensor], peers: Peers) -> None:
     planner = DefaultSavePlanner(
         flatten_state_dict=False, flatten_sharded_tensors=False, dedup_save_to_lowest_rank=True
     )
-    with _alone_is_fine():
-        save(
-            tensors,
-            storage_writer=FileSystemWriter(folder, sync_files=False),
-            planner=planner,
-            process_group=peers.group,
-            no_dist=peers.world_size == 1,
-        )
+    save(
+        tensors,
+        storage_writer=FileSystemWriter(folder, sync_files=False),
+        planner=planner,
+        process_group=peers.group,
+        no_dist=peers.world_size == 1,
+    )
 
 
 def read(folder: Path, files: Collection[str], tensors: dict[str, torch.Tensor], peers: Peers) -> None:
     """Fill `tensors` in place from a checkpoint, each rank reading what its layout needs."""
-    with _alone_is_fine():
-        load(
-            tensors,
-            storage_reader=CheckedReader(folder, files),
-            planner=DefaultLoadPlanner(flatten_state_dict=False, flatten_sharded_tensors=False),
-            process_group=peers.group,
-            no_dist=peers.world_size == 1,
-        )
+    load(
+        tensors,
+        storage_reader=CheckedReader(folder, files),
+        planner=DefaultLoadPlanner(flatten_state_dict=False, flatten_sharded_tensors=False),
+        process_group=peers.group,
+        no_dist=peers.world_size == 1,
+    )
 
 
-@contextmanager
-def _alone_is_fine() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", message="torch.distributed is disabled, unavailable or uninitialized"
-        )
-        yield
+def alone_is_fine() -> None:
+    """Silence, for this process, what DCP warns of whenever a single rank saves or loads.
+
+    Not around each call: filters of warnings are the process's, and a save may run beside training.
+    """
+    warnings.filterwarnings("ignore", message="torch.distributed is disabled, unavailable or uninitialized")

@@ -14,7 +14,7 @@ from torchdeck.distributed.checkpoints.manifest import CheckpointError, Manifest
 from torchdeck.distributed.checkpoints.model_state import first_difference, model_fingerprint
 from torchdeck.distributed.checkpoints.peers import Peers
 from torchdeck.distributed.checkpoints.rank_file import derive_rank, restore_rank
-from torchdeck.distributed.checkpoints.saving import MODEL_PREFIX
+from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX
 from torchdeck.distributed.checkpoints.state import LoadedState, TrainState
 from torchdeck.distributed.checkpoints.trainer_file import TrainerFile, read_trainer_file
 

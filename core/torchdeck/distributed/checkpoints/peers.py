@@ -40,6 +40,14 @@ class Peers:
             self._group = self._make_group()
         return self._group
 
+    def join(self) -> None:
+        """Make the group, in the thread that trains: making one is a collective of all of the rank's groups.
+
+        Raises:
+            CheckpointError: as `group`.
+        """
+        _ = self.group
+
     def _make_group(self) -> dist.ProcessGroup:
         if not dist.is_initialized() or dist.get_world_size() != self.world_size:
             raise CheckpointError(

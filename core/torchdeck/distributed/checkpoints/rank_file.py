@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,11 @@ def rank_file_name(rank: int) -> str:
     return f"rank_{rank:05d}.pt"
 
 
-def write_rank_file(folder: Path, rank: int, parts: TrainingTensors) -> None:
-    """Write this rank's file.
-
-    Raises:
-        OSError: the disk is full or gone.
-    """
-    with (folder / rank_file_name(rank)).open("wb") as file:
-        torch.save({"rng": rng_state(), "buffers": parts.buffers()}, file)
+def render_rank_file(parts: TrainingTensors) -> bytes:
+    """The content of this rank's file, as of now."""
+    file = io.BytesIO()
+    torch.save({"rng": rng_state(), "buffers": parts.buffers()}, file)
+    return file.getvalue()
 
 
 def restore_rank(folder: Path, rank: int, parts: TrainingTensors) -> None:

@@ -3,23 +3,61 @@
 One code path for a single process, DDP and FSDP2: torch.distributed.checkpoint writes each rank's shards;
 around it lies what makes a checkpoint whole (see `directory`) and trustworthy (see `manifest`). Ranks agree
 after every step of a save or load, so that a failure on one is the same `CheckpointError` on all.
+
+A save in the background is the same save, written by a thread from a copy of the state.
 """
 
 from __future__ import annotations
 
+import logging
 import shutil
 import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
 from pathlib import Path
+from queue import SimpleQueue
+from typing import NamedTuple
 
+from torchdeck.distributed.checkpoints import dcp
+from torchdeck.distributed.checkpoints.background import BackgroundWriter
 from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
 from torchdeck.distributed.checkpoints.loading import load_all
 from torchdeck.distributed.checkpoints.manifest import FINAL_NAME, CheckpointError, Manifest, checkpoint_name
 from torchdeck.distributed.checkpoints.peers import Peers
 from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.saving import write_all
+from torchdeck.distributed.checkpoints.snapshot import Snapshot, take_snapshot
+from torchdeck.distributed.checkpoints.staging import Staging
 from torchdeck.distributed.checkpoints.state import LoadedState, TrainState
 
-__all__ = ["CheckpointError", "CheckpointStore", "LoadedState", "TrainState"]
+__all__ = ["CheckpointError", "CheckpointStore", "LoadedState", "SaveTime", "TrainState"]
+
+_CLOSING = 60.0
+"""Seconds that a store waits at its end, at most, for a save in the background."""
+_log = logging.getLogger(__name__)
+
+
+class SaveTime(NamedTuple):
+    """How long a save took, in the background or not."""
+
+    step: int
+    seconds: float
+    """From its beginning until it was on disk and complete."""
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One save."""
+
+    step: int
+    name: str
+    metrics: Mapping[str, float]
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def final(self) -> bool:
+        return self.name == FINAL_NAME
 
 
 class CheckpointStore:
@@ -28,7 +66,7 @@ class CheckpointStore:
     def __init__(
         self,
         directory: Path | None,
-        keep_last: int,
+        retention: Retention,
         run_id: str,
         attempt: int,
         rank: int,
@@ -41,64 +79,104 @@ class CheckpointStore:
 
         Args:
             directory: shared by all ranks; None: nothing is saved, and the store only loads.
-            keep_last: how many of the newest steps stay, at least 1.
+            retention: which checkpoints stay when a new one is complete.
             run_id: of the run that saves.
             attempt: of that run, from 1.
             rank: of this process.
             world_size: number of ranks.
             strategy: goes into the manifest.
-            timeout: seconds a rank waits for the others at each step of a save or load.
+            timeout: seconds a rank waits for the others at each step of a save or load, and for a save in the
+                background.
 
         Raises:
             CheckpointError: the directory cannot be used (on rank 0).
-            ValueError: `keep_last` is less than 1.
         """
-        if keep_last < 1:
-            raise ValueError(f"keep_last is {keep_last}: at least 1 checkpoint must be kept")
         self._directory = CheckpointDirectory(directory or Path())
-        self._keep_last = keep_last
+        self._retention = retention
         self._run_id = run_id
         self._attempt = attempt
         self._strategy = strategy
+        self._timeout = timeout
         self._peers = Peers(rank, world_size, timeout)
+        self._staging = Staging()
+        self._writer = BackgroundWriter()
+        self._times: SimpleQueue[SaveTime] = SimpleQueue()
+        if world_size == 1:
+            dcp.alone_is_fine()
         if rank == 0 and directory is not None:
             self._directory.open(run_id)
 
     def close(self) -> None:
-        """Let another run have the directory."""
+        """Let another run have the directory; a save in the background is waited for, but not for long."""
+        try:
+            self._writer.wait(_CLOSING)
+        except CheckpointError as error:
+            _log.warning("%s", error)
         self._directory.close()
 
-    def save(self, state: TrainState, step: int, *, final: bool = False) -> Path:
+    def save(
+        self, state: TrainState, step: int, *, final: bool = False, metrics: Mapping[str, float] | None = None
+    ) -> Path:
         """Save everything as `step_<step>`, or as `final`; it is on disk and complete when this returns.
 
+        Args:
+            state: of training.
+            step: optimizer steps done.
+            final: call it `final`; it is never rotated out.
+            metrics: of an evaluation of this very state; for the manifest.
+
         Raises:
-            CheckpointError: on every rank, with the reason; the checkpoints that were there are still there.
+            CheckpointError: on every rank, with the reason, be it of this save or of the one that was in the
+                background; the checkpoints that were there are still there.
         """
-        started = time.monotonic()
-        name = FINAL_NAME if final else checkpoint_name(step)
-        temporary = self._directory.path / f".tmp-{name}-{self._attempt}"
-        try:
-            self._peers.first("making its folder", lambda: self._directory.make_temporary(temporary))
-            written = write_all(temporary, state, step, self._peers)
-            manifest = Manifest(
-                step=step,
-                world_size=self._peers.world_size,
-                strategy=self._strategy,
-                run_id=self._run_id,
-                attempt=self._attempt,
-                created=time.time(),
-                seconds=time.monotonic() - started,
-                position=state.position,
-                model_fingerprint=written.model_fingerprint,
-                files=written.files,
+        self.wait()
+        job = _Job(step, FINAL_NAME if final else checkpoint_name(step), metrics or {})
+        self._write(job, lambda: take_snapshot(state, step))
+        return self._directory.path / job.name
+
+    def save_in_background(
+        self, state: TrainState, step: int, *, metrics: Mapping[str, float] | None = None
+    ) -> None:
+        """Begin to save everything as `step_<step>`, as it is now; training may go on when this returns.
+
+        One save is written at a time: this waits first for the one before. What goes wrong is raised by the
+        next call of `save`, `save_in_background` or `wait`; `failed` says when it is time for one.
+
+        Raises:
+            CheckpointError: the save before this one failed.
+        """
+        began = time.monotonic()
+        waited_for = self._writer.busy
+        self.wait()
+        if waited_for:
+            _log.warning(
+                "the checkpoint of step %d waited %.1f s for the one before to be written: "
+                "save less often (checkpoint.every), or to a faster disk (checkpoint.directory)",
+                step,
+                time.monotonic() - began,
             )
-            self._peers.first("committing it", lambda: self._directory.commit(temporary, name, manifest))
-        except CheckpointError as error:
-            raise CheckpointError(self._failed(error, temporary, name)) from error
-        folder = self._directory.path / name
-        if self._peers.rank == 0 and not final:
-            self._directory.rotate(folder, Retention(self._keep_last))
-        return folder
+        self._peers.join()
+        job = _Job(step, checkpoint_name(step), metrics or {})
+        # a rank that cannot take its part tells the others in the background, where they agree on everything
+        snapshot = _done_now(lambda: take_snapshot(state, step, self._staging))
+        self._writer.start(f"checkpoint {job.name}", lambda: self._write(job, snapshot.result))
+
+    @property
+    def failed(self) -> bool:
+        """A save in the background failed on this rank, and nobody heard of it yet."""
+        return self._writer.failed
+
+    def wait(self) -> None:
+        """Wait until no save is in the background.
+
+        Raises:
+            CheckpointError: on every rank: it failed, or takes longer than the timeout.
+        """
+        self._writer.wait(self._timeout)
+
+    def times(self) -> list[SaveTime]:
+        """Of the saves that were completed since the last call."""
+        return [self._times.get() for _ in range(self._times.qsize())]
 
     def load(self, folder: Path, state: TrainState) -> LoadedState:
         """Fill `state`'s model and optimizers, and this rank's random state, from the checkpoint in `folder`.
@@ -111,7 +189,33 @@ class CheckpointStore:
                 changed then),
                 or reading failed half-way (the model's state is undefined then).
         """
+        self.wait()
         return load_all(Path(folder), state, self._peers)
+
+    def _write(self, job: _Job, take: Callable[[], Snapshot]) -> None:
+        temporary = self._directory.path / f".tmp-{job.name}-{self._attempt}"
+        try:
+            self._peers.first("making its folder", lambda: self._directory.make_temporary(temporary))
+            written = write_all(temporary, take, self._peers)
+            manifest = Manifest(
+                step=job.step,
+                world_size=self._peers.world_size,
+                strategy=self._strategy,
+                run_id=self._run_id,
+                attempt=self._attempt,
+                created=time.time(),
+                seconds=time.monotonic() - job.began,
+                position=written.snapshot.position,
+                model_fingerprint=written.snapshot.model_fingerprint,
+                files=written.files,
+                metrics=job.metrics,
+            )
+            self._peers.first("committing it", lambda: self._directory.commit(temporary, job.name, manifest))
+        except CheckpointError as error:
+            raise CheckpointError(self._failed(error, temporary, job.name)) from error
+        self._times.put(SaveTime(job.step, time.monotonic() - job.began))
+        if self._peers.rank == 0 and not job.final:
+            self._directory.rotate(self._directory.path / job.name, self._retention)
 
     def _failed(self, error: CheckpointError, temporary: Path, name: str) -> str:
         path = self._directory.path
@@ -125,3 +229,13 @@ class CheckpointStore:
             f"checkpoint {name} could not be saved to {path}: {error} ({free}); "
             "earlier checkpoints are untouched"
         )
+
+
+def _done_now(take: Callable[[], Snapshot]) -> Future[Snapshot]:
+    """The result of `take`, or what it raised, for whoever asks later."""
+    outcome = Future[Snapshot]()
+    try:
+        outcome.set_result(take())
+    except Exception as error:  # noqa: BLE001 - raised again by `result`
+        outcome.set_exception(error)
+    return outcome

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from torchdeck.data.step_order import DataPosition, StepOrder
-from torchdeck.distributed.checkpoints.store import CheckpointStore, TrainState
+from torchdeck.distributed.checkpoints.retention import Retention
+from torchdeck.distributed.checkpoints.store import CheckpointStore, SaveTime, TrainState
 from torchdeck.distributed.settings import CheckpointSettings
-from torchdeck.distributed.trainer.data_identity import DataIdentity
 from torchdeck.distributed.trainer.hooks import Counts
+from torchdeck.distributed.trainer.data_identity import DataIdentity
+from torchdeck.distributed.trainer.early_stopping import EarlyStopping
 from torchdeck.distributed.trainer.step import Stepper, TrainingParts
 from torchdeck.environment import RunContext
 
@@ -23,6 +27,7 @@ class Saving:
         context: the run that is named in the manifest.
         order: of the data.
         data: which data it is.
+        early_stopping: of this training.
     """
 
     def __init__(
@@ -32,14 +37,16 @@ class Saving:
         context: RunContext,
         order: StepOrder,
         data: DataIdentity,
+        early_stopping: EarlyStopping,
     ) -> None:
         self._parts = parts
         self._order = order
         self._data = data
+        self._early_stopping = early_stopping
         self._directory = Path(settings.directory) if settings.directory else None
         self._store = CheckpointStore(
             self._directory,
-            keep_last=settings.keep_last,
+            Retention.from_settings(settings),
             run_id=context.run_id,
             attempt=context.attempt,
             rank=parts.strategy.rank,
@@ -50,28 +57,77 @@ class Saving:
         """The newest step this attempt saved or started from."""
         self.evaluated_step: int | None = None
         """The newest step that was evaluated, in this attempt or before."""
+        self._metrics: Mapping[str, float] = {}
 
     def close(self) -> None:
         """Let another run save there."""
         self._store.close()
 
-    def save(self, position: DataPosition, stepper: Stepper, counts: Counts, *, final: bool = False) -> None:
-        """Save all ranks' state, where there is a directory for it; every rank calls it at the same step.
+    @property
+    def failed(self) -> bool:
+        """A save in the background failed on this rank: the next `save` or `wait` says how, on every rank."""
+        return self._store.failed
+
+    def wait(self) -> None:
+        """Wait for a save in the background.
 
         Raises:
             CheckpointError: it could not be written; earlier checkpoints are as they were.
         """
+        self._store.wait()
+
+    def times(self) -> list[SaveTime]:
+        """How long those saves took that were completed since the last call."""
+        return self._store.times()
+
+    def evaluated(self, step: int, values: Mapping[str, float]) -> None:
+        """What held-out data gave after `step` steps; a checkpoint of that step says it."""
+        self.evaluated_step, self._metrics = step, values
+
+    def save(
+        self,
+        position: DataPosition,
+        stepper: Stepper,
+        counts: Counts,
+        *,
+        final: bool = False,
+        background: bool = False,
+    ) -> float:
+        """Save all ranks' state, where there is a directory for it; every rank calls it at the same step.
+
+        Args:
+            position: in the data.
+            stepper: of this training.
+            counts: of this training.
+            final: as `final`.
+            background: training goes on while it is written.
+
+        Returns:
+            Seconds that training stood still for it.
+
+        Raises:
+            CheckpointError: it could not be written, or the one in the background could not; earlier
+                checkpoints are as they were.
+        """
         if self._directory is None:
-            return
+            return 0.0
+        began = time.monotonic()
         extra = {
             "tokens": counts.tokens,
             "samples": counts.samples,
             "tokens_per_sample": stepper.tokens_per_sample,
             "evaluated_step": self.evaluated_step,
+            "early_stopping": self._early_stopping.state_dict(),
             "data": self._data.to_json(),
         }
-        self._store.save(self._state(position, extra), position.step, final=final)
+        state = self._state(position, extra)
+        metrics = self._metrics if self.evaluated_step == position.step else {}
+        if background:
+            self._store.save_in_background(state, position.step, metrics=metrics)
+        else:
+            self._store.save(state, position.step, final=final, metrics=metrics)
         self.saved_step = position.step
+        return time.monotonic() - began
 
     def load(self, folder: Path, stepper: Stepper, counts: Counts) -> DataPosition:
         """Put the state of checkpoint `folder` into model, optimizer, scaler, `stepper` and `counts`.
@@ -90,6 +146,7 @@ class Saving:
         stepper.tokens_per_sample = loaded.extra.get("tokens_per_sample")
         counts.tokens = float(loaded.extra.get("tokens", 0.0))
         counts.samples = int(loaded.extra.get("samples", 0))
+        self._early_stopping.load_state_dict(loaded.extra.get("early_stopping", {}))
         # a checkpoint that does not say was saved after its evaluation
         self.evaluated_step = loaded.extra.get("evaluated_step", loaded.step)
         self.saved_step = loaded.step
