@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +16,11 @@ from torchdeck.runs.audit.lines import DEFECT, table_lines
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.state import AttemptView
 from torchdeck.runs.summary import summary_lines
+from torchdeck.runs.troubleshooting import Recognised, diagnose
 from torchdeck.runs.view import RunView
+
+_WIDTH = 100
+"""Characters of a line of advice."""
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -42,15 +47,31 @@ def run(args: argparse.Namespace) -> int:
     from torchdeck.runs.audit.samples import Limits
 
     audit = audit_run(layout, view, Limits.none() if args.audit_all else None)
+    known = diagnose(layout, view)
     if args.json:
-        value = {"directory": str(layout.root), "audit": None if audit is None else audit.to_json()}
+        value = {
+            "directory": str(layout.root),
+            "audit": None if audit is None else audit.to_json(),
+            "advice": None if known is None else known.to_json(),
+        }
         print(json.dumps({**view.to_json(), **value}, ensure_ascii=False, indent=1))
         return 0
     head, *rest = summary_lines(view, audit=audit)
     table = () if audit is None else (f"  {line}" for line in table_lines(audit))
-    for line in (head, *_facts(view, layout), *table, *rest):
+    advice = () if known is None else advice_lines(known)
+    for line in (head, *_facts(view, layout), *table, *rest, *advice):
         _say(line)
     return 0
+
+
+def advice_lines(known: Recognised) -> Iterator[str]:
+    """What was recognised, and what the troubleshooting chapter says about it."""
+    yield ""
+    yield f"  {known.advice.title}"
+    yield f"  {known.where}: {known.line}"
+    yield ""
+    for paragraph in known.advice.text.split("\n\n"):
+        yield from (f"    {line}" for line in textwrap.wrap(paragraph.replace("`", ""), _WIDTH))
 
 
 def _say(line: str) -> None:

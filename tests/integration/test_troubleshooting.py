@@ -1,0 +1,58 @@
+"""Runs that really fail, and what `runs show` says to do about it."""
+
+from pathlib import Path
+
+import pytest
+
+from support.command import Command
+from support.controlled_run import nothing_left
+
+SCRIPT = """\
+import sys
+import time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo", timeout=timedelta(seconds=3))
+kind, rank = sys.argv[1], dist.get_rank()
+if kind == "memory" and rank == 1:
+    torch.empty(1 << 50)
+if kind == "late" and rank == 1:
+    time.sleep(8)
+if kind == "own":
+    raise KeyError("my own mistake")
+dist.all_reduce(torch.ones(1))
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "title", "line"),
+    [
+        ("memory", "Out of memory on the machine", "DefaultCPUAllocator: can't allocate memory"),
+        ("late", "Waiting for peers took too long", "Timed out waiting 3000ms for recv operation"),
+    ],
+)
+def test_what_a_failed_run_shows_is_answered(tmp_path: Path, kind: str, title: str, line: str) -> None:
+    """The rank and the line that were recognised, and the chapter's answer, as text and as JSON."""
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    command = Command(tmp_path / "home")
+    with nothing_left(command.home):
+        assert command.run("--no-gui", "--script", script, "--nproc", "2", "--", kind).returncode == 1
+    shown = command.run("runs", "show", "latest").stdout
+    assert f"\n  {title}\n" in shown, shown
+    assert line in shown
+    advice = command.json("runs", "show", "latest")["advice"]
+    assert (advice["title"], advice["where"]) == (title, "rank 1" if kind == "memory" else "rank 0")
+
+
+def test_a_mistake_of_ones_own_gets_no_advice(tmp_path: Path) -> None:
+    """Its traceback says all; that another rank lost its connection is not what to look at."""
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    command = Command(tmp_path / "home")
+    with nothing_left(command.home):
+        assert command.run("--no-gui", "--script", script, "--nproc", "2", "--", "own").returncode == 1
+    assert command.json("runs", "show", "latest")["advice"] is None

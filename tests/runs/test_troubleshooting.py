@@ -1,0 +1,75 @@
+"""The chapter on failed runs, and what is recognised of it in logs."""
+
+import re
+
+import pytest
+
+from torchdeck.runs.troubleshooting import chapter, recognise
+
+LINES = {
+    "Out of memory on a GPU": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+    "Out of memory on the machine": "RuntimeError: [enforce fail at alloc_cpu.cpp:127] err == 0. "
+    "DefaultCPUAllocator: can't allocate memory: you tried to allocate 1125899906842624 bytes.",
+    "Shared memory is full": "RuntimeError: DataLoader worker (pid 812) is killed by signal: Bus error.",
+    "The disk is full": "OSError: [Errno 28] No space left on device: '/data/x'",
+    "Loss or gradients are not finite": "RecipeError: the loss in step 12 is nan on rank 1: lower",
+    "Gradients or weights differ across ranks": "RuntimeError: [1]: params[0] in this process with sizes "
+    "[3, 2] appears not to match sizes of the same param in process 0.",
+    "Parameters that had no part in the loss": "RuntimeError: Expected to have finished reduction in the "
+    "prior iteration before starting a new one.",
+    "A port is taken": "RuntimeError: The server socket has failed to listen on any local network address. "
+    "port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
+    "Connection refused": "[W socket.cpp:460] [c10d] The client socket has failed to connect to [h]:29500 "
+    "(errno: 111 - Connection refused).",
+    "Waiting for peers took too long": "RuntimeError: [unbound_buffer.cc:78] Timed out waiting 3000ms for "
+    "recv operation to complete",
+    "NCCL failed": "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3690, unhandled "
+    "system error (run with NCCL_DEBUG=INFO for details), NCCL version 2.27.5",
+    "A GPU failed": "torch.AcceleratorError: CUDA error: device-side assert triggered",
+    "A package is missing": "ModuleNotFoundError: No module named 'deepspeed'",
+    "A checkpoint does not fit": "CheckpointError: loading checkpoint /c failed: it is of another model: …",
+    "Another rank is gone": "RuntimeError: [pair.cc:553] Connection closed by peer [127.0.0.1]:2260.",
+}
+"""Section → a line as torch, gloo, NCCL and our ranks print it."""
+
+
+def test_every_section_has_a_line_that_it_recognises() -> None:
+    """Sections and examples are the same; each line leads to its own section, not to an earlier one."""
+    assert [advice.title for advice in chapter()] == list(LINES)
+    for title, line in LINES.items():
+        found = recognise([("rank 1", ["step 3 loss 2.5", line])])
+        assert found is not None, title
+        assert (found.advice.title, found.where) == (title, "rank 1")
+        assert line.startswith(found.line[:100])
+
+
+def test_sections_say_what_to_do() -> None:
+    """Each has signs and a text that names something to change or to look at."""
+    for advice in chapter():
+        assert advice.signs, advice.title
+        assert re.search(r"`[^`]+`|log", advice.text), advice.title
+        assert "<!--" not in advice.text
+
+
+def test_a_cause_comes_before_its_consequence() -> None:
+    """Whoever says it, what is likelier to be the cause is quoted."""
+    found = recognise(
+        [("rank 0", [LINES["Another rank is gone"]]), ("rank 1", [LINES["Out of memory on the machine"]])]
+    )
+    assert found is not None
+    assert (found.where, found.advice.title) == ("rank 1", "Out of memory on the machine")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "step 100 loss 0.0123 lr 0.001",
+        "I refused the connection between loss and accuracy",
+        "KeyError: 'memory'",
+        "reading /data/nccl-tests/shard-00",
+        "ValueError: rank 3 differs from rank 2 in style",
+    ],
+)
+def test_ordinary_lines_are_not_recognised(line: str) -> None:
+    """What a script prints of its own is no sign."""
+    assert recognise([("rank 0", [line])]) is None
