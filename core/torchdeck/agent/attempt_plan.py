@@ -107,5 +107,6 @@ def _texts(plan: LaunchPlan) -> str:
 
 def _written_port(plan: LaunchPlan) -> int:
     argv = plan.nodes[0].torchrun
-    flag = argv.index("--master-port") if "--master-port" in argv else -1
-    return int(argv[flag + 1]) if flag >= 0 and argv[flag + 1].isdecimal() else 0
+    flag = next((at for at, word in enumerate(argv) if word in ("--master-port", "--rdzv-endpoint")), -1)
+    text = argv[flag + 1].rpartition(":")[2]
+    return int(text) if flag >= 0 and text.isdecimal() else 0

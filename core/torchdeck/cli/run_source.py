@@ -31,7 +31,9 @@ def add_run_source(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--script", metavar="FILE", help="run this script instead; its arguments follow --")
     parser.add_argument("--module", metavar="NAME", help="run this module (python -m) instead")
-    parser.add_argument("--nproc", type=int, metavar="N", help="ranks on each node")
+    parser.add_argument(
+        "--nproc", metavar="N", help="ranks on each node, or a range such as 2:3 to go on with fewer"
+    )
     parser.set_defaults(script_args=[])
     _split_at_dashes(parser)
 

@@ -15,14 +15,20 @@ DEEPSPEED_ONLY = {"distributed.strategy": ["deepspeed"]}
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 GpuIndex = Annotated[int, Field(ge=0)]
+Names = Annotated[list[str], Field(min_length=1)]
+Count = Annotated[int, Field(ge=1, le=4096)]
+RangeText = Annotated[str, Field(min_length=1)]
+"""`2:3`; `config.ranges` reads it, and placement rules say what is wrong with one."""
 Dtype = Literal["auto", "fp32", "bf16", "fp16"]
 
 
 class Rendezvous(Section):
     """How the processes of a run find each other."""
 
-    backend: Literal["static"] = option(
-        "torchrun's rendezvous; static keeps ranks known beforehand.", default="static"
+    backend: Literal["static", "c10d"] = option(
+        "torchrun's rendezvous. static keeps ranks known beforehand; under c10d nodes are numbered as they "
+        "meet, so rank order is not guaranteed.",
+        default="static",
     )
     port: Literal["auto"] | Port = option(
         "Port on the first node where the ranks meet; auto takes a free one at launch.",
@@ -130,20 +136,25 @@ class Distributed(Section):
         "groups that replicate each other (hsdp), or DeepSpeed's ZeRO.",
         default="ddp",
     )
-    nodes: list[str] = option(
-        "Machines of the run, the first one leads; absent: all that [cluster] describes, or this one.",
+    nodes: Names | RangeText = option(
+        "Machines of the run, the first one leads; absent: all that [cluster] describes, or this one. "
+        "A range in place of a list takes so many of the machines that are described, and lets the run go on "
+        "with fewer: where a node fails for good, the others start again without it.",
         default=["localhost"],
-        min_length=1,
         group="placement",
-        right='a list of node names without repetition, such as ["localhost"] or ["gpu[00-15]"]',
+        right='a list of node names without repetition, such as ["localhost"] or ["gpu[00-15]"], or a range '
+        'such as "1:2"',
     )
-    nproc: int | None = option(
-        "Ranks on each node; absent: one for each device, or one on a machine without GPUs.",
+    nproc: Count | RangeText | None = option(
+        "Ranks on each node; absent: one for each device, or one on a machine without GPUs. "
+        'With a range such as "2:3" the run starts with the most, and where a rank fails for good it goes on '
+        "with one fewer from the newest checkpoint, its global batch kept. A failed attempt is first started "
+        "again at the same size, launch.max_restarts times at each size; when these are used up, or the same "
+        "rank fails twice with no new checkpoint in between, or its device is gone, that rank is given up.",
         default=None,
         unit="ranks",
-        ge=1,
-        le=4096,
         group="placement",
+        right='a whole number of ranks from 1 to 4096, or a range such as "2:3"',
     )
     devices: Literal["auto", "cpu"] | list[GpuIndex | str] = option(
         "GPUs by index or UUID; auto takes all there are, or the CPU where there are none.",

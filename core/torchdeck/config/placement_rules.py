@@ -11,6 +11,7 @@ from torchdeck.config.findings import Finding, Given, Rule
 from torchdeck.config.keys import all_keys
 from torchdeck.config.node_names import NodeNameError, expand
 from torchdeck.config.problems import shown
+from torchdeck.config.ranges import RangeError, count_range, parse_range
 from torchdeck.config.spelling import nearest
 from torchdeck.nodes.gpu_models import gpu_model, gpu_names
 
@@ -26,9 +27,15 @@ def single(given: Given) -> Iterator[Finding]:
     distributed = given.config.distributed
     if distributed.strategy != "single":
         return
+    for path, value in ((_NPROC, distributed.nproc), (_NODES, distributed.nodes)):
+        if isinstance(value, str):
+            wrong = 'a range does not go with strategy = "single", which is one process'
+            yield Finding(path, wrong, 'one, or strategy = "ddp" or "fsdp"', (_STRATEGY,))
     counts = {
-        "nproc": distributed.nproc or 1,
-        "nodes": len(node_names(given.config, named=given.written(_NODES))),
+        "nproc": 1 if isinstance(distributed.nproc, str) else distributed.nproc or 1,
+        "nodes": 1
+        if isinstance(distributed.nodes, str)
+        else len(node_names(given.config, named=given.written(_NODES))),
         "devices": len(distributed.devices) if isinstance(distributed.devices, list) else 1,
     }
     for name, count in counts.items():
@@ -38,6 +45,30 @@ def single(given: Given) -> Iterator[Finding]:
                 wrong = f'{count} ranks on a node do not go with strategy = "single", which is one process'
             uses = (_STRATEGY, _CLUSTER) if name == "nodes" else (_STRATEGY,)
             yield Finding(("distributed", name), wrong, 'one, or strategy = "ddp" or "fsdp"', uses)
+
+
+def ranges(given: Given) -> Iterator[Finding]:
+    """Ranges go from a least to a most, and the least is there."""
+    distributed = given.config.distributed
+    for path, value in ((_NPROC, distributed.nproc), (_NODES, distributed.nodes)):
+        if not isinstance(value, str):
+            continue
+        try:
+            found = parse_range(value)
+        except RangeError as error:
+            yield Finding(path, str(error), error.right)
+            continue
+        if path == _NODES:
+            yield from _enough(given, found.least)
+
+
+def _enough(given: Given, least: int) -> Iterator[Finding]:
+    there = len(described_names(given.config))
+    if least <= max(1, there):
+        return
+    what = "only this machine is known" if there == 0 else f"[cluster] describes {there}"
+    right = f'"{max(1, there)}:{least}", or more machines in [[cluster.nodes]]'
+    yield Finding(_NODES, f"at least {least} nodes are asked for, and {what}", right, (_CLUSTER,))
 
 
 def devices(given: Given) -> Iterator[Finding]:
@@ -55,16 +86,26 @@ def devices(given: Given) -> Iterator[Finding]:
         count = len(distributed.devices)
         if count == 0:
             yield Finding(_DEVICES, "the list is empty", '"cpu" for CPU ranks, or at least one GPU')
-        elif distributed.nproc is not None and distributed.nproc > count:
-            wrong = f"{distributed.nproc} ranks do not fit on {count} device{'s' if count > 1 else ''}"
+        elif (nproc := _most(distributed.nproc)) > count:
+            wrong = f"{nproc} ranks do not fit on {count} device{'s' if count > 1 else ''}"
             yield Finding(_NPROC, wrong, f"at most {count}, one rank for each device", (_DEVICES,))
     if distributed.devices == "cpu" and distributed.backend == "nccl":
         path = ("distributed", "backend")
         yield Finding(path, 'nccl needs GPUs, and devices is "cpu"', '"gloo" or "auto"', (_DEVICES,))
 
 
+def _most(nproc: int | str | None) -> int:
+    """The most ranks that a node may get; 0 where that is not said, or not well."""
+    try:
+        return 0 if nproc is None else count_range(nproc).most
+    except RangeError:
+        return 0
+
+
 def nodes(given: Given) -> Iterator[Finding]:
     """Nodes are named once each, and are described where any are."""
+    if isinstance(given.config.distributed.nodes, str):
+        return
     seen: set[str] = set()
     described = dict.fromkeys(described_names(given.config))
     for index, text in enumerate(given.config.distributed.nodes):
@@ -166,4 +207,4 @@ def _gpus(machines: ClusterNodes, path: KeyPath) -> Iterator[Finding]:
         yield Finding((*path, "devices"), "the list is empty", "at least one index, or gpus = 0", (_CLUSTER,))
 
 
-PLACEMENT_RULES: tuple[Rule, ...] = (single, devices, nodes, described)
+PLACEMENT_RULES: tuple[Rule, ...] = (ranges, single, devices, nodes, described)

@@ -42,8 +42,9 @@ def resolved(config: RunConfig, merged: Merged, name: str, folder: str) -> RunCo
             section[path[1]] = value if bare_command else absolute(value, merged.origin(path).folder)
     if table["run"]["working_dir"] is None:
         table["run"]["working_dir"] = folder
-    named = merged.has(("distributed", "nodes"))
-    table["distributed"]["nodes"] = node_names(config, named=named)
+    if not isinstance(config.distributed.nodes, str):  # of a range it must stay known how few will do
+        named = merged.has(("distributed", "nodes"))
+        table["distributed"]["nodes"] = node_names(config, named=named)
     if not merged.has(("name",)):
         table["name"] = name_from(name)
     return RunConfig.model_validate(table)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from torchdeck.config.chosen_nodes import LOCALHOST
+from torchdeck.config.chosen_nodes import LOCALHOST, node_names
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.launch.code_tree import read_code_tree
@@ -52,14 +52,14 @@ def survey(
     Takes a few milliseconds where the interpreter is our own and there is no GPU; longer where a batch plan's
     data may have changed and is read, of which `on_progress` is told.
     """
-    local = [probe_local(name) for name in config.distributed.nodes if name == LOCALHOST]
+    names = node_names(config)
+    local = [probe_local(name) for name in names if name == LOCALHOST]
     inventory = Inventory((*local, *inventory_from(config.cluster)))
     interpreter = probe_interpreter(config.run.interpreter)
     code, warnings = read_code_tree(config, Path(config.run.working_dir or Path.cwd()))
     known, problems = look_at(config, on_progress)
     absent = missing(config)
-    here = not config.distributed.nodes or LOCALHOST in config.distributed.nodes
-    if here:
+    if not names or LOCALHOST in names:
         known = replace(known, broken=absent)
     elif absent:  # the nodes may have it, and are not reached from here
         warnings = (*warnings, absent)

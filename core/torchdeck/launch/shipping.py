@@ -18,9 +18,11 @@ FILES = (
     "__init__.py",
     "environment.py",
     "plan/__init__.py",
+    "plan/elastic.py",
     "plan/launch_plan.py",
     "plan/model_profile.py",
     "plan/prediction.py",
+    "plan/smaller_plan.py",
     "plan/slots.py",
 )
 """Single files that are shipped, relative to the package."""

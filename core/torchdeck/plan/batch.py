@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from torchdeck.config.training import Training
 from torchdeck.plan.launch_plan import Batch
@@ -47,6 +48,47 @@ def plan_batch(training: Training, world_size: int, *, mean_microbatch: float | 
         reference_batch=reference,
         steps=training.steps,
     )
+
+
+def smaller_batch(batch: Batch, world_size: int) -> Batch:
+    """The same global batch on fewer ranks: each makes more microbatches.
+
+    Where the microbatches of a step cannot be dealt out evenly, each rank makes so many that none is left
+    over and there are a few more of them; the learning rate then follows the larger global batch by the
+    scaling rule.
+
+    Args:
+        batch: the arithmetic at full size.
+        world_size: of the smaller gang.
+    """
+    before = batch.accumulation * batch.world_size
+    accumulation = -(-before // world_size)
+    after = accumulation * world_size
+    if after == before:
+        return replace(batch, accumulation=accumulation, world_size=world_size)
+    factor = batch.lr_factor * SCALING[batch.scaling](after / before)
+    return replace(
+        batch,
+        accumulation=accumulation,
+        world_size=world_size,
+        global_batch=max(1, round(batch.microbatch * after)),
+        lr_factor=factor,
+        scaled_lr=batch.lr * factor,
+    )
+
+
+def other_batch(batch: Batch, full: Batch) -> str:
+    """That the global batch of a smaller size is not that of the full one, as a sentence; empty if it is."""
+    if batch.global_batch == full.global_batch and batch.lr_factor == full.lr_factor:
+        return ""
+    text = (
+        f"at {batch.world_size} ranks the global batch is {batch.global_batch:,} samples in place of "
+        f"{full.global_batch:,}: {full.accumulation * full.world_size} microbatches cannot be divided evenly "
+        f"among them, so each makes {batch.accumulation}"
+    )
+    if batch.scaled_lr == full.scaled_lr:
+        return f"{text}; lr stays {batch.scaled_lr:g}"
+    return f"{text}; lr {full.scaled_lr:g} becomes {batch.scaled_lr:g} ({batch.scaling} in the global batch)"
 
 
 def explain_batch(

@@ -86,6 +86,28 @@ class Batch:
 
 
 @dataclass(frozen=True)
+class SmallerSize:
+    """What a run goes on with at one of the sizes below its full one; `plan.smaller_plan` carries it out."""
+
+    nodes: int
+    nproc: int
+    """Ranks on each node."""
+    batch: Batch | None
+    """The arithmetic of a step at this size, the global batch kept where it divides."""
+    shard: int
+    """Ranks of a group under hsdp, else 1."""
+    threads: Mapping[str, int]
+    """OMP_NUM_THREADS by node, where it is another than at full size."""
+    warnings: tuple[str, ...] = ()
+    prediction: Prediction | None = None
+    """None where nothing is known, and of most sizes where there are very many."""
+
+    @property
+    def world_size(self) -> int:
+        return self.nodes * self.nproc
+
+
+@dataclass(frozen=True)
 class CheckpointPolicy:
     """Where checkpoints lie and which one a start resumes from."""
 
@@ -163,6 +185,8 @@ class LaunchPlan:
     warnings: tuple[str, ...] = ()
     prediction: Prediction | None = None
     """What the run is expected to need and use; None where nothing is known."""
+    smaller: tuple[SmallerSize, ...] = ()
+    """Sizes it may go on with when a rank or node is lost for good, most ranks first; few or none."""
     version: int = PLAN_VERSION
 
     @property
@@ -175,11 +199,14 @@ class LaunchPlan:
     @property
     def fingerprint(self) -> str:
         """SHA-256 over what is executed and the code tree; not over name, warnings and prediction."""
-        return _fingerprint(dataclasses.replace(self, prediction=None).to_json())
+        smaller = tuple(dataclasses.replace(size, prediction=None) for size in self.smaller)
+        return _fingerprint(dataclasses.replace(self, prediction=None, smaller=smaller).to_json())
 
     def to_json(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers; the fingerprint is added by `document`."""
         value: dict[str, Any] = _plain(self)
+        if not self.smaller:
+            del value["smaller"]  # plans from before there were ranges have none, and a fingerprint
         return value
 
     def document(self) -> dict[str, Any]:
@@ -215,7 +242,7 @@ class LaunchPlan:
         return plan
 
     def filled(self, values: Mapping[str, str]) -> LaunchPlan:
-        """The plan of one attempt: every slot of argv, environment and paths filled.
+        """The plan of one attempt: every slot of argv, environment and paths filled, no other size in it.
 
         Raises:
             UnknownSlotError: a slot that stands in the plan has no value in `values`.
@@ -236,7 +263,7 @@ class LaunchPlan:
             for node in self.nodes
         )
         checkpoint = dataclasses.replace(self.checkpoint, directory=fill(self.checkpoint.directory, values))
-        return dataclasses.replace(self, nodes=nodes, checkpoint=checkpoint, slots={})
+        return dataclasses.replace(self, nodes=nodes, checkpoint=checkpoint, slots={}, smaller=())
 
     def node(self, name: str) -> NodePlan:
         """The part of node `name`; raises KeyError when it is not in the plan."""
@@ -248,9 +275,15 @@ class LaunchPlan:
 
 def _fingerprint(value: Mapping[str, Any]) -> str:
     """SHA-256 over `to_json` of a plan, but for what no process sees."""
-    executed = {name: part for name, part in value.items() if name not in ("name", "warnings", "prediction")}
+    executed = {name: part for name, part in value.items() if name not in _UNSEEN}
+    if "smaller" in value:
+        sizes = value["smaller"]
+        executed["smaller"] = [{k: part for k, part in size.items() if k not in _UNSEEN} for size in sizes]
     text = json.dumps(executed, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+_UNSEEN = frozenset({"name", "warnings", "prediction"})
 
 
 def _plain(value: Any) -> Any:
@@ -287,9 +320,27 @@ def _plan_from(value: Mapping[str, Any]) -> LaunchPlan:
         slots=dict(value["slots"]),
         code=CodeTree(**value["code"]),
         warnings=tuple(value["warnings"]),
-        prediction=None if value.get("prediction") is None else Prediction.from_json(value["prediction"]),
+        prediction=_prediction(value),
+        smaller=tuple(_smaller_size(size) for size in value.get("smaller", ())),
         version=int(value["version"]),
     )
+
+
+def _smaller_size(value: Mapping[str, Any]) -> SmallerSize:
+    batch = value["batch"]
+    return SmallerSize(
+        nodes=int(value["nodes"]),
+        nproc=int(value["nproc"]),
+        batch=None if batch is None else Batch(**batch),
+        shard=int(value["shard"]),
+        threads=dict(value["threads"]),
+        warnings=tuple(value["warnings"]),
+        prediction=_prediction(value),
+    )
+
+
+def _prediction(value: Mapping[str, Any]) -> Prediction | None:
+    return None if value.get("prediction") is None else Prediction.from_json(value["prediction"])
 
 
 def _tupled(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from torchdeck.config.distributed import Distributed
 from torchdeck.config.problems import Problem
+from torchdeck.config.ranges import count_range, parse_range
 from torchdeck.nodes.inventory import Device, Inventory, NodeInfo
 from torchdeck.plan.launch_plan import RankPlacement
 from torchdeck.plan.problems import problem
@@ -29,20 +30,23 @@ def place(
     """Every node's share, in the order of the config, and what is wrong with what was asked for.
 
     Args:
-        distributed: which nodes and devices, and how many ranks on each node.
+        distributed: which nodes and devices, and how many ranks on each node; of ranges the most.
         inventory: what those nodes have.
         environ: CUDA_VISIBLE_DEVICES in it narrows `devices = "auto"` on machines that were looked at.
     """
+    names = _names(distributed, inventory)
     problems = [
         problem(
             "distributed.nodes",
             f"nothing is known about node {name!r}",
             "one of the machines known here: " + (", ".join(node.name for node in inventory) or "localhost"),
         )
-        for name in distributed.nodes
+        for name in names
         if inventory.find(name) is None
     ]
-    found = [node for name in distributed.nodes if (node := inventory.find(name)) is not None]
+    found = [node for name in names if (node := inventory.find(name)) is not None]
+    if distributed.rendezvous.backend == "c10d":
+        found.sort(key=lambda node: node.address)  # as texts: the order in which torchrun will number them
     wanted = {node.name: _devices(node, distributed, environ, problems) for node in found}
     if distributed.devices == "auto" and len({bool(devices) for devices in wanted.values()}) > 1:
         bare = ", ".join(name for name, devices in wanted.items() if not devices)
@@ -59,6 +63,13 @@ def place(
         nproc = _nproc(node, distributed, devices, problems)
         shares.append(NodeShare(node, node_rank, nproc, devices[:nproc]))
     return shares, problems
+
+
+def _names(distributed: Distributed, inventory: Inventory) -> list[str]:
+    """The nodes that are named; of a range, as many of the machines known here as it takes at most."""
+    if isinstance(distributed.nodes, str):
+        return [node.name for node in inventory][: parse_range(distributed.nodes).most]
+    return distributed.nodes
 
 
 def rank_placements(shares: Sequence[NodeShare]) -> tuple[RankPlacement, ...]:
@@ -130,13 +141,14 @@ def _nproc(
 ) -> int:
     if distributed.nproc is None:
         return 1 if distributed.strategy == "single" else max(1, len(devices))
-    if devices and distributed.nproc > len(devices):
+    nproc = count_range(distributed.nproc).most
+    if devices and nproc > len(devices):
         have = f"{len(devices)} GPU{'s' if len(devices) > 1 else ''}"
         problems.append(
             problem(
                 "distributed.nproc",
-                f"{distributed.nproc} ranks do not fit {node.name}: it has {have} for them",
+                f"{nproc} ranks do not fit {node.name}: it has {have} for them",
                 f'at most {len(devices)}, or devices = "cpu"',
             )
         )
-    return distributed.nproc
+    return nproc

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from torchdeck.config.ranges import count_range
 from torchdeck.config.schema import RunConfig
 from torchdeck.nodes.inventory import InterpreterFacts, Inventory
 from torchdeck.plan.batch import plan_batch
@@ -23,8 +24,9 @@ from torchdeck.plan.prediction import Prediction
 from torchdeck.plan.problems import PlanError, problem
 from torchdeck.plan.rank_environment import UNSET, rank_environment
 from torchdeck.plan.recipe_settings import recipe_settings
+from torchdeck.plan.sizes import smaller_sizes
 from torchdeck.plan.slots import SLOTS, escape, slot, split
-from torchdeck.plan.torchrun import torchrun_argv
+from torchdeck.plan.torchrun import C10D_ENVIRONMENT, RANK_ORDER, Meeting, torchrun_argv
 
 
 def make_plan(
@@ -65,6 +67,13 @@ def make_plan(
         None if batch is None else recipe_settings(config, batch, backend, checkpoint.directory, shard=shard)
     )
     nodes = _node_plans(config, shares, interpreters, environ, settings)
+    smaller, said = smaller_sizes(
+        config,
+        shares,
+        batch,
+        environ,
+        lambda resized, parts: _prediction(resized, parts, backend, known),
+    )
     used = _slots_in(nodes, checkpoint)
     return LaunchPlan(
         name=config.name,
@@ -81,8 +90,15 @@ def make_plan(
         policy=_policy(config),
         slots={name: filler for name, filler in SLOTS.items() if name in used},
         code=code,
-        warnings=(*warnings, *_warnings(shares), *(() if groups is None else groups.warnings)),
+        warnings=(
+            *warnings,
+            *_warnings(shares),
+            *(() if groups is None else groups.warnings),
+            *_rank_order(config),
+            *said,
+        ),
         prediction=prediction,
+        smaller=smaller,
     )
 
 
@@ -165,13 +181,14 @@ def _node_plans(
     environ: Mapping[str, str],
     settings: str | None,
 ) -> tuple[NodePlan, ...]:
+    rendezvous = C10D_ENVIRONMENT if config.distributed.rendezvous.backend == "c10d" else {}
     return tuple(
         _node_plan(
             config,
             share,
             torchrun=_torchrun(config, share, shares, interpreters[share.node.name]),
             command=_command(config, interpreters[share.node.name]),
-            env=rank_environment(share, config.run.env, environ, settings),
+            env={**rank_environment(share, config.run.env, environ, settings), **rendezvous},
         )
         for share in shares
     )
@@ -203,11 +220,17 @@ def _node_plan(
 def _torchrun(
     config: RunConfig, share: NodeShare, shares: Sequence[NodeShare], interpreter: InterpreterFacts
 ) -> tuple[str, ...]:
-    port = config.distributed.rendezvous.port
-    launch = config.launch
+    rendezvous, nodes, launch = config.distributed.rendezvous, config.distributed.nodes, config.launch
+    # a recipe's arithmetic is of one world size: with fewer nodes than planned it must not begin
+    own = config.run.recipe is None and isinstance(nodes, str)
+    meeting = Meeting(
+        rendezvous.backend,
+        None if rendezvous.port == "auto" else rendezvous.port,
+        count_range(nodes).least if own and isinstance(nodes, str) else None,
+    )
     # a recipe is told to stop by a file; a script's only notice is torchrun's signal: the longer grace
     grace = launch.stop_grace if config.run.recipe is None else launch.kill_grace
-    return torchrun_argv(share, shares, interpreter, None if port == "auto" else port, grace)
+    return torchrun_argv(share, shares, interpreter, meeting, grace)
 
 
 def _command(config: RunConfig, interpreter: InterpreterFacts) -> tuple[str, ...]:
@@ -274,6 +297,12 @@ def _warnings(shares: Sequence[NodeShare]) -> list[str]:
         "each gets one thread"
         for (nproc, cores), names in crowded.items()
     ]
+
+
+def _rank_order(config: RunConfig) -> list[str]:
+    if config.distributed.rendezvous.backend != "c10d":
+        return []
+    return [RANK_ORDER]
 
 
 def _first(names: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from torchdeck.nodes.inventory import InterpreterFacts, Version
 from torchdeck.plan.placement import NodeShare
@@ -10,47 +11,85 @@ from torchdeck.plan.slots import escape, slot
 
 _SIGNALS_FLAG = (2, 10)
 _SHUTDOWN_FLAG = (2, 12)
+LOOPBACK = "127.0.0.1"
+C10D_ENVIRONMENT = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+"""Ranks would meet in torchrun's own store, where a start after a failure reads stale addresses."""
+RANK_ORDER = (
+    'rendezvous.backend = "c10d": rank order not guaranteed; the placement is the expected one, and torchrun '
+    "numbers the nodes when they meet"
+)
 DEFAULT_PORT = 29500
 """torchrun's own, where a person starts it by hand."""
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """How torchrun's processes find each other."""
+
+    backend: str = "static"
+    """`static` or `c10d`."""
+    port: int | None = None
+    """Fixed by the config, or None to choose a free one at launch."""
+    least_nodes: int | None = None
+    """Under c10d: nodes that torchrun may begin with; None: all."""
 
 
 def torchrun_argv(
     share: NodeShare,
     shares: Sequence[NodeShare],
     interpreter: InterpreterFacts,
-    port: int | None,
+    meeting: Meeting,
     shutdown_seconds: float,
 ) -> tuple[str, ...]:
     """torchrun for one node, up to and including `--no-python`; slots stand where values come at launch.
 
-    Static rendezvous, because ranks are then known beforehand; no restarts, because under it torchrun would
-    restart one node's ranks alone: the gang is started again as a whole.
+    Static rendezvous, if nothing else is asked for, because ranks are then known beforehand. No restarts,
+    under either: with static torchrun would restart one node's ranks alone, with c10d those of all nodes at a
+    world size that nobody planned for; the gang is started again as a whole, by a plan of its own.
 
     Args:
         share: the node's part.
         shares: all parts, in order of node rank; the first one's address is where ranks meet.
         interpreter: the node's Python; its torch decides which flags there are.
-        port: fixed by the config, or None to choose a free one at launch.
+        meeting: how they find each other.
         shutdown_seconds: how long torchrun lets ranks live after it told them to end.
     """
     version = interpreter.torch_version or (0, 0)
-    address = "127.0.0.1" if len(shares) == 1 else shares[0].node.address
     return (
         escape(interpreter.executable),
         *("-m", "torch.distributed.run"),
-        *("--nnodes", str(len(shares))),
+        *("--nnodes", _nnodes(len(shares), meeting)),
         *("--nproc-per-node", str(share.nproc)),
         *("--node-rank", str(share.node_rank)),
-        *("--rdzv-backend", "static"),
+        *("--rdzv-backend", meeting.backend),
         # keys of the store carry it, so that a stray connection from another job meets nothing
         *("--rdzv-id", f"{slot('run_id')}-{slot('attempt')}"),
-        *("--master-addr", escape(address)),
-        *("--master-port", slot("port") if port is None else str(port)),
+        *_where(share, shares, meeting),
         *("--max-restarts", "0"),
         # torchrun makes this folder in any case; here its error files stay with the run
         *("--log-dir", f"{slot('run_dir')}/attempts/{slot('attempt')}/torchrun"),
         *_flags_of(version, shutdown_seconds),
         "--no-python",
+    )
+
+
+def _nnodes(count: int, meeting: Meeting) -> str:
+    least = meeting.least_nodes
+    return str(count) if meeting.backend == "static" or least in (None, count) else f"{least}:{count}"
+
+
+def _where(share: NodeShare, shares: Sequence[NodeShare], meeting: Meeting) -> tuple[str, ...]:
+    alone = len(shares) == 1
+    address = escape(LOOPBACK if alone else shares[0].node.address)
+    port = slot("port") if meeting.port is None else str(meeting.port)
+    if meeting.backend == "static":
+        return "--master-addr", address, "--master-port", port
+    # torchrun finds out by names whether it is the host, and may find that none is (pytorch#79388)
+    host = int(share.node_rank == shares[0].node_rank)
+    return (
+        *("--rdzv-endpoint", f"{address}:{port}"),
+        *("--rdzv-conf", f"is_host={host}"),
+        *("--local-addr", escape(LOOPBACK if alone else share.node.address)),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from torchdeck.config.chosen_nodes import node_names
 from torchdeck.config.schema import RunConfig
 from torchdeck.launch.preflight.check import Check
 from torchdeck.launch.preflight.data import check_data
@@ -34,10 +35,11 @@ def preflight(config: RunConfig, plan: LaunchPlan | None, found: Survey, home: P
         found: what was found out about machines and interpreters.
         home: TORCHDECK_HOME; need not exist yet.
     """
-    reach = check_reach(config.distributed.nodes, found.inventory)
+    names = node_names(config)
+    reach = check_reach(names, found.inventory)
     if reach.status == "failed":
         return [reach]  # what is not reached cannot be looked at
-    node = config.distributed.nodes[0]
+    node = names[0]
     name = HostNameCheck(node)
     checks = list(_checks(config, plan, found, home, node))
     return [reach, *checks, name.result()]

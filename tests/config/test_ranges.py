@@ -1,0 +1,77 @@
+"""Ranges of ranks and nodes in a run file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from torchdeck.config.chosen_nodes import node_names
+from torchdeck.config.loader import config_from_dict
+from torchdeck.config.problems import ConfigError, Problem
+from torchdeck.config.ranges import CountRange, RangeError, parse_range
+
+CLUSTER = {"nodes": [{"name": "gpu[0-2]", "gpus": 2, "gpu": "H100"}]}
+
+
+def problem_of(cluster: dict[str, Any] | None = None, **distributed: Any) -> Problem:
+    table = {"run": {"script": "a.py"}, "distributed": distributed, "cluster": cluster or {}}
+    with pytest.raises(ConfigError) as caught:
+        config_from_dict(table, "/code")
+    (problem,) = caught.value.problems
+    return problem
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong", "right"),
+    [
+        ("3:2", '"3:2" begins with more than it ends with', '"2:3"'),
+        ("a:b", '"a:b" is not a range of counts', '"2:3"'),
+        ("2", '"2" is not a range of counts', '"2:3"'),
+        ("1:2:3", "is not a range of counts", '"2:3"'),
+        ("-1:2", "is not a range of counts", '"2:3"'),
+        ("0:2", '"0:2" goes down to none', '"1:2"'),
+        ("1:5000", "goes beyond 4096", "at most 4096"),
+    ],
+)
+@pytest.mark.parametrize("key", ["nproc", "nodes"])
+def test_what_is_no_range_is_said(key: str, text: str, wrong: str, right: str) -> None:
+    """What is wrong with it, and what would be right."""
+    found = problem_of(None, **{key: text})
+    assert found.path == f"distributed.{key}"
+    assert wrong in found.wrong
+    assert right in found.right
+
+
+def test_a_range_is_its_ends() -> None:
+    """Both included; they may be the same."""
+    assert parse_range("2:3") == CountRange(2, 3)
+    assert parse_range("2:2") == CountRange(2, 2)
+    with pytest.raises(RangeError, match="not a range"):
+        parse_range("2:３")
+
+
+@pytest.mark.parametrize("key", ["nproc", "nodes"])
+def test_one_process_is_no_range(key: str) -> None:
+    """Strategy single cannot lose a rank."""
+    found = problem_of(None, strategy="single", **{key: "1:1"})
+    assert 'a range does not go with strategy = "single"' in found.wrong
+
+
+def test_a_range_of_nodes_takes_the_machines_that_are_described() -> None:
+    """At most so many, in their order; this machine where none is described; and enough of them."""
+
+    def names(nodes: Any, cluster: dict[str, Any] | None = None) -> list[str]:
+        table = {"run": {"script": "a.py"}, "distributed": {"nodes": nodes}, "cluster": cluster or {}}
+        return node_names(config_from_dict(table, "/code"))
+
+    assert names("1:2", CLUSTER) == ["gpu0", "gpu1"]
+    assert names("2:9", CLUSTER) == ["gpu0", "gpu1", "gpu2"]
+    assert names("1:2") == ["localhost"]
+    assert "only this machine is known" in problem_of(nodes="2:3").wrong
+    assert "[cluster] describes 3" in problem_of(CLUSTER, nodes="4:5").wrong
+
+
+def test_a_range_of_ranks_fits_the_devices() -> None:
+    """The most of it, as it starts with these."""
+    assert "3 ranks do not fit on 2 devices" in problem_of(nproc="1:3", devices=[0, 1]).wrong
