@@ -54,7 +54,7 @@ def optimizer_tensors(
     """The tensors of the optimizers' states, by optimizer, parameter and key."""
     names = _parameter_names(model)
     return {
-        _key(index, _name(names, param), key): value
+        state_key(index, _name(names, param), key): value
         for index, optimizer in enumerate(optimizers)
         for param, state in optimizer.state.items()
         for key, value in state.items()
@@ -97,7 +97,7 @@ def empty_tensors(
     """Memory to load the states into, laid out as this run lays out its parameters."""
     params = {name: param for param, name in _parameter_names(model).items()}
     return {
-        _key(index, name, key): _empty(params[name], spec)
+        state_key(index, name, key): _empty(params[name], spec)
         for index, (_, item) in enumerate(zip(optimizers, saved, strict=True))
         for name, state in item["state"].items()
         for key, spec in state.items()
@@ -117,7 +117,7 @@ def restore_optimizers(
         params = [param for group in optimizer.param_groups for param in group["params"]]
         state = {
             number: {
-                key: tensors[_key(index, name, key)] if "shape" in spec else spec["value"]
+                key: tensors[state_key(index, name, key)] if "shape" in spec else spec["value"]
                 for key, spec in item["state"][name].items()
             }
             for number, name in enumerate(_name(names, param) for param in params)
@@ -125,7 +125,7 @@ def restore_optimizers(
         }
         numbers = iter(range(len(params)))
         groups = [
-            _restored_group(group, stored, [next(numbers) for _ in group["params"]])
+            restored_group(group, stored, [next(numbers) for _ in group["params"]])
             for group, stored in zip(optimizer.param_groups, item["groups"], strict=True)
         ]
         optimizer.load_state_dict({"state": state, "param_groups": groups})
@@ -145,7 +145,8 @@ def _name(names: Mapping[torch.Tensor, str], param: torch.Tensor) -> str:
     return names[param]
 
 
-def _key(index: int, name: str, key: str) -> str:
+def state_key(index: int, name: str, key: str) -> str:
+    """The name in a checkpoint of one tensor of an optimizer's state."""
     return f"optimizer.{index}.{name}.{key}"
 
 
@@ -182,9 +183,10 @@ def _group_to_json(names: Mapping[torch.Tensor, str], group: Mapping[str, Any]) 
     return {"params": [_name(names, param) for param in group["params"]], "options": options}
 
 
-def _restored_group(
+def restored_group(
     current: Mapping[str, Any], stored: Mapping[str, Any], numbers: list[int]
 ) -> dict[str, Any]:
+    """A parameter group with the options of a checkpoint, in the types they have in `current`."""
     group: dict[str, Any] = {"params": numbers}
     for key, value in current.items():
         if key == "params":

@@ -12,6 +12,7 @@ from torchdeck.distributed.precision import DTYPES, Precision
 from torchdeck.distributed.settings import DistributedSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.strategies.ddp import DdpStrategy
+from torchdeck.distributed.strategies.deepspeed import DeepSpeedStrategy
 from torchdeck.distributed.strategies.fsdp import FsdpStrategy
 from torchdeck.distributed.strategies.hsdp import HsdpStrategy
 from torchdeck.distributed.strategies.single import SingleStrategy
@@ -20,7 +21,8 @@ from torchdeck.environment import DistributedConfig, Place
 Kind = TypeVar("Kind", bound=type[DistributedStrategy])
 
 STRATEGIES: dict[str, type[DistributedStrategy]] = {
-    strategy.name: strategy for strategy in (SingleStrategy, DdpStrategy, FsdpStrategy, HsdpStrategy)
+    strategy.name: strategy
+    for strategy in (SingleStrategy, DdpStrategy, FsdpStrategy, HsdpStrategy, DeepSpeedStrategy)
 }
 
 
