@@ -19,7 +19,8 @@ from torch.utils.data import DataLoader, DistributedSampler
 from torchdeck.distributed.precision import Precision
 from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.distributed.strategies.registry import make_strategy
-from torchdeck.distributed.trainer.hooks import Hook, make_hooks
+from torchdeck.distributed.trainer.callback import Callback
+from torchdeck.distributed.trainer.hooks import make_hooks
 from torchdeck.distributed.trainer.step import StepResult
 from torchdeck.distributed.trainer.trainer import Trainer
 from torchdeck.environment import Place, RunContext
@@ -52,7 +53,7 @@ class HandWritten:
         self.optimizer.step()
 
 
-class Turns(Hook):
+class Turns(Callback):
     """After every TURN steps of ours, as many of the other; all time between its turns counts as ours."""
 
     def __init__(self, other: HandWritten | None) -> None:

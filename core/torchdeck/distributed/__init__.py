@@ -13,6 +13,7 @@ HOMES = {
     **_DATA,
     "AgreementError": "torchdeck.distributed.agreement",
     "AugmentedDataset": "torchdeck.distributed.augmented_dataset",
+    "Callback": "torchdeck.distributed.trainer.callback",
     "RecipeError": "torchdeck.recipes.errors",
     "RecipeSettings": "torchdeck.distributed.settings",
     "SettingsError": "torchdeck.distributed.checked",

@@ -69,6 +69,7 @@ def _train(settings: RecipeSettings, place: Place, context: RunContext) -> None:
     from torchdeck.distributed.precision import Precision
     from torchdeck.distributed.strategies.registry import make_strategy
     from torchdeck.distributed.trainer.hooks import make_hooks
+    from torchdeck.distributed.trainer.setup import recipe_callbacks
     from torchdeck.distributed.trainer.trainer import Trainer
     from torchdeck.recipes.loader import load_recipe
 
@@ -76,7 +77,10 @@ def _train(settings: RecipeSettings, place: Place, context: RunContext) -> None:
     strategy = make_strategy(settings.distributed, Precision(settings.training.precision), place)
     strategy.setup()
     check_agreement(strategy.group, _to_be_same(settings))
-    hooks = make_hooks(context.rank_layout(place.rank), place, strategy.device)
+    hooks = [
+        *make_hooks(context.rank_layout(place.rank), place, strategy.device),
+        *recipe_callbacks(recipe, settings),
+    ]
     trainer = Trainer(settings, recipe, strategy, context, hooks)
     finished = trainer.run()
     trainer.close()

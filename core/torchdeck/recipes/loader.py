@@ -52,6 +52,9 @@ class Recipe:
     callbacks: Callable[[Any], Iterable[Any]] | None = None
     """`RecipeSettings` → objects of classes derived from `torchdeck.distributed.Callback`; called on every
     rank."""
+    callbacks: Callable[[Any], Iterable[Any]] | None = None
+    """`RecipeSettings` → objects of classes derived from `torchdeck.distributed.Callback`; called on every
+    rank."""
     fingerprint: Callable[[dict[str, Any]], Any] | None = None
     """Options of build_data → a text that differs where the training data does; a checkpoint keeps it."""
 

@@ -1,10 +1,10 @@
 """Phases as the agent gets to know them."""
 
-from torchdeck.distributed.trainer.hooks import Hook
+from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.distributed.trainer.phases import Phases
 
 
-class Heard(Hook):
+class Heard(Callback):
     def __init__(self) -> None:
         self.phases: list[tuple[str, int, int | None]] = []
 

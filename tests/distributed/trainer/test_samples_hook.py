@@ -27,6 +27,7 @@ def result(step: int) -> StepResult:
         seconds=0.1,
         stop=False,
         save=False,
+        end=False,
         epoch=0,
         rank_tokens=8.0,
         rank_ids=(np.array([3, 4]), np.array([19, 0])),

@@ -15,7 +15,7 @@ from torchdeck.distributed.precision import Precision
 from torchdeck.distributed.settings import DistributedSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.strategies.registry import make_strategy
-from torchdeck.distributed.trainer.step import Stepper, TrainingParts
+from torchdeck.distributed.trainer.step import Stepper, TrainingParts, Wishes
 from torchdeck.environment import Place
 from torchdeck.recipes.errors import RecipeError
 
@@ -52,6 +52,6 @@ def test_a_gradient_that_is_not_finite_is_not_saved_at_a_stop(single: Distribute
 
     with pytest.raises(RecipeError, match="gradient's norm in step 1"):
         stepper(single, model, loss).run(
-            batches(1.0), lr=1.0, measure=False, stop_wished=True, save_wished=False, began=0.0
+            batches(1.0), lr=1.0, measure=False, wishes=Wishes(stop=True), began=0.0
         )
     assert not math.isnan(float(model.weight.detach()))

@@ -1,4 +1,4 @@
-"""What the outside is told of training: progress for the agent, metrics for views, lines for people."""
+"""What every run tells of its training: progress for the agent, metrics for views, lines for people."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 
 from torchdeck.data.sample_log import SampleLogHeader, SampleLogWriter
 from torchdeck.data.step_order import DataPosition, StepOrder
+from torchdeck.distributed.trainer.callback import Callback, Counts
 from torchdeck.distributed.trainer.memory import RankMemory
 from torchdeck.distributed.trainer.step import StepResult
 from torchdeck.distributed.trainer.throughput import Rates
@@ -19,44 +20,7 @@ from torchdeck.telemetry.progress import ProgressFile, StepTimes
 from torchdeck.telemetry.writer import MetricsWriter
 
 
-class Counts:
-    """What was trained on since the very start, over all attempts."""
-
-    def __init__(self, tokens: float = 0.0, samples: int = 0) -> None:
-        self.tokens = tokens
-        self.samples = samples
-
-    def add(self, result: StepResult) -> None:
-        self.tokens += result.tokens
-        self.samples += result.samples
-
-
-class Hook:
-    """Is told what happens; a subclass overrides what it wants to know."""
-
-    def model_next(self) -> None:
-        """Data is there, and the model is built next."""
-
-    def begin(self, order: StepOrder, start: DataPosition) -> None:
-        """All is there; steps of `order` follow from `start` on."""
-
-    def phase(self, phase: str, step: int, total: int | None) -> None:
-        """A phase began, or goes on: called again with every sign of life."""
-
-    def step(self, result: StepResult) -> None:
-        """A step is done."""
-
-    def row(self, result: StepResult, rates: Rates, counts: Counts) -> None:
-        """A step is done that metrics are wanted of; after `step`."""
-
-    def evaluated(self, step: int, values: Mapping[str, float]) -> None:
-        """Means over held-out data after `step` steps: `heldout_loss`, and `heldout_…` for each metric."""
-
-    def close(self) -> None:
-        """Training is over."""
-
-
-class ProgressHook(Hook):
+class ProgressHook(Callback):
     """Keeps the rank's progress file, by which the agent sees a hang."""
 
     def __init__(self, path: Path) -> None:
@@ -73,7 +37,7 @@ class ProgressHook(Hook):
         self._file.close()
 
 
-class MetricsHook(Hook):
+class MetricsHook(Callback):
     """Writes metrics: rank 0 what holds for all ranks, every rank what is its own."""
 
     def __init__(self, folder: Path, rank: int, device: torch.device) -> None:
@@ -108,7 +72,7 @@ class MetricsHook(Hook):
         self._writer.close()
 
 
-class SamplesHook(Hook):
+class SamplesHook(Callback):
     """Records which samples this rank uses; where that fails it is said once, and training goes on."""
 
     def __init__(self, path: Path, rank: int, world_size: int) -> None:
@@ -151,7 +115,7 @@ class SamplesHook(Hook):
         self._writer = None
 
 
-class LinesHook(Hook):
+class LinesHook(Callback):
     """Prints a line now and then; losses with all their digits, so that runs can be compared bit for bit."""
 
     def __init__(self) -> None:
@@ -168,14 +132,25 @@ class LinesHook(Hook):
             flush=True,
         )
 
+    def saved(self, step: int, values: Mapping[str, float]) -> None:
+        if "save_interval" in values:
+            print(
+                f"step {step}/{self._total} saving took {values['save_stall']:.3g} s of training: next checkpoint "
+                f"in {values['save_interval']:.3g} s",
+                flush=True,
+            )
+
     def evaluated(self, step: int, values: Mapping[str, float]) -> None:
         told = " ".join(f"{name} {value!r}" for name, value in values.items())
         print(f"step {step}/{self._total} {told}", flush=True)
 
+    def ended(self, step: int, reason: str) -> None:
+        print(f"training ends at step {step}: {reason}", flush=True)
 
-def make_hooks(layout: RankLayout | None, place: Place, device: torch.device) -> list[Hook]:
-    """A rank's hooks: files where there is a run directory, lines on rank 0."""
-    hooks: list[Hook] = []
+
+def make_hooks(layout: RankLayout | None, place: Place, device: torch.device) -> list[Callback]:
+    """What tells of a rank's training: files where there is a run directory, lines on rank 0."""
+    hooks: list[Callback] = []
     if layout is not None:
         hooks += [
             ProgressHook(layout.progress),

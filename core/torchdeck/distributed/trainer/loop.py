@@ -13,11 +13,12 @@ from torchdeck.distributed.schedules import lr_factor
 from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.cadence import SaveCadence
+from torchdeck.distributed.trainer.callback import Callback, Counts
+from torchdeck.distributed.trainer.early_stopping import EarlyStopping
 from torchdeck.distributed.trainer.evaluation import Evaluation
-from torchdeck.distributed.trainer.hooks import Counts, Hook
 from torchdeck.distributed.trainer.phases import Phases
 from torchdeck.distributed.trainer.saving import Saving
-from torchdeck.distributed.trainer.step import Stepper, StepResult
+from torchdeck.distributed.trainer.step import Stepper, StepResult, Wishes
 from torchdeck.distributed.trainer.stop import StopFlag
 from torchdeck.distributed.trainer.throughput import Throughput
 
@@ -30,11 +31,12 @@ class LoopParts:
     stepper: Stepper
     loader: BatchLoader
     evaluation: Evaluation | None
+    early_stopping: EarlyStopping
     saving: Saving
     cadence: SaveCadence
     stop: StopFlag
     phases: Phases
-    hooks: Sequence[Hook]
+    hooks: Sequence[Callback]
 
 
 class TrainingLoop:
@@ -67,7 +69,8 @@ class TrainingLoop:
         """Train.
 
         Returns:
-            True at the end, False when it was stopped before; either way what there is, is saved.
+            True when it is complete, at its last step or where it ended early; False when it was stopped
+            before. Either way what there is, is saved.
 
         Raises:
             RecipeError: the loss is not finite, or not a loss.
@@ -90,20 +93,36 @@ class TrainingLoop:
 
     def _steps(self) -> bool:
         """All steps that are left; whether it was stopped before the last."""
+        if self._ends_early():
+            return False
         left = max(0, self._total - self._position.step)
         with closing(self._parts.loader.steps(self._position, left)) as steps:
             began = time.perf_counter()
             for batches in steps:
                 result = self._step(batches, began)
-                last = result.step == self._total
+                last = result.step == self._total or result.end
                 if result.stop and not last:
                     return True
                 if last or self._evaluation_due(result):
                     self._evaluate()
+                if self._ends_early(result):
+                    return False
                 if not last and self._parts.cadence.due(result):
                     self._save()
                 began = time.perf_counter()
         return False
+
+    def _ends_early(self, result: StepResult | None = None) -> bool:
+        """Whether training is complete before its last step; says why."""
+        if self._position.step >= self._total:
+            return False
+        reason = self._parts.early_stopping.reason
+        if not reason and result is not None and result.end:
+            reasons = [hook.stop_reason for hook in self._parts.hooks if hook.stop_reason]
+            reason = "; ".join(reasons) or "a callback on another rank asked for it"
+        for hook in self._parts.hooks if reason else ():
+            hook.ended(self._position.step, reason)
+        return bool(reason)
 
     def _step(self, batches: StepBatches, began: float) -> StepResult:
         step, parts = batches.after.step, self._parts
@@ -114,8 +133,11 @@ class TrainingLoop:
             lr=self._lr(step - 1),
             # measured before a save too: what is not finite must not get into a checkpoint
             measure=wants_row or parts.cadence.may_be_due(step),
-            stop_wished=parts.stop.wished(),
-            save_wished=parts.cadence.wished(step),
+            wishes=Wishes(
+                stop=parts.stop.wished(),
+                save=parts.cadence.wished(step),
+                end=any(hook.stop_reason for hook in parts.hooks),
+            ),
             began=began,
         )
         self._position = batches.after
@@ -143,6 +165,7 @@ class TrainingLoop:
             return
         values = parts.evaluation.run(lambda size: parts.phases.compute("evaluating", step, lambda: [size]))
         parts.saving.evaluated_step = step
+        parts.early_stopping.evaluated(step, values["heldout_loss"])
         for hook in parts.hooks:
             hook.evaluated(step, values)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
-from torchdeck.distributed.trainer.hooks import Hook
+from torchdeck.distributed.trainer.callback import Callback
 
 
 class Phases:
@@ -15,7 +15,7 @@ class Phases:
         compiles: the model is compiled, so the first batch of each shape may take minutes.
     """
 
-    def __init__(self, hooks: Sequence[Hook], *, compiles: bool) -> None:
+    def __init__(self, hooks: Sequence[Callback], *, compiles: bool) -> None:
         self._hooks = hooks
         self._compiles = compiles
         self._shapes_seen: set[tuple[str, Hashable]] = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from torch import nn
@@ -10,6 +11,8 @@ from torch.utils.data import IterableDataset
 from torchdeck.distributed.batches import SizedDataset
 from torchdeck.distributed.process_group import ProcessGroup
 from torchdeck.distributed.seeding import seed_all
+from torchdeck.distributed.settings import RecipeSettings
+from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.recipes.errors import RecipeError
 from torchdeck.recipes.loader import Recipe
 
@@ -31,6 +34,25 @@ def build_model(recipe: Recipe, options: dict[str, Any]) -> nn.Module:
             "module with at least one parameter that requires a gradient"
         )
     return model
+
+
+def recipe_callbacks(recipe: Recipe, settings: RecipeSettings) -> list[Callback]:
+    """The recipe's own callbacks on this rank; none where it has no function for them.
+
+    Raises:
+        RecipeError: its function returned something else.
+    """
+    if recipe.callbacks is None:
+        return []
+    returned: Any = recipe.callbacks(settings)
+    callbacks = list(returned) if isinstance(returned, Iterable) else [returned]
+    for callback in callbacks:
+        if not isinstance(callback, Callback):
+            raise RecipeError(
+                f"callbacks(settings) of recipe {recipe.name} returned {type(callback).__name__}: return a "
+                "list of objects of a class derived from torchdeck.distributed.Callback"
+            )
+    return callbacks
 
 
 def build_training_data(

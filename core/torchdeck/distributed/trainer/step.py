@@ -23,6 +23,22 @@ from torchdeck.recipes.errors import RecipeError
 
 
 @dataclass(frozen=True)
+class Wishes:
+    """What this rank asks of all: what one of them asks for, all do after the same step."""
+
+    stop: bool = False
+    """To be stopped, and go on another time."""
+    save: bool = False
+    """A checkpoint after this step."""
+    end: bool = False
+    """That training is complete with this step."""
+
+    def numbers(self) -> tuple[float, float, float]:
+        """As they are added up over the ranks."""
+        return float(self.stop), float(self.save), float(self.end)
+
+
+@dataclass(frozen=True)
 class StepResult:
     """What one optimizer step was, the same on every rank but for `seconds` and `rank_…`."""
 
@@ -41,6 +57,8 @@ class StepResult:
     """Somebody asked for a stop; all ranks learn of it in the same step."""
     save: bool
     """A rank asked for a checkpoint; all ranks learn of it in the same step."""
+    end: bool
+    """A rank asked for the end of training; all ranks learn of it in the same step."""
     epoch: int
     """That it belongs to, from 0."""
     rank_tokens: float
@@ -92,8 +110,7 @@ class Stepper:
         *,
         lr: float,
         measure: bool,
-        stop_wished: bool,
-        save_wished: bool,
+        wishes: Wishes,
         began: float,
     ) -> StepResult:
         """One step.
@@ -102,8 +119,7 @@ class Stepper:
             batches: this rank's part.
             lr: learning rate of this step.
             measure: the gradient's norm is wanted; it is measured anyway where something depends on it.
-            stop_wished: this rank was asked to stop.
-            save_wished: this rank asks for a checkpoint after this step.
+            wishes: this rank's.
             began: `time.perf_counter()` before the batches were asked for.
 
         Raises:
@@ -115,13 +131,13 @@ class Stepper:
         set_lr(parts.optimizer, lr)
         expected = batches.samples * (self.tokens_per_sample or 1.0)
         factor = parts.strategy.world_size / expected * parts.scaler.scale
-        losses, ids, pending = self._accumulate(batches, factor, (stop_wished, save_wished))
-        total, *metrics, weight, stop, save = pending.wait()
+        losses, ids, pending = self._accumulate(batches, factor, wishes)
+        total, *metrics, weight, stop, save, end = pending.wait()
         if not math.isfinite(total):
             raise_for_bad_loss(parts.strategy.group, losses.total(), what=f"loss in step {step}")
         loss = global_mean(total, weight, what="training")
         # a save may follow this step: what is not finite must not get into that checkpoint
-        norm = self._update(expected / weight, step, measure=measure or stop > 0 or save > 0)
+        norm = self._update(expected / weight, step, measure=measure or stop + save + end > 0)
         if self.tokens_per_sample is None:
             self.tokens_per_sample = weight / batches.samples
         seconds = time.perf_counter() - began
@@ -135,6 +151,7 @@ class Stepper:
             seconds=seconds,
             stop=stop > 0,
             save=save > 0,
+            end=end > 0,
             epoch=batches.epoch,
             rank_tokens=losses.weight,
             rank_ids=tuple(ids),
@@ -145,12 +162,12 @@ class Stepper:
         )
 
     def _accumulate(
-        self, batches: StepBatches, factor: float, wishes: tuple[bool, bool]
+        self, batches: StepBatches, factor: float, wishes: Wishes
     ) -> tuple[WeightedSum, list[Ids], PendingSum]:
         """Forward and backward of every microbatch; each loss is multiplied by its weight and `factor`.
 
         Returns:
-            This rank's losses, its samples, and [loss × weight, …, weight, stop, save] on its way to the
+            This rank's losses, its samples, and [loss × weight, …, weight, *wishes] on its way to the
             sum over all ranks: begun before the last backward, so that no rank waits for it.
         """
         strategy, losses = self._parts.strategy, WeightedSum()
@@ -166,7 +183,7 @@ class Stepper:
                 ids.append(microbatch.ids)
                 if last:
                     self._check_names(losses)
-                    sums = losses.with_numbers(*map(float, wishes), device=strategy.device)
+                    sums = losses.with_numbers(*wishes.numbers(), device=strategy.device)
                     pending = strategy.group.start_sum(sums)
                 strategy.backward(checked.loss * (checked.weight * factor))
         if pending is None:

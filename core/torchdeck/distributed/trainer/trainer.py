@@ -14,9 +14,10 @@ from torchdeck.distributed.seeding import make_deterministic
 from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.cadence import SaveCadence
+from torchdeck.distributed.trainer.callback import Callback, Counts
 from torchdeck.distributed.trainer.data_identity import data_identity
+from torchdeck.distributed.trainer.early_stopping import EarlyStopping
 from torchdeck.distributed.trainer.evaluation import Evaluation
-from torchdeck.distributed.trainer.hooks import Counts, Hook
 from torchdeck.distributed.trainer.loop import LoopParts, TrainingLoop
 from torchdeck.distributed.trainer.order import check_collate, make_order
 from torchdeck.distributed.trainer.parts import build_parts
@@ -55,7 +56,7 @@ class Trainer:
         recipe: Recipe,
         strategy: DistributedStrategy,
         context: RunContext,
-        hooks: Sequence[Hook] = (),
+        hooks: Sequence[Callback] = (),
         *,
         parts: TrainingParts | None = None,
         progress: Progress | None = None,
@@ -82,14 +83,20 @@ class Trainer:
         order = make_order(settings.training, identity, strategy.place, strategy.group)
         check_collate(order.needs_layout, recipe)
         for hook in hooks:
+            hook.stop_reason = ""  # it may have asked another trainer
             hook.model_next()
         self.parts = parts or build_parts(settings, recipe, strategy)
+        for hook in hooks:
+            hook.built(self.parts)
         if drawn is not None:
             restore_rng(drawn)
         progress = progress or Progress(order.start.to_json())
         self._counts = counts = Counts(progress.tokens, progress.samples)
         self._stepper = stepper = Stepper(self.parts, settings.training.clip, progress.tokens_per_sample)
-        self._saving = saving = Saving(self.parts, settings.checkpoint, context, order, identity)
+        early_stopping = EarlyStopping(settings.training.patience, settings.training.min_delta)
+        self._saving = saving = Saving(
+            self.parts, settings.checkpoint, context, order, identity, early_stopping
+        )
         saving.evaluated_step = progress.evaluated_step
         position = (
             saving.load(context.resume, stepper, counts)
@@ -104,6 +111,7 @@ class Trainer:
             stepper=stepper,
             loader=self._loader(data, order),
             evaluation=self._evaluation(heldout),
+            early_stopping=early_stopping,
             saving=saving,
             cadence=SaveCadence(settings.checkpoint),
             stop=StopFlag(context.stop_file, strategy.rank),

@@ -1,0 +1,50 @@
+"""Whether held-out loss still gets better."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class EarlyStopping:
+    """Counts evaluations without a better held-out loss; all ranks see the same losses, so all decide alike.
+
+    Args:
+        patience: after so many in a row training ends; None: it never does for this.
+        min_delta: by how much a loss must be lower than the best so far to be better.
+    """
+
+    def __init__(self, patience: int | None, min_delta: float = 0.0) -> None:
+        self._patience = patience
+        self._min_delta = min_delta
+        self._best: float | None = None
+        self._best_step = 0
+        self._worse = 0
+
+    def evaluated(self, step: int, loss: float) -> None:
+        """Take note of the held-out loss after `step` steps."""
+        if self._best is None or loss < self._best - self._min_delta:
+            self._best, self._best_step, self._worse = loss, step, 0
+        else:
+            self._worse += 1
+
+    @property
+    def reason(self) -> str:
+        """Why training is to end; empty while it goes on."""
+        if self._patience is None or self._worse < self._patience:
+            return ""
+        times = "evaluation" if self._worse == 1 else "evaluations"
+        return (
+            f"heldout_loss has not been lower than {self._best:.6g}, of step {self._best_step}, for "
+            f"{self._worse} {times} in a row"
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps, as JSON."""
+        return {"best": self._best, "best_step": self._best_step, "worse": self._worse}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from `state`; an empty one, of a checkpoint without it, changes nothing."""
+        if state:
+            self._best = state["best"]
+            self._best_step, self._worse = int(state["best_step"]), int(state["worse"])
