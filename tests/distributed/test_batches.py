@@ -222,3 +222,25 @@ def test_evaluation_is_the_same_at_any_world_size(
     assert len(set(together)) == len(together) == min(size, microbatch * limit)
     assert all(0 <= sample < size for sample in together)
     assert all(len(batch) <= microbatch for rank in ranks for batch in rank)
+
+
+class Epochs(list[int]):
+    """Samples that say which epoch they were last told of."""
+
+    epoch = -1
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.epoch
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_data_set_is_told_of_the_epoch(workers: int) -> None:
+    """Before the first sample of each, in workers too, that live through several; and after a resume."""
+    shape = (2, 1, 0, 1)
+    steps = [read(step) for step in loader(Epochs(range(4)), shape, workers=workers).steps(Position(), 6)]
+    assert [batch for *_, ((batch, _),) in steps] == [[epoch] * 2 for epoch in (0, 0, 1, 1, 2, 2)]
+    rest = loader(Epochs(range(4)), shape, workers=workers).steps(steps[2][1], 1)
+    assert [read(step)[2][0][0] for step in rest] == [[1, 1]]

@@ -10,15 +10,16 @@ from torchdeck.config.schema import BUILTIN_RECIPES
 from torchdeck.config.text_data import TextData
 
 _RECIPE: KeyPath = ("run", "recipe")
+_GPTS = ("byte-gpt", "byte-finetune")
 
 
 def heads_divide(given: Given) -> Iterator[Finding]:
     """Heads share the width of a GPT evenly."""
     config = given.config
-    if config.run.recipe not in BUILTIN_RECIPES or not {"heads", "width"} <= set(config.model):
+    if config.run.recipe not in _GPTS:
         return
     heads, width = config.model["heads"], config.model["width"]
-    if config.run.recipe != "bdh" and width % heads:
+    if width % heads:
         wrong = f"{heads} heads do not divide width = {width} evenly"
         fits = [count for count in range(1, min(width, 1024) + 1) if width % count == 0]
         near = min(fits, key=lambda count: (abs(count - heads), count))

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from torchdeck.config.bdh import BdhModel
 from torchdeck.config.byte_gpt import ByteGptModel
 from torchdeck.config.cluster import Cluster, ClusterNodes
+from torchdeck.config.digits import DigitsData, DigitsModel
 from torchdeck.config.distributed import DdpOptions, Distributed, FsdpOptions, Rendezvous
 from torchdeck.config.estimate import Estimate
 from torchdeck.config.fields import Section, option, table
@@ -41,6 +42,7 @@ __all__ = [
 BUILTIN_RECIPES: dict[str, tuple[type[Section], type[Section]]] = {
     "byte-gpt": (ByteGptModel, TextData),
     "bdh": (BdhModel, TextData),
+    "digits": (DigitsModel, DigitsData),
 }
 """Recipes that come with Torchdeck → the schemas of their [model] and [data] tables."""
 

@@ -7,10 +7,10 @@ from typing import Any, Literal
 from torchdeck.config.fields import Section, option
 
 
-def heldout_option() -> Any:
+def heldout_option(default: float) -> Any:
     """`data.heldout`, which all built-in recipes have."""
     return option(
-        "Fraction of the data that is never trained on, for evaluation.", default=0.05, ge=0, le=0.5
+        "Fraction of the data that is never trained on, for evaluation.", default=default, ge=0, le=0.5
     )
 
 
@@ -44,7 +44,7 @@ class TextData(Section):
     token_dtype: Literal["uint8", "uint16", "uint32"] = option(
         "What a number in a file of tokens without a header is.", default="uint16"
     )
-    heldout: float = heldout_option()
+    heldout: float = heldout_option(0.05)
     max_bytes: int | None = option(
         "Use no more than this much text; absent: all.", default=None, unit="bytes", ge=1
     )

@@ -156,6 +156,8 @@ class _Wanted(NamedTuple):
 class _AskedSamples(Dataset[Any]):
     """A data set that says which samples it was asked for, beside what it gave.
 
+    One with `set_epoch` is told of the epoch before the first sample of it, in each process that reads.
+
     With a seed, what a sample draws depends on seed, epoch and sample alone: in a worker, whose generators
     would else tell how many workers there are.
     """
@@ -164,10 +166,15 @@ class _AskedSamples(Dataset[Any]):
         self._data = data
         self._seed = seed
         self._many: Callable[[list[int]], Any] | None = getattr(data, "__getitems__", None)
+        self._set_epoch: Callable[[int], object] | None = getattr(data, "set_epoch", None)
+        self._epoch: int | None = None
 
     def __getitems__(self, wanted: _Wanted) -> tuple[bytes, Any, Layout | None]:
         """Ids as int64 (bytes, as the loader would look into a list), the samples, and their layout."""
         epoch, ids, layout = wanted
+        if self._set_epoch is not None and epoch != self._epoch:
+            self._set_epoch(epoch)
+            self._epoch = epoch
         if self._seed is not None:
             samples = [self._seeded(epoch, id_) for id_ in ids]
         elif self._many is not None:

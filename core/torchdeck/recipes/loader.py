@@ -16,6 +16,7 @@ from torchdeck.recipes.errors import RecipeError, RecipeImportError
 BUILT_IN = {
     "byte-gpt": "torchdeck.recipes.byte_gpt",
     "bdh": "torchdeck.recipes.bdh",
+    "digits": "torchdeck.recipes.digits",
 }
 """Name in run.toml → module."""
 
@@ -49,9 +50,6 @@ class Recipe:
     """([model], [data]) → options of build_data, where data depends on the model; [data] when missing."""
     build_optimizer: Callable[[Any], Any] | None = None
     """Model → torch.optim.Optimizer over its parameters; [training] decides when missing."""
-    callbacks: Callable[[Any], Iterable[Any]] | None = None
-    """`RecipeSettings` → objects of classes derived from `torchdeck.distributed.Callback`; called on every
-    rank."""
     callbacks: Callable[[Any], Iterable[Any]] | None = None
     """`RecipeSettings` → objects of classes derived from `torchdeck.distributed.Callback`; called on every
     rank."""
