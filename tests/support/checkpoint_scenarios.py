@@ -347,8 +347,11 @@ def _fill(state: TrainState, step: int) -> None:
             param.fill_(float(step))
 
 
-def killed_in_saves(folder: Path, world_size: str, seed: str, count: str) -> dict[str, Any]:
-    """Kill one rank at a moment of saves that rotate and replace; then resume. `count` moments, or `all`."""
+def killed_in_saves(folder: Path, world_size: str, seed: str, count: str, how: str) -> dict[str, Any]:
+    """Kill one rank at a moment of saves that rotate and replace; then resume. `count` moments, or `all`.
+
+    In the background, the weights change as soon as the call is back.
+    """
     world = int(world_size)
     template = folder / "template"
 
@@ -374,7 +377,11 @@ def killed_in_saves(folder: Path, world_size: str, seed: str, count: str) -> dic
                     (2, True),
                 ):  # rotates, replaces a step, replaces final
                     _fill(state, step)
-                    store.save(state, step, final=final)
+                    if final or how != "background":
+                        store.save(state, step, final=final)
+                    else:
+                        store.save_in_background(state, step)
+                        _fill(state, -1)
             except CheckpointError:
                 pass  # the other rank was killed
             return fault.count

@@ -16,8 +16,8 @@ import pytest
 TESTS = Path(__file__).parents[2]
 
 
-def _killed(folder: Path, world_size: int, count: str, limit: float) -> Any:
-    arguments = ["killed_in_saves", str(folder), str(world_size), "20261121", count]
+def _killed(folder: Path, world_size: int, count: str, how: str, limit: float) -> Any:
+    arguments = ["killed_in_saves", str(folder), str(world_size), "20261121", count, how]
     done = subprocess.run(
         [sys.executable, "-m", "support.checkpoint_ranks", *arguments],
         cwd=TESTS,
@@ -30,10 +30,13 @@ def _killed(folder: Path, world_size: int, count: str, limit: float) -> Any:
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize(("world_size", "count"), [(1, 10), (2, 5)])
-def test_a_kill_in_a_save_loses_nothing(tmp_path: Path, world_size: int, count: int) -> None:
+@pytest.mark.parametrize(
+    ("world_size", "count", "how"),
+    [(1, 8, "at once"), (1, 8, "background"), (2, 4, "at once"), (2, 5, "background")],
+)
+def test_a_kill_in_a_save_loses_nothing(tmp_path: Path, world_size: int, count: int, how: str) -> None:
     """After a kill the newest checkpoint verifies and resumes, and no remains outlive the next start."""
-    outcome = _killed(tmp_path, world_size, str(count), 200)
+    outcome = _killed(tmp_path, world_size, str(count), how, 200)
     assert outcome["points"] == count
     assert min(outcome["totals"]) > 10, "there are moments to be killed at"
     assert outcome["failures"] == []
@@ -41,9 +44,10 @@ def test_a_kill_in_a_save_loses_nothing(tmp_path: Path, world_size: int, count: 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
+@pytest.mark.parametrize("how", ["at once", "background"])
 @pytest.mark.parametrize("world_size", [1, 2])
-def test_a_kill_at_any_moment_of_a_save_loses_nothing(tmp_path: Path, world_size: int) -> None:
+def test_a_kill_at_any_moment_of_a_save_loses_nothing(tmp_path: Path, world_size: int, how: str) -> None:
     """The same at every single moment, of every rank."""
-    outcome = _killed(tmp_path, world_size, "all", 3500)
+    outcome = _killed(tmp_path, world_size, "all", how, 3500)
     assert outcome["points"] == sum(outcome["totals"])
     assert outcome["failures"] == []

@@ -35,6 +35,8 @@ __all__ = ["CheckpointError", "CheckpointStore", "LoadedState", "SaveTime", "Tra
 
 _CLOSING = 60.0
 """Seconds that a store waits at its end, at most, for a save in the background."""
+_WORTH_SAYING = 1.0
+"""Seconds that one save waits for another."""
 _log = logging.getLogger(__name__)
 
 
@@ -146,9 +148,8 @@ class CheckpointStore:
             CheckpointError: the save before this one failed.
         """
         began = time.monotonic()
-        waited_for = self._writer.busy
         self.wait()
-        if waited_for:
+        if time.monotonic() - began > _WORTH_SAYING:
             _log.warning(
                 "the checkpoint of step %d waited %.1f s for the one before to be written: "
                 "save less often (checkpoint.every), or to a faster disk (checkpoint.directory)",

@@ -2,28 +2,75 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
+from torchdeck.data.step_order import DataPosition
 from torchdeck.distributed.settings import CheckpointSettings
+from torchdeck.distributed.trainer.save_interval import SaveInterval
 from torchdeck.distributed.trainer.step import StepResult
+
+_FIRST_STEPS = 10
+"""Under every = "auto" the first checkpoint comes after so many steps, to see what one costs."""
 
 
 class SaveCadence:
     """Decides after which steps training saves; the same on every rank.
 
+    A fixed cadence every rank knows by itself. What follows from measured times only rank 0 decides: it
+    wishes for a checkpoint in a step, and all ranks hear of that in the step's own reduction.
+
     Args:
-        settings: every how many steps.
+        settings: every how many steps or epochs, or by what rule.
+        leads: this is rank 0.
+        clock: seconds, monotonic.
     """
 
-    def __init__(self, settings: CheckpointSettings) -> None:
+    def __init__(
+        self, settings: CheckpointSettings, *, leads: bool, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._every = settings.every
+        self._every_epochs = settings.every_epochs
+        self._interval: SaveInterval | None = None
+        if settings.auto and leads:
+            self._interval = SaveInterval(mtbf=settings.mtbf * 3600, max_stall=settings.max_stall)
+        self._clock = clock
+        self._steps = 0
+        self._last_save = clock()
 
-    def wished(self, step: int) -> bool:  # noqa: ARG002 - a fixed cadence is known to all ranks
-        """Whether this rank asks the others for a checkpoint after `step`; asked before the step."""
-        return False
+    def wished(self, step: int) -> bool:  # noqa: ARG002 - time and the number of calls decide
+        """Whether this rank asks the others for a checkpoint after `step`; asked once, before the step."""
+        if self._interval is None:
+            return False
+        self._steps += 1
+        if self._interval.seconds is None:
+            return self._steps >= _FIRST_STEPS
+        return self._clock() - self._last_save >= self._interval.seconds
 
-    def may_be_due(self, step: int) -> bool:
-        """Whether a checkpoint after `step` is foreseen."""
-        return self._every is not None and step % self._every == 0
+    def foreseen(self, after: DataPosition, epoch: int) -> bool:
+        """Whether a checkpoint follows a step of `epoch` that ends at `after`, whatever is measured."""
+        by_step = self._every is not None and after.step % self._every == 0
+        ends_epoch = after.epoch > epoch
+        return by_step or (
+            self._every_epochs is not None and ends_epoch and after.epoch % self._every_epochs == 0
+        )
 
-    def due(self, result: StepResult) -> bool:
-        """Whether to save after the step that gave `result`."""
-        return result.save or self.may_be_due(result.step)
+    def due(self, result: StepResult, after: DataPosition) -> bool:
+        """Whether to save after the step that gave `result` and ended at `after`."""
+        return result.save or self.foreseen(after, result.epoch)
+
+    def saved(self, stall: float) -> float | None:
+        """A checkpoint, and how long training stood still for it in seconds.
+
+        Returns:
+            Seconds until the next one where they are chosen, on rank 0; else None.
+        """
+        self._last_save = self._clock()
+        if self._interval is None:
+            return None
+        return self._interval.stalled(stall)
+
+    def written(self, seconds: float) -> None:
+        """How long a save took until it was complete."""
+        if self._interval is not None:
+            self._interval.written(seconds)

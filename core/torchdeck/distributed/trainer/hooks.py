@@ -68,6 +68,10 @@ class MetricsHook(Callback):
         if self._leads:
             self._writer.log(dict(values), step=step)
 
+    def saved(self, step: int, values: Mapping[str, float]) -> None:
+        if self._leads:
+            self._writer.log(dict(values), step=step)
+
     def close(self) -> None:
         self._writer.close()
 
@@ -135,8 +139,8 @@ class LinesHook(Callback):
     def saved(self, step: int, values: Mapping[str, float]) -> None:
         if "save_interval" in values:
             print(
-                f"step {step}/{self._total} saving took {values['save_stall']:.3g} s of training: next checkpoint "
-                f"in {values['save_interval']:.3g} s",
+                f"step {step}/{self._total} saving took {values['save_stall']:.3g} s of training: "
+                f"next checkpoint in {values['save_interval']:.3g} s",
                 flush=True,
             )
 

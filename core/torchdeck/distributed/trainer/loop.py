@@ -88,6 +88,8 @@ class TrainingLoop:
                 self._save()
         elif self._settings.checkpoint.final:
             self._save(final=True)
+        parts.saving.wait()
+        self._report_saves()
         parts.phases.enter("stopping" if stopped else "done", self._position.step)
         return not stopped
 
@@ -107,8 +109,9 @@ class TrainingLoop:
                     self._evaluate()
                 if self._ends_early(result):
                     return False
-                if not last and self._parts.cadence.due(result):
-                    self._save()
+                if not last and self._parts.cadence.due(result, self._position):
+                    self._save(background=self._settings.checkpoint.background)
+                self._report_saves()
                 began = time.perf_counter()
         return False
 
@@ -132,10 +135,11 @@ class TrainingLoop:
             batches,
             lr=self._lr(step - 1),
             # measured before a save too: what is not finite must not get into a checkpoint
-            measure=wants_row or parts.cadence.may_be_due(step),
+            measure=wants_row or parts.cadence.foreseen(batches.after, batches.epoch),
             wishes=Wishes(
                 stop=parts.stop.wished(),
-                save=parts.cadence.wished(step),
+                # a save that failed in the background is heard of in the next one, by all ranks at once
+                save=parts.cadence.wished(step) or parts.saving.failed,
                 end=any(hook.stop_reason for hook in parts.hooks),
             ),
             began=began,
@@ -164,14 +168,29 @@ class TrainingLoop:
         if parts.evaluation is None or parts.saving.evaluated_step == step:
             return
         values = parts.evaluation.run(lambda size: parts.phases.compute("evaluating", step, lambda: [size]))
-        parts.saving.evaluated_step = step
+        parts.saving.evaluated(step, values)
         parts.early_stopping.evaluated(step, values["heldout_loss"])
         for hook in parts.hooks:
             hook.evaluated(step, values)
 
-    def _save(self, *, final: bool = False) -> None:
-        self._parts.phases.enter("saving", self._position.step)
-        self._parts.saving.save(self._position, self._parts.stepper, self._counts, final=final)
+    def _save(self, *, final: bool = False, background: bool = False) -> None:
+        parts, step = self._parts, self._position.step
+        parts.phases.enter("saving", step)
+        stall = parts.saving.save(
+            self._position, parts.stepper, self._counts, final=final, background=background
+        )
+        interval = parts.cadence.saved(stall)
+        values = (
+            {"save_stall": stall} if interval is None else {"save_stall": stall, "save_interval": interval}
+        )
+        for hook in parts.hooks:
+            hook.saved(step, values)
+
+    def _report_saves(self) -> None:
+        for time_taken in self._parts.saving.times():
+            self._parts.cadence.written(time_taken.seconds)
+            for hook in self._parts.hooks:
+                hook.saved(time_taken.step, {"save_seconds": time_taken.seconds})
 
     def _lr(self, step: int) -> float:
         training = self._settings.training

@@ -113,7 +113,7 @@ class Trainer:
             evaluation=self._evaluation(heldout),
             early_stopping=early_stopping,
             saving=saving,
-            cadence=SaveCadence(settings.checkpoint),
+            cadence=SaveCadence(settings.checkpoint, leads=strategy.is_main_process),
             stop=StopFlag(context.stop_file, strategy.rank),
             phases=phases,
             hooks=hooks,
