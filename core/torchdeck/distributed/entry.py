@@ -7,13 +7,12 @@ when it failed; why is then in the rank's error.json.
 from __future__ import annotations
 
 import atexit
-import dataclasses
 import os
 import sys
 import threading
 import traceback
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.order import PositionError
@@ -76,7 +75,7 @@ def _train(settings: RecipeSettings, place: Place, context: RunContext) -> None:
     recipe = load_recipe(settings.recipe)
     strategy = make_strategy(settings.distributed, Precision(settings.training.precision), place)
     strategy.setup()
-    check_agreement(strategy.group, _to_be_same(settings))
+    check_agreement(strategy.group, settings.to_be_same())
     hooks = [
         *make_hooks(context.rank_layout(place.rank), place, strategy.device),
         *recipe_callbacks(recipe, settings),
@@ -89,13 +88,6 @@ def _train(settings: RecipeSettings, place: Place, context: RunContext) -> None:
     strategy.close()
     if place.rank == 0:
         print("training is complete" if finished else "training was stopped and can be resumed", flush=True)
-
-
-def _to_be_same(settings: RecipeSettings) -> dict[str, Any]:
-    """What all ranks must have been started with: all but where the shared folder is mounted."""
-    values = dataclasses.asdict(settings)
-    del values["checkpoint"]["directory"]
-    return values
 
 
 def _fail(error: Exception, place: Place, context: RunContext) -> None:

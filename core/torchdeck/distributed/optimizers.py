@@ -9,6 +9,9 @@ from torch.optim import SGD, Adam, AdamW, Optimizer
 from torchdeck.distributed.settings import TrainingSettings
 from torchdeck.recipes.errors import RecipeError
 
+LR_RATIO = "lr_ratio"
+"""Option of a parameter group: its learning rate is this share of the optimizer's own."""
+
 
 def make_optimizer(model: nn.Module, settings: TrainingSettings) -> Optimizer:
     """The optimizer of `settings` over the parameters of `model` that want a gradient.
@@ -29,9 +32,9 @@ def make_optimizer(model: nn.Module, settings: TrainingSettings) -> Optimizer:
 
 
 def set_lr(optimizer: Optimizer, lr: float) -> None:
-    """Give every group of `optimizer` the learning rate `lr`."""
+    """Give every group of `optimizer` the learning rate `lr`, or its share of it."""
     for group in optimizer.param_groups:
-        group["lr"] = lr
+        group["lr"] = lr * group.get(LR_RATIO, 1.0)
 
 
 def _groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:

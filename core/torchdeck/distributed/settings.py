@@ -6,6 +6,7 @@ there, so nothing is guessed or defaulted by the machine it happens to run on.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from dataclasses import dataclass, field
@@ -175,6 +176,12 @@ class RecipeSettings:
         settings = read_fields(cls, value, "recipe")
         check_ranges(settings)
         return settings
+
+    def to_be_same(self) -> dict[str, Any]:
+        """What all ranks must have been started with: all but where the shared folder is mounted."""
+        values = dataclasses.asdict(self)
+        del values["checkpoint"]["directory"]
+        return values
 
 
 def check_ranges(settings: RecipeSettings) -> None:

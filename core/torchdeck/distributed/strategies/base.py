@@ -114,6 +114,11 @@ class DistributedStrategy(ABC):
         return ProcessGroup(self.place, backend=self.settings.backend, timeout=self.settings.timeout)
 
     @property
+    def is_set_up(self) -> bool:
+        """Whether `setup` was called."""
+        return self._group is not None
+
+    @property
     def group(self) -> ProcessGroup:
         """The ranks together."""
         if self._group is None:

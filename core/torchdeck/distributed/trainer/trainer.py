@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
+from pathlib import Path
 
 from torch.utils.data import default_collate
 
-from torchdeck.data.step_order import StepOrder
+from torchdeck.data.step_order import DataPosition, StepOrder
 from torchdeck.distributed.agreement import check_agreement
 from torchdeck.distributed.batches import BatchLoader, SizedDataset
+from torchdeck.distributed.checkpoints.manifest import checkpoint_name
 from torchdeck.distributed.checkpoints.rng import restore_rng, rng_state
 from torchdeck.distributed.seeding import make_deterministic
 from torchdeck.distributed.settings import RecipeSettings
@@ -64,6 +67,8 @@ class Trainer:
         self._settings = settings
         self._recipe = recipe
         self._strategy = strategy
+        self._context = context
+        self._closed = False
         phases = Phases(hooks, compiles=settings.training.compile)
         phases.enter("loading", 0)
         if settings.training.deterministic:
@@ -78,9 +83,9 @@ class Trainer:
             if settings.training.eval_every or settings.training.eval_every_epochs
             else None
         )
-        identity = data_identity(recipe, options, data)
+        self._identity = identity = data_identity(recipe, options, data)
         check_agreement(strategy.group, {"training data": identity.to_json()})
-        order = make_order(settings.training, identity, strategy.place, strategy.group)
+        self._order = order = make_order(settings.training, identity, strategy.place, strategy.group)
         check_collate(order.needs_layout, recipe)
         for hook in hooks:
             hook.stop_reason = ""  # it may have asked another trainer
@@ -93,7 +98,9 @@ class Trainer:
         progress = progress or Progress(order.start.to_json())
         self._counts = counts = Counts(progress.tokens, progress.samples)
         self._stepper = stepper = Stepper(self.parts, settings.training.clip, progress.tokens_per_sample)
-        early_stopping = EarlyStopping(settings.training.patience, settings.training.min_delta)
+        self._early_stopping = early_stopping = EarlyStopping(
+            settings.training.patience, settings.training.min_delta
+        )
         self._saving = saving = Saving(
             self.parts, settings.checkpoint, context, order, identity, early_stopping
         )
@@ -126,6 +133,11 @@ class Trainer:
         return self._loop.run()
 
     @property
+    def position(self) -> DataPosition:
+        """Where in the data it is."""
+        return self._loop.position
+
+    @property
     def progress(self) -> Progress:
         """How far it is; what follows may be another trainer over the same parts."""
         return Progress(
@@ -136,9 +148,37 @@ class Trainer:
             self._saving.evaluated_step,
         )
 
+    def save(self, directory: Path | None = None) -> Path:
+        """Save as it stands between two steps; every rank calls it.
+
+        Args:
+            directory: of checkpoints; None: the settings' own.
+
+        Returns:
+            The checkpoint.
+
+        Raises:
+            CheckpointError: it could not be written; earlier checkpoints are as they were.
+        """
+        own = Path(self._settings.checkpoint.directory)
+        directory, step = directory or own, self._loop.position.step
+        if directory == own and not self._closed:
+            self._saving.save(self._loop.position, self._stepper, self._counts)
+            return own / checkpoint_name(step)
+        settings = dataclasses.replace(self._settings.checkpoint, directory=str(directory))
+        saving = Saving(
+            self.parts, settings, self._context, self._order, self._identity, self._early_stopping
+        )
+        try:
+            saving.save(self._loop.position, self._stepper, self._counts)
+        finally:
+            saving.close()
+        return directory / checkpoint_name(step)
+
     def close(self) -> None:
         """Give back what other runs may want: the checkpoint directory."""
         self._saving.close()
+        self._closed = True
 
     def _loader(self, data: SizedDataset, order: StepOrder) -> BatchLoader:
         return BatchLoader(

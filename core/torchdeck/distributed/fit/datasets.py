@@ -1,0 +1,186 @@
+"""What people have in memory - tensors, arrays, data sets - as map-style data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset, default_collate
+
+from torchdeck.distributed.batches import SizedDataset
+
+_RIGHT = "give tensors, numpy arrays, or a map-style data set, which has __len__ and __getitem__"
+
+
+class Rows:
+    """A batch that was taken out of tensors in one piece, where a list of samples is expected."""
+
+    def __init__(self, batch: Any, size: int) -> None:
+        self.batch = batch
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+
+def collate(samples: Any) -> Any:
+    """Rows as they are, and samples as torch's default_collate has it."""
+    return samples.batch if isinstance(samples, Rows) else default_collate(samples)
+
+
+class ArrayDataset:
+    """Tensors whose rows are samples.
+
+    Args:
+        columns: a tensor, or a tuple or dict of such, nested to any depth; all of one length.
+    """
+
+    def __init__(self, columns: Any) -> None:
+        self._columns = columns
+        lengths = [len(tensor) for tensor in _leaves(columns)]
+        if len(set(lengths)) != 1:
+            raise ValueError(f"the arrays have different lengths: {', '.join(map(str, lengths))} samples")
+        self._size = lengths[0]
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, index: int) -> Any:
+        return _taken(self._columns, lambda tensor: tensor[index])
+
+
+class RowsDataset(ArrayDataset):
+    """The same, a batch in one piece: for `collate` of this module only."""
+
+    def __getitems__(self, ids: Sequence[int]) -> Rows:
+        chosen = torch.as_tensor(ids)
+        return Rows(_taken(self._columns, lambda tensor: tensor[chosen]), len(ids))
+
+
+class Part:
+    """Some samples of a data set.
+
+    Args:
+        data: the whole.
+        ids: which of it, shape (n,).
+        fingerprint: tells this part from other parts.
+    """
+
+    def __init__(self, data: SizedDataset, ids: np.ndarray[Any, Any], fingerprint: str) -> None:
+        self._data = data
+        self._ids = ids
+        self.fingerprint = fingerprint
+        many = getattr(data, "__getitems__", None)
+        if many is not None:
+            self.__getitems__: Callable[[Sequence[int]], Any] = lambda wanted: many(ids[wanted].tolist())
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __getitem__(self, index: int) -> Any:
+        return self._data[int(self._ids[index])]
+
+
+def as_dataset(x: Any, y: Any = None, *, in_rows: bool) -> SizedDataset:
+    """`x`, and targets `y` beside it, as a data set whose samples are (x, y), or x alone.
+
+    float64 arrays of numpy become torch's default type, which weights have; tensors stay what they are.
+
+    Args:
+        x: a tensor or array, a tuple or dict of such, or a map-style data set.
+        y: a tensor or array, or a tuple or dict of such; None where `x` has everything.
+        in_rows: take batches in one piece, for `collate` of this module.
+
+    Raises:
+        TypeError: `x` or `y` is none of these.
+        ValueError: their lengths differ, or an array has no length.
+    """
+    if y is None and not _is_arrays(x):
+        return _checked(x)
+    for name, value in (("x", x), ("y", y)):
+        if value is not None and not _is_arrays(value):
+            raise TypeError(f"{name} is {type(value).__name__}: beside another array, give a tensor or array")
+    columns = _tensors(x)
+    if y is not None:
+        inputs = columns if isinstance(columns, tuple) else (columns,)
+        columns = (*inputs, _tensors(y))
+    return RowsDataset(columns) if in_rows else ArrayDataset(columns)
+
+
+def split(data: SizedDataset, share: float, seed: int) -> tuple[SizedDataset, SizedDataset]:
+    """`data` cut at random into (training, validation), no sample in both; the same for the same seed.
+
+    Args:
+        data: at least 2 samples.
+        share: of the samples that are for validation, above 0 and below 1; at least one sample.
+        seed: of the cut.
+
+    Raises:
+        ValueError: `share` is out of range, or there are too few samples.
+    """
+    if not 0 < share < 1:
+        raise ValueError(f"validation_split is {share!r}; right is a share above 0 and below 1, such as 0.1")
+    size = len(data)
+    if size < 2:
+        raise ValueError(f"{size} samples cannot be split into training and validation data")
+    held_out = min(size - 1, max(1, round(size * share)))
+    shuffled = np.random.Generator(np.random.Philox(key=seed)).permutation(size)
+    whole = getattr(data, "fingerprint", "")
+    name = f"{whole if isinstance(whole, str) else ''} split by seed {seed}, {held_out} of {size}".strip()
+    training, validation = np.sort(shuffled[held_out:]), np.sort(shuffled[:held_out])
+    return Part(data, training, f"{name}: training"), Part(data, validation, f"{name}: validation")
+
+
+def _checked(data: Any) -> SizedDataset:
+    if isinstance(data, DataLoader):
+        raise TypeError(
+            "data is a DataLoader: give its data set, as the trainer makes the batches of every rank itself"
+        )
+    # an iterable data set may have a length, and inherits a __getitem__ that only raises
+    if isinstance(data, (IterableDataset, str, bytes)) or not (
+        hasattr(data, "__len__") and hasattr(data, "__getitem__")
+    ):
+        raise TypeError(f"data is {type(data).__name__}: {_RIGHT}")
+    return data  # type: ignore[no-any-return]  # has what a SizedDataset has
+
+
+def _is_arrays(value: Any) -> bool:
+    """A tensor or array, or a tuple or dict of them; a list is a data set, of samples."""
+    if isinstance(value, (Tensor, np.ndarray)):
+        return True
+    if isinstance(value, Mapping):
+        return bool(value) and all(map(_is_arrays, value.values()))
+    return isinstance(value, tuple) and bool(value) and all(map(_is_arrays, value))
+
+
+def _tensors(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_tensors, value))
+    if isinstance(value, Mapping):
+        return {key: _tensors(item) for key, item in value.items()}
+    if value.ndim == 0:
+        raise ValueError("an array has no dimensions: its first one counts samples")
+    if isinstance(value, np.ndarray):
+        # one that is read-only could be written through its tensor
+        value = torch.from_numpy(value if value.flags.writeable else value.copy())
+        return value.to(torch.get_default_dtype()) if value.dtype == torch.float64 else value
+    return value
+
+
+def _leaves(columns: Any) -> Iterator[Tensor]:
+    if isinstance(columns, Tensor):
+        yield columns
+        return
+    for item in columns.values() if isinstance(columns, Mapping) else columns:
+        yield from _leaves(item)
+
+
+def _taken(columns: Any, take: Callable[[Tensor], Tensor]) -> Any:
+    if isinstance(columns, Tensor):
+        return take(columns)
+    if isinstance(columns, Mapping):
+        return {key: _taken(item, take) for key, item in columns.items()}
+    return tuple(_taken(item, take) for item in columns)

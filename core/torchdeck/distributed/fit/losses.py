@@ -1,0 +1,166 @@
+"""From a loss of outputs and targets, such as nn.CrossEntropyLoss(), to a recipe's `loss(model, batch)`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+Score = Callable[[Any, Any], Any]
+"""(output, target) → mean over the microbatch."""
+
+_BY_CLASS = (nn.CrossEntropyLoss, nn.NLLLoss)
+_BY_CLASS_FUNCTIONS = (functional.cross_entropy, functional.nll_loss)
+_IGNORED = -100
+"""The class that torch's losses leave out unless told otherwise."""
+
+
+def make_loss(
+    loss: Callable[..., Any], metrics: Mapping[str, Score] | Iterable[str] = ()
+) -> Callable[[Any, Any], Any]:
+    """What a recipe's `loss` is.
+
+    Args:
+        loss: a function whose first parameter is called `model`, which is a recipe's loss already; or
+            anything to be called with (output, target).
+        metrics: further means, name → function of (output, target); "accuracy" is known by its name.
+
+    Raises:
+        TypeError: `loss` or a metric cannot be called.
+        ValueError: the loss does not average, a metric is unknown, or metrics are asked for beside a recipe's
+            loss.
+    """
+    if not callable(loss):
+        raise TypeError(f"loss is {type(loss).__name__}: give a function or a module such as MSELoss()")
+    if not _takes_model(loss):
+        return OutputLoss(loss, metrics)
+    if metrics:
+        raise ValueError(
+            "metrics are asked for beside loss(model, batch), which alone has the outputs: return "
+            "(loss, weight, {name: mean}) from it"
+        )
+    return loss
+
+
+class OutputLoss:
+    """The loss of a model that is called with all of a batch but its last part, which is the target.
+
+    It weighs a microbatch by what its mean is over: samples, or for losses by class those targets that are
+    not left out, each by its class's weight.
+    """
+
+    def __init__(self, loss: Callable[[Any, Any], Any], metrics: Mapping[str, Score] | Iterable[str]) -> None:
+        reduction = getattr(loss, "reduction", "mean")
+        if reduction != "mean":
+            raise ValueError(
+                f'the loss has reduction="{reduction}"; right is "mean", weighed by how much it is over'
+            )
+        self._loss = loss
+        self._by_class = isinstance(loss, _BY_CLASS) or _function(loss) in _BY_CLASS_FUNCTIONS
+        options = loss.keywords if isinstance(loss, functools.partial) else {}
+        self._ignored = int(options.get("ignore_index", getattr(loss, "ignore_index", _IGNORED)))
+        weights = options.get("weight", getattr(loss, "weight", None))
+        self._weights: Tensor | None = weights if self._by_class else None
+        self._metrics = _scores(metrics, self._ignored)
+
+    def __call__(self, model: Any, batch: Any) -> tuple[Tensor, float, dict[str, Any]]:
+        inputs, target = _divided(batch)
+        output = model(**inputs) if isinstance(inputs, Mapping) else model(*inputs)
+        weight = self._weight(target)
+        # a mean over nothing is NaN, and stays NaN when it is weighed by 0
+        loss = self._loss(output, target) if weight else output.sum() * 0.0
+        with torch.no_grad():
+            scores = {name: score(output, target) if weight else 0.0 for name, score in self._metrics.items()}
+        return loss, weight, scores
+
+    def _weight(self, target: Any) -> float:
+        if not self._by_class or not isinstance(target, Tensor):
+            return float(len(_first_tensor(target)))
+        if target.is_floating_point():  # probabilities of classes, in dimension 1
+            return float(target.numel() / target.shape[1])
+        counts = target != self._ignored
+        if self._weights is None:
+            return float(counts.sum())
+        return float(self._weights.to(target.device)[target[counts]].sum())
+
+
+def accuracy(output: Tensor, target: Tensor, *, ignored: int = _IGNORED) -> Tensor:
+    """Share of the targets that the outputs are right about.
+
+    Args:
+        output: logits of classes, shape (n, classes, …) or (…, classes), for `target` of class numbers; or,
+            of the target's own shape, logits of yes and no.
+        target: class numbers, shape (n, …); or 0 and 1.
+        ignored: class that does not count.
+
+    Raises:
+        ValueError: the shapes do not fit each other.
+    """
+    if output.shape == target.shape:
+        return ((output > 0) == (target > 0.5)).double().mean()
+    if output.dim() >= 2 and (output.shape[0], *output.shape[2:]) == tuple(target.shape):
+        guessed = output.argmax(1)
+    elif output.shape[:-1] == target.shape:
+        guessed = output.argmax(-1)
+    else:
+        raise ValueError(
+            f"accuracy of an output of shape {tuple(output.shape)} and a target of shape "
+            f"{tuple(target.shape)}: right is (n, classes, ...) and (n, ...), or one shape for both"
+        )
+    counts = target != ignored
+    return (guessed == target)[counts].double().mean()
+
+
+def _scores(metrics: Mapping[str, Score] | Iterable[str], ignored: int) -> dict[str, Score]:
+    known = {"accuracy": functools.partial(accuracy, ignored=ignored)}
+    if isinstance(metrics, str):
+        metrics = [metrics]
+    named = dict(metrics) if isinstance(metrics, Mapping) else {name: name for name in metrics}
+    scores: dict[str, Score] = {}
+    for name, score in named.items():
+        if isinstance(score, str):
+            if score not in known:
+                raise ValueError(f'there is no metric "{score}": use "accuracy", or give a function for it')
+            score = known[score]
+        if not callable(score):
+            raise TypeError(f"metric {name} is {type(score).__name__}: give a function of (output, target)")
+        scores[name] = score
+    return scores
+
+
+def _takes_model(loss: Callable[..., Any]) -> bool:
+    if isinstance(loss, nn.Module):
+        return False
+    try:
+        names = list(inspect.signature(loss).parameters)
+    except (TypeError, ValueError):  # builtins need not say what they take
+        return False
+    return names[:1] == ["model"]
+
+
+def _function(loss: Callable[..., Any]) -> Callable[..., Any]:
+    return loss.func if isinstance(loss, functools.partial) else loss
+
+
+def _divided(batch: Any) -> tuple[Any, Any]:
+    """(inputs, target): a tuple or dict of inputs, and what comes last in the batch."""
+    if not isinstance(batch, (tuple, list)) or len(batch) < 2:
+        raise ValueError(
+            f"a batch is {type(batch).__name__}, not inputs and a target: give fit(x, y), a data set whose "
+            "samples are (input, target), or a loss(model, batch) that knows what to do with it"
+        )
+    *inputs, target = batch
+    if len(inputs) == 1 and isinstance(inputs[0], Mapping):
+        return inputs[0], target
+    return inputs, target
+
+
+def _first_tensor(target: Any) -> Any:
+    while isinstance(target, (Mapping, tuple, list)):
+        target = next(iter(target.values() if isinstance(target, Mapping) else target))
+    return target

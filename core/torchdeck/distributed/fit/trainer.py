@@ -1,0 +1,416 @@
+"""Training by a class in a script of one's own: started by torchrun, by hand, by Torchdeck, or as it is."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from torch import nn
+from torch.optim import Optimizer
+
+from torchdeck.distributed.agreement import check_agreement
+from torchdeck.distributed.batches import Collate, SizedDataset
+from torchdeck.distributed.checkpoints.choose import choose_checkpoint
+from torchdeck.distributed.checkpoints.manifest import CheckpointError
+from torchdeck.distributed.fit import datasets
+from torchdeck.distributed.fit.history import History, HistoryCallback
+from torchdeck.distributed.fit.losses import Score, make_loss
+from torchdeck.distributed.fit.optimizers import OwnOptimizer
+from torchdeck.distributed.fit.options import chosen_strategy, fitted, make_settings
+from torchdeck.distributed.fit.same_weights import take_weights_of_first_rank
+from torchdeck.distributed.seeding import make_deterministic
+from torchdeck.distributed.settings import DistributedSettings, RecipeSettings
+from torchdeck.distributed.strategies.base import DistributedStrategy
+from torchdeck.distributed.trainer.callback import Callback
+from torchdeck.distributed.trainer.evaluation import Evaluation
+from torchdeck.distributed.trainer.hooks import LinesHook, make_hooks
+from torchdeck.distributed.trainer.parts import build_parts
+from torchdeck.distributed.trainer.phases import Phases
+from torchdeck.distributed.trainer.progress import Progress
+from torchdeck.distributed.trainer.step import TrainingParts
+from torchdeck.distributed.trainer.trainer import Trainer
+from torchdeck.distributed.units import Blocks
+from torchdeck.environment import DistributedConfig, RunContext
+from torchdeck.recipes.loader import Recipe
+
+
+class DistributedTrainer:
+    """Trains a model on as many ranks as there are; every rank runs the same script.
+
+        with DistributedTrainer(model, loss=nn.CrossEntropyLoss(), lr=1e-3, metrics=["accuracy"]) as trainer:
+            history = trainer.fit(x, y, epochs=3, validation_split=0.1)
+            print(trainer.evaluate(x_test, y_test))
+
+    The ranks meet at the first call that needs them, unless they have met before, and begin with the weights
+    of rank 0. Inside a Torchdeck run it reports progress, metrics and samples, stops when asked to, saves
+    into the run's folder and goes on from where the run resumes; outside it prints what `verbose` asks for.
+
+    Args:
+        model: not wrapped, on any device; it holds the weights throughout.
+        loss: `loss(output, target)`, the mean over a batch, such as nn.CrossEntropyLoss(); the last of a
+            batch is its target, the rest are the model's arguments. Or a function whose first parameter is
+            called `model`: `loss(model, batch)`, which returns a mean, (mean, weight) or (mean, weight,
+            metrics).
+        optimizer: "adamw", "adam" or "sgd", with the options below; an optimizer over the model's parameters;
+            or a function from parameters to one, such as functools.partial(AdamW, lr=1e-3).
+        lr: peak learning rate; 1e-3 unless the optimizer is one's own, which has its own.
+        metrics: further means beside `loss(output, target)`: name → function of both; "accuracy" is known.
+        strategy: a name, a mapping like the [distributed] table of a run.toml, or a strategy; None is ddp, or
+            single on one rank.
+        environment: this rank among the others; None: what the launcher's variables say.
+        precision: "fp32", "bf16" or "fp16".
+        accumulation: microbatches of each rank in an optimizer step.
+        blocks: model → its blocks, for strategies that shard block by block.
+        collate: samples → batch, for data sets whose samples default_collate does not know.
+        workers: processes that load data ahead, on each rank.
+        callbacks: are told what happens.
+        checkpoint_dir: where checkpoints go, shared by all ranks; None: the run's folder inside a Torchdeck
+            run, else nothing is saved.
+        checkpoint_every: steps between two checkpoints, "auto", or "epoch"; None: one at the end.
+        checkpoint: further options as in the [checkpoint] table: keep_last, keep_best, background, ...
+        resume: a checkpoint to go on from, or a folder of them; "auto": the newest in `checkpoint_dir`, if
+            there is one.
+        verbose: rank 0 prints a line every `log_every` steps; a Torchdeck run always has them.
+        log_every: steps between two rows of metrics.
+        stats_every, profile_steps: as in the [telemetry] table.
+        training: weight_decay, betas, momentum, clip, schedule, warmup_steps, min_lr_ratio, patience,
+            min_delta, ema, check_every, compile, activation_checkpointing, deterministic, seed, batch_plan
+            and balance, as in the [training] table.
+
+    Raises:
+        TypeError, ValueError: an argument cannot be used; for those of the tables it is SettingsError, a
+            ValueError.
+        LauncherVariableError: the launcher's variables contradict each other.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        loss: Callable[..., Any],
+        optimizer: str | Optimizer | Callable[[Any], Optimizer] = "adamw",
+        lr: float | None = None,
+        metrics: Mapping[str, Score | str] | Iterable[str] = (),
+        strategy: str | Mapping[str, Any] | DistributedSettings | DistributedStrategy | None = None,
+        environment: DistributedConfig | None = None,
+        precision: str = "fp32",
+        accumulation: int = 1,
+        blocks: Blocks | None = None,
+        collate: Collate | None = None,
+        workers: int = 0,
+        callbacks: Sequence[Callback] = (),
+        checkpoint_dir: str | Path | None = None,
+        checkpoint_every: int | str | None = None,
+        checkpoint: Mapping[str, Any] | None = None,
+        resume: str | Path | None = None,
+        verbose: bool = False,
+        log_every: int = 1,
+        stats_every: int | None = None,
+        profile_steps: tuple[int, int] | None = None,
+        **training: Any,
+    ) -> None:
+        if not isinstance(model, nn.Module):
+            raise TypeError(f"model is {type(model).__name__}: give a torch.nn.Module")
+        for callback in callbacks:
+            if not isinstance(callback, Callback):
+                raise TypeError(f"a callback is {type(callback).__name__}: make it a subclass of Callback")
+        own = None if isinstance(optimizer, str) else OwnOptimizer(optimizer, model)
+        if own is not None and lr is not None:
+            raise TypeError("lr is given beside an optimizer that has its own: leave one of them out")
+        self._context = RunContext.from_env()
+        self._resume = resume
+        if resume is None and self._context.resume is not None:
+            self._resume = self._context.resume
+        if resume == "auto" and not (checkpoint_dir or self._context.run_dir):
+            raise ValueError('resume is "auto" without a checkpoint_dir to look in')
+        self._strategy_was_up = isinstance(strategy, DistributedStrategy) and strategy.is_set_up
+        self.strategy = chosen_strategy(strategy, precision, environment)
+        if checkpoint_dir is None and self._context.run_dir is not None:
+            checkpoint_dir = self._context.run_dir / "checkpoints"
+        self._settings = make_settings(
+            self.strategy,
+            training={
+                **training,
+                "optimizer": optimizer if isinstance(optimizer, str) else "adamw",
+                "lr": 1e-3 if lr is None else lr,
+                "accumulation": accumulation,
+            },
+            checkpoint={**(checkpoint or {}), "directory": str(checkpoint_dir or "")},
+            checkpoint_every=checkpoint_every,
+            telemetry={"every": log_every, "stats_every": stats_every, "profile_steps": profile_steps},
+            workers=workers,
+        )
+        self._recipe = Recipe(
+            name="given to DistributedTrainer",
+            build_model=lambda _: model,
+            build_data=lambda _, __: None,
+            loss=make_loss(loss, metrics),
+            blocks=blocks,
+            collate=collate or datasets.collate,
+            build_optimizer=None if own is None else own.build,
+        )
+        self._own_optimizer = own
+        self._rows = collate is None
+        self._model = model
+        self._callbacks = list(callbacks)
+        self._verbose = verbose
+        self._run_hooks: list[Callback] = []
+        self._parts: TrainingParts | None = None
+        self._trainer: Trainer | None = None
+        self._loaded: Path | None = None
+        self.history = History()
+        """Of all calls of `fit`."""
+
+    def __enter__(self) -> DistributedTrainer:  # noqa: PYI034 - Self is of Python 3.11
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def model(self) -> nn.Module:
+        """The model, as it was given; under FSDP its parameters are this rank's shards once it trains."""
+        return self._model
+
+    def fit(
+        self,
+        x: Any,
+        y: Any = None,
+        *,
+        epochs: float | None = None,
+        steps: int | None = None,
+        microbatch: int = 32,
+        validation_data: Any = None,
+        validation_split: float | None = None,
+        validate_every: int | None = None,
+        validation_batches: int | None = None,
+    ) -> History:
+        """Train to the end of `epochs` epochs or `steps` optimizer steps, counted since the very start.
+
+        What an earlier call or a checkpoint has done counts: fit(x, epochs=2) and then fit(x, epochs=5)
+        trains three epochs more, of the same data.
+
+        Args:
+            x: tensors, numpy arrays, or tuples or dicts of them, whose first dimension counts samples; or a
+                map-style data set. All of it, the same on every rank: the ranks divide it.
+            y: targets beside `x`.
+            epochs: give this or `steps`.
+            steps: optimizer steps.
+            microbatch: samples of one forward pass on one rank.
+            validation_data: like `x`; (x, y) where there is a `y`.
+            validation_split: share of `x` held out instead, cut by the seed.
+            validate_every: steps between two looks at it; None: at the end of each epoch.
+            validation_batches: at most so many microbatches of it, spread evenly; None: all of it.
+
+        Returns:
+            `history`, the same on every rank.
+
+        Raises:
+            TypeError, ValueError: an argument cannot be used, or there is nothing left to train.
+            RecipeError: model, data or loss cannot be trained, or the loss is not finite.
+            AgreementError: ranks have different arguments, models or data.
+            CheckpointError: a checkpoint cannot be read or written.
+            PositionError: training would go on with other data than it began with.
+        """
+        began = time.monotonic()
+        data, validation = self._data(x, y, validation_data, validation_split)
+        settings = fitted(
+            self._settings,
+            epochs=epochs,
+            steps=steps,
+            microbatch=microbatch,
+            validation_size=len(validation) if validation is not None else 0,
+            validate_every=validate_every,
+            validation_batches=validation_batches,
+        )
+        parts = self._prepare()
+        settings = self._with_lr(settings)
+        self._check_work_left(epochs, steps)
+        check_agreement(self.strategy.group, settings.to_be_same())
+        for callback in self._callbacks:
+            callback.stop_reason = ""  # of an earlier call
+        recorder = HistoryCallback(self.history)
+        trainer = self._trainer = Trainer(
+            settings,
+            dataclasses.replace(
+                self._recipe, build_data=lambda _, part: data if part == "train" else validation
+            ),
+            self.strategy,
+            dataclasses.replace(self._context, resume=self._chosen_checkpoint()),
+            [*self._run_hooks, recorder, *self._callbacks],
+            parts=parts,
+            progress=self._progress(),
+        )
+        self._resume = None
+        try:
+            finished = trainer.run()
+        finally:
+            trainer.close()
+        training = settings.training
+        self.history.world_size = self.strategy.world_size
+        self.history.effective_batch_size = (
+            training.microbatch * training.accumulation * self.strategy.world_size
+        )
+        recorder.finish(self.strategy.group, time.monotonic() - began, finished=finished)
+        return self.history
+
+    def evaluate(self, x: Any, y: Any = None, *, microbatch: int = 32) -> dict[str, float]:
+        """Means over all of `x`: `loss` and each metric, the same on every rank and at any world size.
+
+        Args:
+            x: as in `fit`; the ranks divide it, each sample counts once.
+            y: targets beside `x`.
+            microbatch: samples of one forward pass.
+
+        Raises:
+            TypeError, ValueError: an argument cannot be used, or `x` is empty.
+            RecipeError: the loss is not finite.
+            AgreementError: ranks were given different numbers of samples.
+        """
+        data = datasets.as_dataset(x, y, in_rows=self._rows)
+        if len(data) == 0:
+            raise ValueError("there is nothing to evaluate: the data has no samples")
+        if microbatch < 1:
+            raise ValueError(f"microbatch is {microbatch}; right is 1 or more")
+        parts = self._prepare()
+        waiting = self._chosen_checkpoint()
+        if waiting is not None and self._loaded != waiting:
+            self.load_checkpoint(waiting)
+        check_agreement(self.strategy.group, {"samples to evaluate": len(data)})
+        limit = -(-len(data) // microbatch)
+        collate = self._recipe.collate or datasets.collate
+        evaluation = Evaluation(parts, data, collate, microbatch=microbatch, limit=limit)
+        phases = Phases(self._run_hooks, compiles=self._settings.training.compile)
+        values = evaluation.run(lambda size: phases.compute("evaluating", self._step, lambda: [size]))
+        phases.enter("done", self._step)
+        return {name.removeprefix("heldout_"): value for name, value in values.items()}
+
+    def save_checkpoint(self, directory: str | Path | None = None) -> Path:
+        """Save everything that training goes on from; every rank calls it, in a callback's `step` too.
+
+        Args:
+            directory: of checkpoints, shared by all ranks; None: `checkpoint_dir`.
+
+        Returns:
+            The checkpoint: a folder in `directory` that is named after the step.
+
+        Raises:
+            ValueError: there is no directory, or nothing was trained yet.
+            CheckpointError: it could not be written; earlier checkpoints are as they were.
+        """
+        if directory is None and not self._settings.checkpoint.directory:
+            raise ValueError("there is no place for the checkpoint: give a directory, or checkpoint_dir")
+        if self._trainer is None:
+            raise ValueError("there is nothing to save: nothing was trained yet")
+        return self._trainer.save(Path(directory or self._settings.checkpoint.directory))
+
+    def load_checkpoint(self, checkpoint: str | Path) -> Path:
+        """Take weights and optimizer state of a checkpoint; the next `fit` goes on where it was saved.
+
+        It may be of another strategy or world size.
+
+        Args:
+            checkpoint: its folder, or a directory of them: then the newest sound one.
+
+        Returns:
+            The checkpoint that was taken.
+
+        Raises:
+            CheckpointError: there is none, it is damaged, or of another model or optimizer.
+        """
+        parts = self._prepare()
+        folder = choose_checkpoint(Path(checkpoint), str(checkpoint)).folder
+        if folder is None:
+            raise CheckpointError(f"there is no checkpoint in {checkpoint}")
+        self.strategy.load(folder, parts.model, parts.optimizer)
+        self._resume = self._loaded = folder
+        self._trainer = None
+        return folder
+
+    def close(self) -> None:
+        """Leave the other ranks, unless the script had joined them itself; nothing may follow."""
+        for hook in [*self._run_hooks, *self._callbacks]:
+            hook.close()
+        self._run_hooks, self._callbacks = [], []
+        if not self._strategy_was_up and self.strategy.is_set_up:
+            self.strategy.close()
+
+    def _data(
+        self, x: Any, y: Any, validation_data: Any, share: float | None
+    ) -> tuple[SizedDataset, SizedDataset | None]:
+        data = datasets.as_dataset(x, y, in_rows=self._rows)
+        if validation_data is None:
+            if share is None:
+                return data, None
+            return datasets.split(data, share, self._settings.training.seed)
+        if share is not None:
+            raise TypeError("give validation_data or validation_split, not both")
+        if y is None:
+            return data, datasets.as_dataset(validation_data, in_rows=self._rows)
+        if not isinstance(validation_data, (tuple, list)) or len(validation_data) != 2:
+            raise TypeError("validation_data is beside x and y: give a pair (x, y) of the same kind")
+        return data, datasets.as_dataset(*validation_data, in_rows=self._rows)
+
+    def _prepare(self) -> TrainingParts:
+        """Join the other ranks and wrap the model, the first time."""
+        if self._parts is None:
+            strategy, training = self.strategy, self._settings.training
+            if not strategy.is_set_up:
+                strategy.setup()
+            if training.deterministic:
+                make_deterministic()
+            check_agreement(strategy.group, self._settings.to_be_same())
+            take_weights_of_first_rank(self._model, strategy.group)
+            self._run_hooks = self._hooks()
+            self._parts = build_parts(self._settings, self._recipe, strategy)
+        return self._parts
+
+    def _hooks(self) -> list[Callback]:
+        place = self.strategy.place
+        layout = self._context.rank_layout(place.rank)
+        if layout is not None:
+            return make_hooks(layout, place, self.strategy.device)
+        return [LinesHook()] if self._verbose and place.rank == 0 else []
+
+    def _with_lr(self, settings: RecipeSettings) -> RecipeSettings:
+        if self._own_optimizer is None:
+            return settings
+        lr = self._own_optimizer.lr
+        training = dataclasses.replace(settings.training, lr=lr, scaled_lr=lr)
+        return dataclasses.replace(settings, training=training)
+
+    @property
+    def _step(self) -> int:
+        return 0 if self._trainer is None else self._trainer.position.step
+
+    def _check_work_left(self, epochs: float | None, steps: int | None) -> None:
+        """Raises ValueError where an earlier call of fit has trained as far already."""
+        if self._trainer is None:
+            return
+        done = self._trainer.position
+        if (steps is not None and done.step >= steps) or (epochs is not None and done.epoch >= epochs):
+            asked = f"{steps} steps" if steps is not None else f"{epochs} epochs"
+            raise ValueError(
+                f"fit is asked for {asked} in all, and {done.step} steps and {done.epoch} epochs are done "
+                "already: both count from the very start, so give more to go on"
+            )
+
+    def _progress(self) -> Progress | None:
+        return None if self._trainer is None else self._trainer.progress
+
+    def _chosen_checkpoint(self) -> Path | None:
+        """What training is to go on from, where that was not done yet."""
+        if self._resume is None:
+            return None
+        folder = choose_checkpoint(Path(self._settings.checkpoint.directory), str(self._resume)).folder
+        check_agreement(self.strategy.group, {"checkpoint to resume from": folder.name if folder else ""})
+        return folder
