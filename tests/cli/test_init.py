@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from torchdeck.cli import init
+from torchdeck.config.examples import example_names, example_text
 from torchdeck.config.loader import load_config
 from torchdeck.config.presets import preset_names, preset_text
 
@@ -95,7 +96,22 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert all(name in out for name in preset_names())
     assert call("--list", "--json") == 0
-    assert [row["name"] for row in json.loads(capsys.readouterr().out)] == preset_names()
+    listed: dict[str, list[str]] = {kind: [] for kind in ("preset", "example")}
+    for row in json.loads(capsys.readouterr().out):
+        listed[row["kind"]].append(row["name"])
+    assert listed == {"preset": preset_names(), "example": example_names()}
+
+
+def test_an_example_is_written_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Into a folder under its own name, or under another; never over a file without --force."""
+    assert call("--example", "samplers", str(tmp_path)) == 0
+    assert (tmp_path / "samplers.py").read_text() == example_text("samplers")
+    assert call("--example", "samplers", str(tmp_path / "mine.py")) == 0
+    assert (tmp_path / "mine.py").is_file()
+    assert call("--example", "samplers", str(tmp_path)) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert call("--example", "sampler", str(tmp_path)) == 2
+    assert "there is no example 'sampler'; examples are " in capsys.readouterr().err
 
 
 def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,14 +19,18 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "init",
-        help="write a commented run.toml from a preset",
-        description="Write a commented run.toml from a preset. Nothing is overwritten without --force.",
+        help="write a commented run.toml from a preset, or an example script",
+        description="Write a commented run.toml from a preset, or a script that uses the library by itself. "
+        "Nothing is overwritten without --force.",
     )
     parser.add_argument("path", metavar="PATH", nargs="?", help=f"file or folder; default ./{DEFAULT_NAME}")
     parser.add_argument(
         "--preset", metavar="NAME", default="quickstart", help="default quickstart; see --list"
     )
-    parser.add_argument("--list", action="store_true", help="list the presets and write nothing")
+    parser.add_argument("--example", metavar="NAME", help="write this script instead; see --list")
+    parser.add_argument(
+        "--list", action="store_true", help="list the presets and examples, and write nothing"
+    )
     parser.add_argument("--force", action="store_true", help="overwrite files that are there already")
     parser.add_argument("--json", action="store_true", help="the presets, or the files written, as JSON")
     parser.set_defaults(handler=run)
@@ -38,6 +42,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.list:
         return _list(as_json=args.json)
+    if args.example is not None:
+        return _example(args)
     try:
         text = presets.preset_text(args.preset)
         companions = presets.preset_companions(args.preset)
@@ -48,13 +54,9 @@ def run(args: argparse.Namespace) -> int:
         target: _named(text, target),
         **{target.parent / name: content for name, content in companions.items()},
     }
-    existing = [str(path) for path in contents if path.exists()]
-    if existing and not args.force:
-        return _refuse(f"{' and '.join(existing)} exists already; --force overwrites, another PATH does not")
-    try:
-        _write(contents)
-    except OSError as error:
-        return _refuse(f"{error.filename or target} cannot be written: {error.strerror or error}")
+    done = _write_all(contents, force=args.force)
+    if done is not None:
+        return _refuse(done)
     if args.json:
         sys.stdout.write(
             json.dumps({"preset": args.preset, "files": [str(path) for path in contents]}) + "\n"
@@ -63,6 +65,38 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write("".join(f"wrote {path}\n" for path in contents))
         sys.stdout.write(_next(text, target, trust=bool(companions)))
     return 0
+
+
+def _example(args: argparse.Namespace) -> int:
+    from torchdeck.config import examples
+
+    try:
+        text = examples.example_text(args.example)
+    except examples.UnknownExampleError as error:
+        return _refuse(str(error))
+    target = Path(args.path or ".").expanduser()
+    if target.is_dir() or target.suffix != ".py":
+        target /= f"{args.example}.py"
+    done = _write_all({target: text}, force=args.force)
+    if done is not None:
+        return _refuse(done)
+    if args.json:
+        sys.stdout.write(json.dumps({"example": args.example, "files": [str(target)]}) + "\n")
+    else:
+        sys.stdout.write(f"wrote {target}\nnext: its first lines say how to start it\n")
+    return 0
+
+
+def _write_all(contents: Mapping[Path, str], *, force: bool) -> str | None:
+    """Write files; why not, as a sentence, where that cannot be."""
+    existing = [str(path) for path in contents if path.exists()]
+    if existing and not force:
+        return f"{' and '.join(existing)} exists already; --force overwrites, another PATH does not"
+    try:
+        _write(contents)
+    except OSError as error:
+        return f"{error.filename or next(iter(contents))} cannot be written: {error.strerror or error}"
+    return None
 
 
 def _named(text: str, target: Path) -> str:
@@ -87,15 +121,20 @@ def _next(text: str, target: Path, *, trust: bool) -> str:
 
 
 def _list(*, as_json: bool) -> int:
-    from torchdeck.config import presets
+    from torchdeck.config import examples, presets
 
-    summaries = {name: presets.preset_summary(name) for name in presets.preset_names()}
+    runs = {name: presets.preset_summary(name) for name in presets.preset_names()}
+    scripts = {name: examples.example_summary(name) for name in examples.example_names()}
     if as_json:
-        rows = [{"name": name, "summary": summary} for name, summary in summaries.items()]
+        rows = [{"name": name, "summary": text, "kind": "preset"} for name, text in runs.items()]
+        rows += [{"name": name, "summary": text, "kind": "example"} for name, text in scripts.items()]
         sys.stdout.write(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
-    else:
-        width = max(len(name) for name in summaries)
-        sys.stdout.write("".join(f"{name:<{width}}  {summary}\n" for name, summary in summaries.items()))
+        return 0
+    width = max(map(len, (*runs, *scripts)))
+    sys.stdout.write("run files (--preset NAME)\n")
+    sys.stdout.writelines(f"  {name:<{width}}  {text}\n" for name, text in runs.items())
+    sys.stdout.write("scripts that use the library by itself (--example NAME)\n")
+    sys.stdout.writelines(f"  {name:<{width}}  {text}\n" for name, text in scripts.items())
     return 0
 
 

@@ -1,0 +1,103 @@
+"""The example scripts, written by `torchdeck init` and started as their first lines say."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.command import Command
+from support.controlled_run import nothing_left
+from support.free_port import free_port
+from torchdeck.config.examples import example_names
+
+LAUNCHER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+LIMIT = 90.0
+
+
+def python(folder: Path, *argv: str, **variables: str) -> str:
+    """What a script printed that a person started in `folder`."""
+    kept = {name: value for name, value in os.environ.items() if name not in LAUNCHER}
+    done = subprocess.run(
+        [sys.executable, *argv],
+        cwd=folder,
+        env={**kept, "OMP_NUM_THREADS": "1", **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    return Command(tmp_path / "home")
+
+
+def written(command: Command, folder: Path, name: str) -> str:
+    """The example's file in `folder`."""
+    done = command.run("init", "--example", name, folder)
+    assert done.returncode == 0, done.stderr
+    return f"{name}.py"
+
+
+def test_all_are_listed_and_tried(command: Command) -> None:
+    """The list has every example, and this file a test of each."""
+    listed = {row["name"] for row in command.json("init", "--list") if row["kind"] == "example"}
+    tests = Path(__file__).read_text()
+    assert listed == set(example_names())
+    assert all(f'"{name}"' in tests for name in listed)
+
+
+def test_ranges_and_seeds(command: Command, tmp_path: Path) -> None:
+    """By hand, two shells: every sample belongs to one of them; in a run of Torchdeck the log is kept."""
+    script = written(command, tmp_path, "ranges_and_seeds")
+    said = [python(tmp_path, script, RANK=str(rank), WORLD_SIZE="2") for rank in range(2)]
+    assert "samples 0 to 500001, 500002 of them" in said[0]
+    assert "samples 500002 to 1000002, 500001 of them" in said[1]
+    with nothing_left(command.home):
+        done = command.run("--no-gui", "--script", tmp_path / script, "--nproc", "3")
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = command.run("runs", "metrics", "latest", "--format", "csv").stdout
+    assert rows.count("samples") >= 1
+
+
+def test_samplers(command: Command, tmp_path: Path) -> None:
+    """Under torchrun: of both ranks together every sample exactly once."""
+    script = written(command, tmp_path, "samplers")
+    said = python(tmp_path, *TORCHRUN, script)
+    used = [int(number) for line in re.findall(r"exactly once \[(.*)\]", said) for number in line.split(",")]
+    assert sorted(used) == list(range(22))
+
+
+def test_hand_written_loop(command: Command, tmp_path: Path) -> None:
+    """One process, two by hand, two by torchrun under another strategy: each goes on from the last."""
+    script = written(command, tmp_path, "hand_written_loop")
+    first = python(tmp_path, script, "single")
+    assert "step 40 loss" in first
+    port = str(free_port())
+    variables = {"WORLD_SIZE": "2", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
+    kept = {name: value for name, value in os.environ.items() if name not in LAUNCHER}
+    shells = [
+        subprocess.Popen(
+            [sys.executable, script, "ddp"],
+            cwd=tmp_path,
+            env={**kept, **variables, "RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    said = [shell.communicate(timeout=LIMIT)[0] for shell in shells]
+    assert [shell.returncode for shell in shells] == [0, 0]
+    assert "step 50 loss" in said[0]
+    assert said[1] == ""
+    last = python(tmp_path, *TORCHRUN, script, "fsdp")
+    losses = [float(loss) for loss in re.findall(r"loss (\S+)", first + said[0] + last)]
+    assert len(losses) == 12
+    assert sum(losses[-4:]) < sum(losses[:4]) * 0.7
