@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -56,6 +57,7 @@ class Whole:
         names: dict[Tensor, str] = {param: name for name, param in model.named_parameters()}
         twins = dict(self.skeleton.named_parameters())
         self.optimizer = copy.copy(optimizer)
+        self.optimizer.state = defaultdict(dict)  # a copy shares it with the optimizer that trains
         self.optimizer.param_groups = [
             {**group, "params": [_twin(twins, names, param) for param in group["params"]]}
             for group in optimizer.param_groups
