@@ -24,7 +24,7 @@ from support.measured_ranks import Job, measure
 from support.recipe_ranks import recipe_settings
 from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
-from torchdeck.distributed.trainer.hooks import Hook
+from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.distributed.trainer.step import StepResult
 from torchdeck.distributed.trainer.trainer import Trainer
 from torchdeck.environment import RunContext
@@ -100,7 +100,7 @@ def _settings(job: Job) -> RecipeSettings:
     return RecipeSettings.from_json(json.dumps(values))
 
 
-class Followed(Hook):
+class Followed(Callback):
     """What the steps were."""
 
     def __init__(self) -> None:

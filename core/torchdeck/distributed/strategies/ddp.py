@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
 
+from torchdeck.distributed.checkpoints.training_tensors import TrainingTensors
 from torchdeck.distributed.strategies.base import DistributedStrategy
+from torchdeck.distributed.strategies.bf16_gradients import reduce_in_bf16
+from torchdeck.distributed.strategies.ddp_buckets import has_sparse_gradients, with_settled_buckets
+from torchdeck.distributed.strategies.powersgd import PowerSgdTensors, compress_by_powersgd
+from torchdeck.distributed.strategies.same_model import check_same_shapes, check_same_weights
 from torchdeck.distributed.units import Blocks
 
 
@@ -18,17 +27,40 @@ class DdpStrategy(DistributedStrategy):
     name = "ddp"
     _recorded = False
     """Under static_graph: the first backward, which records the graph, is behind us."""
+    _powersgd: PowerSGDState | None = None
 
     def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:  # noqa: ARG002 - nothing to shard
+        """See the base class.
+
+        Raises:
+            AgreementError: the ranks' models differ in shapes; or, without broadcast_parameters, in weights.
+        """
         options = self.settings.ddp
-        return DistributedDataParallel(
-            model.to(self.device),
+        check_same_shapes(self.group, model)
+        if not options.broadcast_parameters:
+            check_same_weights(self.group, model)
+        make = partial(
+            DistributedDataParallel,
             device_ids=[self.device.index] if self.device.type == "cuda" else None,
+            init_sync=options.broadcast_parameters,
             bucket_cap_mb=options.bucket_size_mb,
             find_unused_parameters=options.find_unused_parameters,
             static_graph=options.static_graph,
             gradient_as_bucket_view=options.gradient_as_bucket_view,
         )
+        settled = not options.find_unused_parameters and not has_sparse_gradients(model)
+        model = model.to(self.device)
+        wrapped = with_settled_buckets(model, make) if settled else make(model)
+        if options.comm_hook == "bf16":
+            wrapped.register_comm_hook(None, reduce_in_bf16)
+        elif options.comm_hook == "powersgd":
+            self._powersgd = compress_by_powersgd(wrapped, options.powersgd_rank)
+        return wrapped
+
+    def tensors(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> TrainingTensors:
+        if self._powersgd is None:
+            return super().tensors(model, optimizers)
+        return PowerSgdTensors(model, optimizers, self._powersgd)
 
     def no_sync(self, wrapped: nn.Module) -> AbstractContextManager[object]:
         # a static graph is recorded in the first backward, which therefore cannot go without synchronisation;

@@ -14,6 +14,7 @@ from torch.distributed.tensor import DTensor
 
 from torchdeck.distributed.precision import DTYPES
 from torchdeck.distributed.strategies.base import DistributedStrategy
+from torchdeck.distributed.strategies.same_model import check_same_shapes
 from torchdeck.distributed.units import Blocks, units_of
 
 
@@ -24,6 +25,7 @@ class FsdpStrategy(DistributedStrategy):
 
     def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:
         options = self.settings.fsdp
+        check_same_shapes(self.group, model)
         mesh = self.mesh()
         policy = self._mixed_precision()
         for unit in units_of(model, blocks, options):
@@ -62,6 +64,16 @@ class FsdpStrategy(DistributedStrategy):
                 group.post_backward()
             for group in groups:
                 group.finalize_backward()
+
+    @property
+    def weight_parts(self) -> int:
+        return self.world_size
+
+    def weights_changed(self, model: nn.Module) -> None:
+        # a forward without backward leaves the root's weights gathered
+        for module in model.modules():
+            if isinstance(module, FSDPModule):
+                module.reshard()
 
     def local_gradients(self, model: nn.Module) -> list[Tensor]:
         return [g.to_local() if isinstance(g, DTensor) else g for g in super().local_gradients(model)]
