@@ -30,7 +30,7 @@ def restore_rank(folder: Path, rank: int, parts: TrainingTensors) -> None:
     Raises:
         CheckpointError: the file is not a rank's.
     """
-    state = _read(folder / rank_file_name(rank))
+    state = read_rank_file(folder / rank_file_name(rank))
     parts.restore_buffers(state["buffers"])
     restore_rng(state["rng"])
 
@@ -41,11 +41,20 @@ def derive_rank(folder: Path, rank: int, world_size: int) -> None:
     Raises:
         CheckpointError: rank 0's file is not a rank's.
     """
-    derive_rng(_read(folder / rank_file_name(0))["rng"], rank, world_size)
+    derive_rng(read_rank_file(folder / rank_file_name(0))["rng"], rank, world_size)
 
 
-def _read(path: Path) -> dict[str, Any]:
-    state = torch.load(path, map_location="cpu", weights_only=True)
+def read_rank_file(path: Path) -> dict[str, Any]:
+    """What a rank kept: `rng` as of `rng_state`, and `buffers` by name.
+
+    Raises:
+        CheckpointError: the file is not a rank's, or holds more than tensors, numbers and texts.
+    """
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        why = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise CheckpointError(f"{path} cannot be read: {why}") from error
     if not isinstance(state, dict) or not {"rng", "buffers"} <= state.keys():
         raise CheckpointError(f"{path} is not a rank's part of a checkpoint")
     return state

@@ -1,0 +1,213 @@
+"""Checkpoints of a hand-written training loop: when, how many stay, which is best, going on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from torch import nn
+from torch.optim import Optimizer
+
+from torchdeck.distributed.checkpoints.manifest import (
+    CheckpointInfo,
+    checkpoint_name,
+    list_checkpoints,
+    newest_complete,
+)
+from torchdeck.distributed.checkpoints.resuming import TIMEOUT, peers_of, resume_newest, train_state
+from torchdeck.distributed.checkpoints.retention import Retention
+from torchdeck.distributed.checkpoints.state import LoadedState
+from torchdeck.distributed.checkpoints.store import CheckpointStore
+from torchdeck.environment import RunContext
+
+if TYPE_CHECKING:
+    from torchdeck.distributed.strategies.base import DistributedStrategy
+
+
+class Stateful(Protocol):
+    """A learning-rate scheduler or a gradient scaler."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state_dict: dict[str, Any], /) -> Any: ...
+
+
+class CheckpointManager:
+    """The checkpoints of one training, in one directory; all ranks call the same methods together.
+
+    In a plain process, and under torchrun with DistributedDataParallel or FSDP2, or with a strategy:
+
+        with CheckpointManager("checkpoints", every=100, keep_best=1) as checkpoints:
+            loaded = checkpoints.restore(model, optimizer)
+            for step in range(loaded.step + 1 if loaded else 1, steps + 1):
+                train(step)
+                if checkpoints.should_save(step):
+                    checkpoints.save(step, model, optimizer, metrics={"heldout_loss": evaluate()})
+
+    Another process that saves there is refused while the manager is open.
+
+    Args:
+        directory: of this training's checkpoints alone, the same for all ranks; made where it is absent.
+        every: steps between checkpoints, for `should_save`; None: it never says yes.
+        keep_last: see `Retention`, as for the next four.
+        keep_every: in steps.
+        keep_best: how many.
+        best_metric: a name among the `metrics` of `save`.
+        best_is: which values of it are best.
+        background: `save` returns once the state is copied, and it is written while training goes on.
+        strategy: how the ranks train; None: model and optimizers hold everything themselves.
+        run_id: named in the manifests; None: the run that Torchdeck started, else the directory's name.
+        timeout: seconds a rank waits for the others at each step of a save or load.
+
+    Raises:
+        CheckpointError: the directory cannot be used (on rank 0).
+        ValueError: a number is out of range.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path,
+        *,
+        every: int | None = None,
+        keep_last: int = 3,
+        keep_every: int | None = None,
+        keep_best: int = 0,
+        best_metric: str = "heldout_loss",
+        best_is: Literal["lowest", "highest"] = "lowest",
+        background: bool = False,
+        strategy: DistributedStrategy | None = None,
+        run_id: str | None = None,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        if every is not None and every < 1:
+            raise ValueError(f"every is {every}: right is a number of steps from 1, or None")
+        self.directory = Path(directory)
+        self.retention = Retention(keep_last, keep_every, keep_best, best_metric, best_is)
+        self._every = every
+        self._background = background
+        self._strategy = strategy
+        self._peers = peers_of(strategy, timeout)
+        context = RunContext.from_env()
+        self._store = CheckpointStore(
+            self.directory,
+            self.retention,
+            run_id=run_id or context.run_id or self.directory.resolve().name,
+            attempt=context.attempt,
+            rank=self._peers.rank,
+            world_size=self._peers.world_size,
+            strategy=_kind(strategy, self._peers.world_size),
+            timeout=timeout,
+        )
+
+    def __enter__(self) -> CheckpointManager:  # noqa: PYI034 - Python 3.10 has no Self
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.wait()
+        self.close()
+
+    def should_save(self, step: int) -> bool:
+        """Whether a checkpoint is due after `step` optimizer steps."""
+        return self._every is not None and step > 0 and step % self._every == 0
+
+    def save(
+        self,
+        step: int,
+        model: nn.Module,
+        optimizer: Optimizer | Sequence[Optimizer],
+        *,
+        scheduler: Stateful | None = None,
+        scaler: Stateful | None = None,
+        position: Mapping[str, Any] | None = None,
+        extra: Mapping[str, Any] | None = None,
+        metrics: Mapping[str, float] | None = None,
+        final: bool = False,
+    ) -> Path:
+        """Save everything as `step_<step>`, and delete what need not stay.
+
+        Args:
+            step: optimizer steps done.
+            model: plain, or inside DDP, FSDP2 or torch.compile; under a strategy as given to `wrap_model`.
+            optimizer: one, or several in a fixed order.
+            scheduler: whose state is saved too.
+            scaler: whose state is saved too.
+            position: where in the data training is, as JSON can say it.
+            extra: whatever else is wanted back, as JSON can say it.
+            metrics: of an evaluation at this step.
+            final: call it `final`; it never goes.
+
+        Returns:
+            The checkpoint's folder: complete and on disk, or, in the background, on its way there.
+
+        Raises:
+            CheckpointError: on every rank, with the reason, be it of this save or of the one before in the
+                background; earlier checkpoints are as they were.
+        """
+        state = train_state(model, optimizer, self._strategy)
+        state.scheduler_state = scheduler.state_dict() if scheduler is not None else {}
+        state.scaler_state = scaler.state_dict() if scaler is not None else {}
+        state.position, state.extra = dict(position or {}), dict(extra or {})
+        if self._background and not final:
+            self._store.save_in_background(state, step, metrics=metrics)
+            return self.directory / checkpoint_name(step)
+        return self._store.save(state, step, final=final, metrics=metrics)
+
+    def wait(self) -> None:
+        """Wait until what is saved in the background is on disk; raises CheckpointError where it failed."""
+        self._store.wait()
+
+    def restore(
+        self,
+        model: nn.Module,
+        optimizer: Optimizer | Sequence[Optimizer],
+        *,
+        scheduler: Stateful | None = None,
+        scaler: Stateful | None = None,
+    ) -> LoadedState | None:
+        """Go on from the newest sound checkpoint, of whatever world size; None where there is none.
+
+        See `auto_resume`; `scheduler` and `scaler` get back the state they were saved with.
+        """
+        self.wait()
+        state = train_state(model, optimizer, self._strategy)
+        loaded = resume_newest(self.directory, state, self._peers)
+        if loaded is not None:
+            if scheduler is not None and loaded.scheduler_state:
+                scheduler.load_state_dict(loaded.scheduler_state)
+            if scaler is not None and loaded.scaler_state:
+                scaler.load_state_dict(loaded.scaler_state)
+        return loaded
+
+    def all(self) -> list[CheckpointInfo]:
+        """The complete checkpoints as this rank sees them, oldest first, not hashed."""
+        return [info for info in list_checkpoints(self.directory) if info.complete]
+
+    def latest(self) -> CheckpointInfo | None:
+        """The newest complete checkpoint, not hashed; None when there is none."""
+        return newest_complete(self.directory)
+
+    def best(self) -> CheckpointInfo | None:
+        """The complete checkpoint with the best `best_metric`; None when none has it."""
+        by_step = {info.step: info for info in self.all()}
+        metrics = {step: info.manifest.metrics for step, info in by_step.items() if info.manifest is not None}
+        best = self.retention.best(metrics)
+        return by_step[best[0]] if best else None
+
+    def close(self) -> None:
+        """Let another process save there."""
+        self._store.close()
+
+
+def _kind(strategy: DistributedStrategy | None, world_size: int) -> str:
+    """What the manifest says of how the ranks trained."""
+    if strategy is not None:
+        return strategy.name
+    return "single" if world_size == 1 else "own"

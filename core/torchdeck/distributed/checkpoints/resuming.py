@@ -1,0 +1,114 @@
+"""Going on from the newest sound checkpoint of a directory, all ranks from the same one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torch import nn
+from torch.optim import Optimizer
+
+from torchdeck.distributed import processes
+from torchdeck.distributed.checkpoints import dcp
+from torchdeck.distributed.checkpoints.choose import Refused, all_damaged, candidates, summary
+from torchdeck.distributed.checkpoints.loading import load_all
+from torchdeck.distributed.checkpoints.manifest import read_manifest, verify_files
+from torchdeck.distributed.checkpoints.peers import Peers
+from torchdeck.distributed.checkpoints.state import LoadedState, TrainState
+
+if TYPE_CHECKING:
+    from torchdeck.distributed.strategies.base import DistributedStrategy
+
+TIMEOUT = 1800.0
+"""Seconds a rank waits for the others at each step of a save or load."""
+_log = logging.getLogger(__name__)
+
+
+def auto_resume(
+    directory: str | Path,
+    model: nn.Module,
+    optimizer: Optimizer | Sequence[Optimizer],
+    *,
+    strategy: DistributedStrategy | None = None,
+    run_id: str | None = None,
+    timeout: float = TIMEOUT,
+) -> LoadedState | None:
+    """Fill model, optimizers and this rank's random state from the newest sound checkpoint.
+
+    All ranks call it. Rank 0 lists what is there, all hash the files of the newest together, and go to the
+    one before it while something is damaged; what was passed over is logged and in the result.
+
+    Args:
+        directory: where checkpoints lie; need not exist.
+        model: to fill, made and wrapped as when it was saved; under `strategy`, as given to its `wrap_model`.
+        optimizer: to fill; one, or several in a fixed order.
+        strategy: how the ranks train; None: model and optimizers hold everything themselves, as they do
+            alone, under DistributedDataParallel and under FSDP2.
+        run_id: only checkpoints that this run saved count; None takes anybody's.
+        timeout: seconds a rank waits for the others at each step.
+
+    Returns:
+        The rest of what was saved; None where there is no checkpoint: nothing was changed then.
+
+    Raises:
+        CheckpointError: on every rank: all checkpoints are damaged, or the newest sound one is of another
+            model or optimizer.
+    """
+    state = train_state(model, optimizer, strategy)
+    return resume_newest(Path(directory), state, peers_of(strategy, timeout), run_id)
+
+
+def resume_newest(
+    directory: Path, state: TrainState, peers: Peers, run_id: str | None = None
+) -> LoadedState | None:
+    """As `auto_resume`, for whoever has a state and peers."""
+    found = peers.first(
+        f"looking for checkpoints in {directory}",
+        lambda: [(info.path, info.why) for info in candidates(directory, run_id)],
+    )
+    refused: list[Refused] = []
+    for folder, why in found:
+        problems = [why] if why else _problems(folder, peers)
+        if not problems:
+            loaded = load_all(folder, state, peers)
+            return replace(loaded, folder=folder, refused=tuple(refused))
+        refused.append(Refused(folder, summary(problems)))
+        if peers.rank == 0:
+            _log.warning("checkpoint %s is passed over: %s", folder, refused[-1].why)
+    if refused:
+        raise all_damaged(directory, refused)
+    return None
+
+
+def train_state(
+    model: nn.Module, optimizer: Optimizer | Sequence[Optimizer], strategy: DistributedStrategy | None
+) -> TrainState:
+    """Model and optimizers as a checkpoint sees them."""
+    optimizers = [optimizer] if isinstance(optimizer, Optimizer) else list(optimizer)
+    tensors = None if strategy is None else strategy.tensors(model, optimizers)
+    return TrainState(model, optimizers, tensors=tensors)
+
+
+def peers_of(strategy: DistributedStrategy | None, timeout: float) -> Peers:
+    """The ranks of `strategy`, else those that torch.distributed or the launcher's variables say."""
+    if strategy is not None:
+        peers = Peers(strategy.rank, strategy.world_size, timeout)
+    else:
+        peers = Peers(processes.get_rank(), processes.get_world_size(), timeout)
+    if peers.world_size == 1:
+        dcp.alone_is_fine()
+    return peers
+
+
+def _problems(folder: Path, peers: Peers) -> list[str]:
+    def share() -> list[str]:
+        manifest = read_manifest(folder)
+        # largest first, dealt out in turn: each file is hashed by one rank, the work about even
+        names = sorted(manifest.files, key=lambda name: (-manifest.files[name].size, name))
+        return verify_files(folder, manifest, names[peers.rank :: peers.world_size])
+
+    found = peers.together(f"checking checkpoint {folder}", share)
+    return [problem for part in found for problem in part]
