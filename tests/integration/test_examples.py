@@ -101,3 +101,12 @@ def test_hand_written_loop(command: Command, tmp_path: Path) -> None:
     losses = [float(loss) for loss in re.findall(r"loss (\S+)", first + said[0] + last)]
     assert len(losses) == 12
     assert sum(losses[-4:]) < sum(losses[:4]) * 0.7
+
+
+def test_distributed_trainer(command: Command, tmp_path: Path) -> None:
+    """Two ranks by torchrun: it learns the rings, and tells what it was."""
+    script = written(command, tmp_path, "distributed_trainer")
+    said = python(tmp_path, *TORCHRUN, script)
+    assert "2 ranks, 64 samples a step" in said
+    assert max(float(share) for share in re.findall(r"held out (\S+)", said)) > 0.9
+    assert list((tmp_path / "ring-checkpoints").glob("*/manifest.json"))
