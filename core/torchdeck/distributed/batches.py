@@ -139,6 +139,24 @@ class BatchLoader:
                 yield _Wanted(step.epoch, part or [step.filler], layout)
 
 
+def samples_of(data: SizedDataset, ids: Sequence[int]) -> Any:
+    """The samples `ids`, all at once where the data set can give them so.
+
+    Raises:
+        RecipeError: the data set gave another number of them.
+    """
+    many: Callable[[list[int]], Any] | None = getattr(data, "__getitems__", None)
+    if many is None:
+        return [data[sample] for sample in ids]
+    samples = many([*ids])  # a data set may reorder the list it is given
+    if len(samples) != len(ids):
+        raise RecipeError(
+            f"__getitems__ of the data set returned {len(samples)} samples for {len(ids)} ids: "
+            "return one for each"
+        )
+    return samples
+
+
 def _counted(asked: Sequence[Any], count: int) -> Microbatch:
     """What the loader gave for one microbatch, of which `count` samples count: all, or none of a filler."""
     ids, batch = asked
@@ -165,7 +183,6 @@ class _AskedSamples(Dataset[Any]):
     def __init__(self, data: SizedDataset, seed: int | None) -> None:
         self._data = data
         self._seed = seed
-        self._many: Callable[[list[int]], Any] | None = getattr(data, "__getitems__", None)
         self._set_epoch: Callable[[int], object] | None = getattr(data, "set_epoch", None)
         self._epoch: int | None = None
 
@@ -175,17 +192,11 @@ class _AskedSamples(Dataset[Any]):
         if self._set_epoch is not None and epoch != self._epoch:
             self._set_epoch(epoch)
             self._epoch = epoch
-        if self._seed is not None:
-            samples = [self._seeded(epoch, id_) for id_ in ids]
-        elif self._many is not None:
-            samples = self._many([*ids])  # a data set may reorder the list it is given
-            if len(samples) != len(ids):
-                raise RecipeError(
-                    f"__getitems__ of the data set returned {len(samples)} samples for {len(ids)} ids: "
-                    "return one for each"
-                )
-        else:
-            samples = [self._data[id_] for id_ in ids]
+        samples = (
+            samples_of(self._data, ids)
+            if self._seed is None
+            else [self._seeded(epoch, sample) for sample in ids]
+        )
         return np.array(ids, np.int64).tobytes(), samples, layout
 
     def _seeded(self, epoch: int, sample: int) -> Any:

@@ -76,6 +76,9 @@ class Part:
         many = getattr(data, "__getitems__", None)
         if many is not None:
             self.__getitems__: Callable[[Sequence[int]], Any] = lambda wanted: many(ids[wanted].tolist())
+        set_epoch = getattr(data, "set_epoch", None)
+        if set_epoch is not None:
+            self.set_epoch = set_epoch
 
     def __len__(self) -> int:
         return len(self._ids)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 
 import torch
 
-from torchdeck.distributed.batches import Collate, SizedDataset, evaluation_batches
+from torchdeck.distributed.batches import Collate, SizedDataset, evaluation_batches, samples_of
 from torchdeck.distributed.trainer.faults import raise_for_bad_loss
 from torchdeck.distributed.trainer.losses import WeightedSum, checked_loss, global_mean
 from torchdeck.distributed.trainer.step import TrainingParts
@@ -42,7 +43,8 @@ class Evaluation:
     def run(self, on_batch: Callable[[int], None]) -> Mapping[str, float]:
         """The mean loss as `heldout_loss`, and each metric as `heldout_` and its name.
 
-        Weights, gradients and random generators are left as they are.
+        Computed with the moving average of the weights, where there is one. Weights, gradients and random
+        generators are left as they are.
 
         Args:
             on_batch: called before each forward pass with its number of samples.
@@ -55,10 +57,10 @@ class Evaluation:
         training = parts.wrapped.training
         parts.wrapped.eval()
         try:
-            with torch.no_grad():
+            with torch.no_grad(), parts.ema.in_place_of_weights() if parts.ema else nullcontext():
                 for ids in self._batches:
                     on_batch(len(ids))
-                    samples = [self._data[i] for i in ids or [0]]
+                    samples = samples_of(self._data, ids or [0])
                     batch = parts.strategy.to_device(self._collate(samples))
                     with parts.strategy.precision.autocast(parts.strategy.device):
                         returned = parts.loss(parts.wrapped, batch)
@@ -74,7 +76,7 @@ class Evaluation:
             self._names_checked = True
         *totals, weight = strategy.group.start_sum(losses.with_numbers(device=strategy.device)).wait()
         if not math.isfinite(totals[0]):
-            raise_for_bad_loss(strategy.group, losses.total(), what="held-out loss")
+            raise_for_bad_loss(strategy.group, losses, self._batches, what="held-out loss")
         names = ("loss", *losses.names)
         return {
             f"heldout_{name}": global_mean(total, weight, what="held-out")
