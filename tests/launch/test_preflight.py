@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -458,3 +459,16 @@ def test_this_machine_can_be_surveyed(tmp_path: Path) -> None:
     made = plan_from(asked, found)
     assert made.nodes[0].command == (sys.executable, "-u", str(tmp_path / "train.py"))
     assert list(made.code.files) == ["train.py"]
+
+
+def test_deepspeed_is_wanted_by_its_strategy_alone(checked: Checked) -> None:
+    """Before the start, with the command that installs it; a script's own affair."""
+    deepspeed = {"strategy": "deepspeed"}
+    assert_refused(
+        checked.recipe(distributed=deepspeed)["deepspeed"],
+        "no DeepSpeed in /usr/bin/python3",
+        "/usr/bin/python3 -m pip install 'torchdeck[deepspeed]'",
+    )
+    checked.interpreter = replace(checked.interpreter, deepspeed="0.19.8")
+    assert checked.recipe(distributed=deepspeed)["deepspeed"].status == "ok"
+    assert "deepspeed" not in checked.recipe()

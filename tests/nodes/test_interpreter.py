@@ -1,11 +1,13 @@
 """What an interpreter has, without importing it."""
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from support.deepspeed_python import ABSENT, deepspeed_python
 from torchdeck.nodes.interpreter import installed_version, probe_interpreter
 
 
@@ -80,3 +82,13 @@ def test_versions_come_from_metadata() -> None:
     """As pip knows them, for packages with and without a dist-info of the plain name."""
     assert installed_version("pytest") == pytest.__version__
     assert installed_version("no-such-package") is None
+
+
+def test_deepspeed_is_looked_for_where_it_is_wanted() -> None:
+    """In our own interpreter as in the one that has it beside the sources."""
+    has_it = importlib.util.find_spec("deepspeed") is not None
+    assert (probe_interpreter(deepspeed=True).deepspeed is not None) == has_it
+    other = deepspeed_python()
+    if other is None:
+        pytest.skip(ABSENT)
+    assert str(probe_interpreter(other, deepspeed=True).deepspeed)[0].isdigit()

@@ -114,8 +114,12 @@ class HsdpOptions(Section):
 class DeepSpeedOptions(Section):
     """Options of DeepSpeed's ZeRO, which is an extra: pip install 'torchdeck[deepspeed]'."""
 
-    zero_stage: Literal[1, 2, 3] = option(
-        "What is divided among the ranks: optimizer state (1), gradients too (2), weights too (3).", default=2
+    zero_stage: int = option(
+        "What is divided among the ranks: optimizer state (1), gradients too (2), weights too (3).",
+        default=2,
+        ge=1,
+        le=3,
+        right="1, 2 or 3",
     )
     offload_optimizer: bool = option(
         "Keep optimizer state in the machine's memory and step there.", default=False

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from torchdeck.config.checkpoint_rules import CHECKPOINT_RULES
+from torchdeck.config.deepspeed_rules import DEEPSPEED_RULES
 from torchdeck.config.document import KeyPath
 from torchdeck.config.estimate_rules import ESTIMATE_RULES
 from torchdeck.config.findings import Finding, Given, Rule
@@ -25,7 +26,9 @@ RECIPE_KEYS: tuple[KeyPath, ...] = (
     ("checkpoint", "every"), ("checkpoint", "keep_last"), ("checkpoint", "final"), ("telemetry", "every"),
     ("checkpoint", "keep_every"), ("checkpoint", "keep_best"), ("checkpoint", "best_metric"),
     ("checkpoint", "best_is"), ("distributed", "timeout"), ("distributed", "ddp"), ("distributed", "fsdp"),
-    ("distributed", "hsdp"),
+    ("distributed", "hsdp"), ("distributed", "deepspeed"), ("checkpoint", "every_epochs"),
+    ("checkpoint", "mtbf"), ("checkpoint", "max_stall"), ("checkpoint", "background"),
+    ("telemetry", "stats_every"), ("telemetry", "profile_steps"),
 )  # fmt: skip
 
 _MODULE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
@@ -228,8 +231,8 @@ def _value(config: RunConfig, path: tuple[str, ...]) -> object:
 
 RULES: tuple[Rule, ...] = (
     one_kind, recipe_name, recipe_only, recipe_keys, restarts, module_name, environment, length,
-    batch_plan, *PLACEMENT_RULES, *ESTIMATE_RULES, ddp_options, fsdp_dtypes, *RECIPE_RULES, *CHECKPOINT_RULES,
-    resume, patterns, without_effect,
+    batch_plan, *PLACEMENT_RULES, *ESTIMATE_RULES, ddp_options, fsdp_dtypes, *DEEPSPEED_RULES,
+    *RECIPE_RULES, *CHECKPOINT_RULES, resume, patterns, without_effect,
 )  # fmt: skip
 
 

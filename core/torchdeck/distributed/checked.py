@@ -55,7 +55,7 @@ def _read(hint: Any, value: Any, path: str) -> Any:
         (inner,) = [argument for argument in arguments if argument is not types.NoneType]
         return _read(inner, value, path)
     if origin is typing.Literal:
-        if value not in arguments:
+        if not any(type(value) is type(choice) and value == choice for choice in arguments):
             raise SettingsError(f"{path} is {value!r}; right is one of {', '.join(map(repr, arguments))}")
         return value
     if origin is tuple and arguments[1:] == (...,):

@@ -55,7 +55,9 @@ def survey(
     names = node_names(config)
     local = [probe_local(name) for name in names if name == LOCALHOST]
     inventory = Inventory((*local, *inventory_from(config.cluster)))
-    interpreter = probe_interpreter(config.run.interpreter)
+    interpreter = probe_interpreter(
+        config.run.interpreter, deepspeed=config.distributed.strategy == "deepspeed"
+    )
     code, warnings = read_code_tree(config, Path(config.run.working_dir or Path.cwd()))
     known, problems = look_at(config, on_progress)
     absent = missing(config)

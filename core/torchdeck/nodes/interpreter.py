@@ -20,16 +20,19 @@ def version(name):
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
-print(json.dumps([platform.python_version(), version("torch"), version("numpy")]))
+print(json.dumps([platform.python_version(), version("torch"), version("numpy"), version("deepspeed")]))
 """
 
 
-def probe_interpreter(path: str | None = None, limit: float = 20.0) -> InterpreterFacts:
+def probe_interpreter(
+    path: str | None = None, limit: float = 20.0, *, deepspeed: bool = False
+) -> InterpreterFacts:
     """Versions of Python, torch and numpy of the interpreter at `path`.
 
     Args:
         path: absolute, or a name looked up on PATH; None is the Python that runs this.
         limit: seconds that another interpreter may take to answer.
+        deepspeed: whether DeepSpeed is of interest, which takes a moment longer to look for.
 
     Returns:
         Facts; `.error` says what is wrong when it is not there, will not run or does not answer.
@@ -39,7 +42,11 @@ def probe_interpreter(path: str | None = None, limit: float = 20.0) -> Interpret
     executable = path if os.sep in path else (shutil.which(path) or path)
     if executable == sys.executable:
         return InterpreterFacts(
-            executable, platform.python_version(), installed_version("torch"), installed_version("numpy")
+            executable,
+            platform.python_version(),
+            installed_version("torch"),
+            installed_version("numpy"),
+            deepspeed=installed_version("deepspeed") if deepspeed else None,
         )
     return _ask(executable, limit)
 
@@ -76,8 +83,10 @@ def _ask(executable: str, limit: float) -> InterpreterFacts:
     except (OSError, ValueError) as error:
         return unknown(f"it could not be started: {error}")
     try:
-        python, torch, numpy = json.loads(answer.stdout.splitlines()[-1])
-        return InterpreterFacts(executable, str(python), _optional(torch), _optional(numpy))
+        python, torch, numpy, deepspeed = json.loads(answer.stdout.splitlines()[-1])
+        return InterpreterFacts(
+            executable, str(python), _optional(torch), _optional(numpy), deepspeed=_optional(deepspeed)
+        )
     except (ValueError, IndexError, TypeError):
         last = (answer.stderr.strip().splitlines() or ["it printed nothing"])[-1]
         return unknown(f"it is not a working Python (exit code {answer.returncode}: {last[:200]})")

@@ -79,6 +79,8 @@ class InterpreterFacts:
     numpy: str | None = None
     error: str = ""
     """Why nothing is known about it; empty when all is well."""
+    deepspeed: str | None = None
+    """As `numpy`; None where nobody asked, too."""
 
     @property
     def torch_version(self) -> Version | None:

@@ -11,7 +11,7 @@ from torchdeck.launch.preflight.check import Check
 from torchdeck.launch.preflight.data import check_data
 from torchdeck.launch.preflight.devices import check_devices
 from torchdeck.launch.preflight.folders import check_checkpoint_folder, check_home, check_room
-from torchdeck.launch.preflight.interpreter import check_interpreter
+from torchdeck.launch.preflight.interpreter import check_deepspeed, check_interpreter
 from torchdeck.launch.preflight.memory import check_memory
 from torchdeck.launch.preflight.network import HostNameCheck, check_port
 from torchdeck.launch.preflight.reach import check_reach
@@ -58,6 +58,8 @@ def _checks(
     yield from check_sources(run, node, home, user_path)
     if node in found.interpreters:
         yield from check_interpreter(found.interpreters[node], node, recipe=run.recipe is not None)
+        if run.recipe is not None and config.distributed.strategy == "deepspeed":
+            yield from check_deepspeed(found.interpreters[node], node)
     if plan is not None:
         yield from check_devices(plan, home)
     port = config.distributed.rendezvous.port

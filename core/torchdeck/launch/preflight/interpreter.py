@@ -39,6 +39,18 @@ def check_interpreter(facts: InterpreterFacts, node: str, *, recipe: bool) -> It
         )
 
 
+def check_deepspeed(facts: InterpreterFacts, node: str) -> Iterator[Check]:
+    """DeepSpeed, an extra of Torchdeck's that only its strategy needs."""
+    path = facts.executable
+    if facts.error:
+        return  # said already
+    if facts.deepspeed is not None:
+        yield ok("deepspeed", node, f"DeepSpeed {facts.deepspeed}")
+        return
+    what = f'distributed.strategy is "deepspeed", and there is no DeepSpeed in {path}'
+    yield failed("deepspeed", node, what, f"`{path} -m pip install 'torchdeck[deepspeed]'`, {_CHOOSE}")
+
+
 def _torch(facts: InterpreterFacts, node: str, *, recipe: bool) -> Check:
     path, version = facts.executable, facts.torch_version
     if version is None:
