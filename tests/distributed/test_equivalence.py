@@ -28,6 +28,12 @@ OTHERS: dict[str, Job] = {
         "accumulation": 2,
         "fsdp": {"reshard_after_forward": False},
     },
+    "fsdp-offload": {
+        "strategy": "fsdp",
+        "world_size": 2,
+        "accumulation": 2,
+        "fsdp": {"cpu_offload": True},
+    },
     "fsdp-by-size": {
         "strategy": "fsdp",
         "world_size": 2,

@@ -3,7 +3,6 @@
 Three ranks and four: two add up in either order to the same number, three do not.
 """
 
-
 import pytest
 
 from support.equivalence import Trained, run
@@ -40,6 +39,10 @@ CASES: dict[str, tuple[Job, int]] = {
         12,  # after the steps whose gradients are whole
     ),
     "fsdp-3": ({"strategy": "fsdp", "world_size": 3, "accumulation": 1}, 3),
+    "fsdp-3-offload": (
+        {"strategy": "fsdp", "world_size": 3, "accumulation": 2, "fsdp": {"cpu_offload": True}},
+        3,
+    ),
     "hsdp-4": ({"strategy": "hsdp", "world_size": 4, "accumulation": 1, "hsdp": {"shard": 2}}, 3),
 }
 """Name → what is trained, and the step it is resumed from."""

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import (
+    CPUOffloadPolicy,
+    FSDPModule,
+    MixedPrecisionPolicy,
+    OffloadPolicy,
+    fully_shard,
+)
 from torch.distributed.tensor import DTensor
 
 from torchdeck.distributed.precision import DTYPES
@@ -26,15 +33,21 @@ class FsdpStrategy(DistributedStrategy):
     def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:
         options = self.settings.fsdp
         check_same_shapes(self.group, model)
-        mesh = self.mesh()
-        policy = self._mixed_precision()
+        shard = partial(
+            fully_shard,
+            mesh=self.mesh(),
+            mp_policy=self._mixed_precision(),
+            offload_policy=self._offload(),
+            reshard_after_forward=options.reshard_after_forward,
+        )
         for unit in units_of(model, blocks, options):
-            fully_shard(
-                unit, mesh=mesh, mp_policy=policy, reshard_after_forward=options.reshard_after_forward
-            )
-        fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=options.reshard_after_forward)
-        # what fully_shard leaves alone, such as buffers of a module it does not manage
-        return model.to(self.device)
+            shard(unit)
+        shard(model)
+        # weights are where they belong; what fully_shard leaves alone is not
+        for module in model.modules():
+            for name, buffer in module.named_buffers(recurse=False):
+                setattr(module, name, buffer.to(self.device))
+        return model
 
     def mesh(self) -> DeviceMesh:
         """The ranks that shard the weights among them; replicas of them on a first axis, where there are."""
@@ -81,6 +94,12 @@ class FsdpStrategy(DistributedStrategy):
     def total_square(self, local: float) -> float:
         # each element lies on one rank: padding is not part of a local tensor
         return self.group.sum([local])[0]
+
+    def _offload(self) -> OffloadPolicy:
+        if not self.settings.fsdp.cpu_offload:
+            return OffloadPolicy()
+        # pages that a GPU can copy from by itself; a machine without one cannot pin any
+        return CPUOffloadPolicy(pin_memory=self.device.type == "cuda")
 
     def _mixed_precision(self) -> MixedPrecisionPolicy:
         options, run = self.settings.fsdp, self.precision.dtype
