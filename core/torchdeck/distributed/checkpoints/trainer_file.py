@@ -48,13 +48,17 @@ class TrainerFile:
         return json.dumps(value, ensure_ascii=False).encode("utf-8")
 
 
-def read_trainer_file(folder: Path) -> TrainerFile:
+def read_trainer_file(folder: Path, name: str = TRAINER_NAME) -> TrainerFile:
     """The trainer file of a checkpoint whose hashes were checked.
+
+    Args:
+        folder: of the checkpoint.
+        name: of the file in it.
 
     Raises:
         CheckpointError: it is not one, or is from a newer Torchdeck.
     """
-    path = folder / TRAINER_NAME
+    path = folder / name
     try:
         value = json.loads(path.read_bytes())
         version = int(value["v"])
@@ -69,7 +73,7 @@ def read_trainer_file(folder: Path) -> TrainerFile:
             model=listing_from_json(value["model"]),
             optimizers=list(value["optimizers"]),
         )
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise CheckpointError(f"{path} is not a checkpoint's trainer state: {error}") from error
 
 

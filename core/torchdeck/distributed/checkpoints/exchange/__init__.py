@@ -1,0 +1,1 @@
+"""Checkpoints in other layouts: one file for other tools, and what other tools wrote."""

@@ -1,0 +1,102 @@
+"""Checkpoints made of what others wrote: weights in one file, or a folder of DeepSpeed's."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from torchdeck.distributed.checkpoints.exchange.safetensors_file import SafetensorsFile
+from torchdeck.distributed.checkpoints.exchange.whole import InMemory, WholeCheckpoint, listing_of_specs
+from torchdeck.distributed.checkpoints.manifest import CheckpointError, Manifest
+from torchdeck.distributed.checkpoints.model_state import bare_name, model_fingerprint
+from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX
+from torchdeck.distributed.checkpoints.trainer_file import TrainerFile
+
+WEIGHTS_ONLY = "it holds weights only: an optimizer starts afresh, and random state is derived from the file"
+_INSIDE = ("model", "state_dict", "model_state_dict", "module")
+"""Where programs keep the weights in what they save."""
+
+
+def open_weights(path: Path, world_size: int) -> WholeCheckpoint:
+    """The weights in a `torch.save` file or a safetensors file, as a checkpoint before the first step.
+
+    A pickle is read with `weights_only`: whatever is in it, nothing of it is executed.
+
+    Args:
+        path: the file.
+        world_size: ranks that shall find a random state in the checkpoint.
+
+    Raises:
+        CheckpointError: it holds no weights, or more than weights.
+    """
+    if path.suffix == ".safetensors":
+        file = SafetensorsFile(path)
+        weights = {name: file.read(name) for name in file.specs}
+    else:
+        weights = _from_pickle(path)
+    return _of_weights({bare_name(name): value for name, value in weights.items()}, path.name, world_size)
+
+
+def _from_pickle(path: Path) -> dict[str, torch.Tensor]:
+    try:
+        try:
+            value = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        except RuntimeError:  # of before torch 1.6: such a file cannot be mapped
+            value = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        why = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise CheckpointError(f"{path} cannot be read as weights alone: {why}") from error
+    inside = [value[key] for key in _INSIDE if isinstance(value, dict) and isinstance(value.get(key), dict)]
+    weights = inside[0] if inside else value
+    if not isinstance(weights, dict) or not weights:
+        raise CheckpointError(f"{path} holds no weights: a {type(value).__name__}")
+    for name, tensor in weights.items():
+        if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
+            raise CheckpointError(
+                f"{path}: {name!r} is a {type(tensor).__name__}, not a tensor; save model.state_dict() alone"
+            )
+    if all(name.startswith("module.") for name in weights):  # saved inside DistributedDataParallel
+        return {name.removeprefix("module."): tensor for name, tensor in weights.items()}
+    return weights
+
+
+def _of_weights(weights: Mapping[str, torch.Tensor], source: str, world_size: int) -> WholeCheckpoint:
+    tensors = InMemory({MODEL_PREFIX + name: value.contiguous() for name, value in weights.items()})
+    listing = listing_of_specs(
+        {name.removeprefix(MODEL_PREFIX): spec for name, spec in tensors.specs.items()}
+    )
+    trainer = TrainerFile(
+        step=0, position={}, scheduler={}, scaler={}, extra={}, model=listing, optimizers=[]
+    )
+    fingerprint = model_fingerprint(listing)
+    manifest = Manifest(
+        step=0,
+        world_size=world_size,
+        strategy="imported",
+        run_id=source,
+        attempt=1,
+        created=time.time(),
+        seconds=0.0,
+        position={},
+        model_fingerprint=fingerprint,
+        files={},
+    )
+    ranks = [
+        {"rng": derived_rng(f"{fingerprint}/{rank}/{world_size}"), "buffers": {}}
+        for rank in range(world_size)
+    ]
+    return WholeCheckpoint(manifest, trainer, tensors, ranks, WEIGHTS_ONLY)
+
+
+def derived_rng(text: str) -> dict[str, Any]:
+    """A random state as of `rng.rng_state`, seeded by the first 8 bytes of SHA-256 over `text`."""
+    seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+    version, words, gauss = random.Random(seed).getstate()  # noqa: S311 - a training's, not a secret
+    state = torch.Generator().manual_seed(seed % (1 << 63)).get_state()
+    return {"python": [version, list(words), gauss], "torch": state, "numpy": None, "cuda": None}

@@ -1,0 +1,191 @@
+"""safetensors files, written and read tensor by tensor.
+
+The format (https://github.com/huggingface/safetensors#format): 8 bytes, the header's length N as an unsigned
+little-endian integer; N bytes of JSON, {name: {"dtype", "shape", "data_offsets": [begin, end]}} with an
+optional `__metadata__` of texts; then the tensors' bytes, row-major, without holes. The package of that name
+writes only what is in memory all at once, which a checkpoint of hundreds of gigabytes is not.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import math
+import mmap
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from torchdeck.distributed.checkpoints.exchange.whole import TensorSpec
+from torchdeck.distributed.checkpoints.manifest import CheckpointError, FileEntry
+
+_NAMES = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.float8_e4m3fn: "F8_E4M3",
+    torch.float8_e5m2: "F8_E5M2",
+    torch.complex64: "C64",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint64: "U64",
+    torch.uint32: "U32",
+    torch.uint16: "U16",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+_DTYPES = {name: dtype for dtype, name in _NAMES.items()}
+_LARGEST_HEADER = 100_000_000
+"""Bytes; the reference implementation refuses more."""
+_PIECE = 1 << 24
+
+
+def write(
+    path: Path,
+    specs: Mapping[str, TensorSpec],
+    read: Callable[[str], torch.Tensor],
+    metadata: Mapping[str, str],
+    advance: Callable[[int], None],
+) -> FileEntry:
+    """Write a file that is on disk when this returns; one tensor is in memory at a time.
+
+    Args:
+        path: a new file.
+        specs: its tensors, in order.
+        read: gives a tensor as its spec says.
+        metadata: texts for the header.
+        advance: told of every number of tensors' bytes written.
+
+    Raises:
+        CheckpointError: a tensor is of a kind that the format has no name for.
+        OSError: the disk is full or gone.
+    """
+    digest, size = hashlib.sha256(), 0
+    with path.open("xb") as file:
+
+        def put(piece: bytes | memoryview) -> None:
+            nonlocal size
+            file.write(piece)
+            digest.update(piece)
+            size += len(piece)
+
+        put(_header(specs, metadata))
+        for name in specs:
+            content = _bytes_of(name, read(name), specs[name])
+            for start in range(0, len(content), _PIECE):
+                piece = content[start : start + _PIECE]
+                put(piece)
+                advance(len(piece))
+        file.flush()
+        os.fsync(file.fileno())
+    return FileEntry(size, digest.hexdigest())
+
+
+def dtype_exists(dtype: torch.dtype) -> bool:
+    """Whether the format has tensors of that kind."""
+    return dtype in _NAMES
+
+
+class SafetensorsFile:
+    """A file whose header was checked; its tensors are mapped from disk.
+
+    Raises:
+        CheckpointError: it is not a safetensors file; nothing was allocated by what it says.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            with path.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                header, start = _read_header(file.read, size)
+                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+            self._offsets, self.specs = _checked(header, size - start)
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+            raise CheckpointError(f"{path} is not a safetensors file: {error}") from None
+        self._start = start
+
+    def read(self, name: str) -> torch.Tensor:
+        spec = self.specs[name]
+        if not spec.size:
+            return torch.empty(spec.shape, dtype=spec.dtype)
+        begin = self._start + self._offsets[name]
+        raw = torch.frombuffer(self._map, dtype=torch.uint8, count=spec.size, offset=begin)
+        if begin % spec.dtype.itemsize:
+            raw = raw.clone()
+        return raw.view(spec.dtype).reshape(spec.shape)
+
+
+def _header(specs: Mapping[str, TensorSpec], metadata: Mapping[str, str]) -> bytes:
+    value: dict[str, Any] = {"__metadata__": dict(metadata)}
+    begin = 0
+    for name, spec in specs.items():
+        if spec.dtype not in _NAMES:
+            raise CheckpointError(f"{name} is {spec.dtype}, which safetensors files cannot hold")
+        end = begin + spec.size
+        value[name] = {
+            "dtype": _NAMES[spec.dtype],
+            "shape": list(spec.shape),
+            "data_offsets": [begin, end],
+        }
+        begin = end
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
+    text += b" " * (-len(text) % 8)  # tensors begin at a multiple of 8
+    return len(text).to_bytes(8, "little") + text
+
+
+def _bytes_of(name: str, tensor: torch.Tensor, spec: TensorSpec) -> memoryview:
+    if tuple(tensor.shape) != spec.shape or tensor.dtype != spec.dtype:
+        raise CheckpointError(f"{name} is {tuple(tensor.shape)} of {tensor.dtype}, not what was announced")
+    tensor = tensor.detach().contiguous()
+    buffer = (ctypes.c_char * spec.size).from_address(tensor.data_ptr() if spec.size else 0)
+    # the memory belongs to the tensor, which lives as long as its bytes are looked at
+    buffer.owner = tensor  # type: ignore[attr-defined]
+    return memoryview(buffer).cast("B")
+
+
+def _read_header(read: Callable[[int], bytes], size: int) -> tuple[dict[str, Any], int]:
+    length = int.from_bytes(read(8), "little")
+    if size < 8 or length > min(size - 8, _LARGEST_HEADER):
+        raise ValueError(f"its header cannot have {length} bytes")
+    header = json.loads(read(length).decode("utf-8"), object_pairs_hook=_without_doubles)
+    if not isinstance(header, dict):
+        raise TypeError("its header is not an object")
+    return header, 8 + length
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("a name stands in it twice")
+    return value
+
+
+def _checked(header: Mapping[str, Any], size: int) -> tuple[dict[str, int], dict[str, TensorSpec]]:
+    """Where tensors begin, and what they are; together they fill the data exactly."""
+    specs, spans = {}, []
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        shape, (begin, end) = entry["shape"], entry["data_offsets"]
+        if any(type(number) is not int or number < 0 for number in (*shape, begin, end)):
+            raise ValueError(f"{name} has no sensible shape or place")
+        specs[name] = TensorSpec(tuple(shape), _DTYPES[entry["dtype"]])
+        if math.prod(shape) * specs[name].dtype.itemsize != end - begin:
+            raise ValueError(f"{name} of shape {shape} does not fit its {end - begin} bytes")
+        spans.append((begin, end, name))
+    reached = 0
+    for begin, end, name in sorted(spans):
+        if begin != reached:
+            raise ValueError(f"{name} begins at {begin}, not at {reached}")
+        reached = end
+    if reached != size:
+        raise ValueError(f"its tensors have {reached} bytes and it has {size}")
+    return {name: begin for begin, _, name in spans}, specs

@@ -1,0 +1,237 @@
+"""A checkpoint as runs save it: torch.distributed.checkpoint's shards and what lies beside them."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.distributed.checkpoint import metadata as dcp_metadata
+from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
+from torch.distributed.checkpoint.filesystem import FileSystemWriter
+from torch.distributed.checkpoint.metadata import MetadataIndex
+from torch.distributed.checkpoint.planner import SavePlan
+from torch.distributed.checkpoint.state_dict_loader import load
+
+from torchdeck.distributed.checkpoints import dcp
+from torchdeck.distributed.checkpoints.exchange.whole import Progress, Tensors, TensorSpec, WholeCheckpoint
+from torchdeck.distributed.checkpoints.manifest import (
+    MANIFEST_NAME,
+    CheckpointError,
+    FileEntry,
+    Manifest,
+    hash_file,
+    read_manifest,
+    verify_files,
+)
+from torchdeck.distributed.checkpoints.metadata import METADATA_NAME, CheckedReader
+from torchdeck.distributed.checkpoints.model_state import model_fingerprint
+from torchdeck.distributed.checkpoints.rank_file import rank_file_name, read_rank_file
+from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX
+from torchdeck.distributed.checkpoints.trainer_file import TRAINER_NAME, read_trainer_file
+from torchdeck.rundir.atomic import write_bytes
+
+
+def verified_manifest(folder: Path, progress: Progress) -> Manifest:
+    """The manifest of `folder`, every file of which was hashed.
+
+    Raises:
+        CheckpointError: something is damaged.
+    """
+    manifest = read_manifest(folder)
+    done = 0
+    for name, entry in manifest.files.items():
+        problems = verify_files(folder, manifest, [name])
+        if problems:
+            raise CheckpointError(problems[0])
+        done += entry.size
+        progress("checking", done, manifest.size)
+    return manifest
+
+
+def open_sharded(folder: Path, manifest: Manifest) -> WholeCheckpoint:
+    """The checkpoint in `folder`, whose hashes were checked against `manifest`.
+
+    Raises:
+        CheckpointError: what it says of itself does not go together, or it holds more than data.
+    """
+    trainer = read_trainer_file(folder)
+    if model_fingerprint(trainer.model) != manifest.model_fingerprint or trainer.step != manifest.step:
+        raise CheckpointError(f"{folder}: its manifest and its {TRAINER_NAME} are not of the same save")
+    tensors = ShardedTensors(folder, manifest)
+    for name, (shape, dtype) in trainer.model.items():
+        spec = tensors.specs.get(MODEL_PREFIX + name)
+        if spec is None or spec.shape != shape or spec.dtype != getattr(torch, dtype, None):
+            raise CheckpointError(f"{folder}: {TRAINER_NAME} and {METADATA_NAME} do not agree on {name}")
+    names = [rank_file_name(rank) for rank in range(manifest.world_size)]
+    there = manifest.files.keys() >= set(names)
+    ranks = [read_rank_file(folder / name) for name in names] if there else []
+    return WholeCheckpoint(manifest, trainer, tensors, ranks)
+
+
+class ShardedTensors:
+    """The tensors of a verified checkpoint, put together from shards one at a time."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self._reader = _CachedReader(folder, manifest.files)
+        dcp.alone_is_fine()
+        self.specs = {
+            name: self._spec(folder, name, entry, manifest.size)
+            for name, entry in self._reader.read_metadata().state_dict_metadata.items()
+        }
+
+    def _spec(self, folder: Path, name: str, entry: Any, largest: int) -> TensorSpec:
+        spec = TensorSpec(tuple(entry.size), entry.properties.dtype)
+        if any(type(length) is not int or length < 0 for length in spec.shape) or spec.size > largest:
+            raise CheckpointError(f"{folder / METADATA_NAME}: {name} cannot have the shape {spec.shape}")
+        return spec
+
+    def read(self, name: str) -> torch.Tensor:
+        spec = self.specs[name]
+        tensor = torch.empty(spec.shape, dtype=spec.dtype)
+        try:
+            load(
+                {name: tensor},
+                storage_reader=self._reader,
+                planner=DefaultLoadPlanner(flatten_state_dict=False, flatten_sharded_tensors=False),
+                no_dist=True,
+            )
+        except Exception as error:
+            raise CheckpointError(f"{name} cannot be read: {_first_line(error)}") from error
+        return tensor
+
+
+class _CachedReader(CheckedReader):
+    """Reads `.metadata` once, however many tensors are read one by one."""
+
+    def __init__(self, folder: Path, files: Mapping[str, FileEntry]) -> None:
+        super().__init__(folder, files)
+        self._once: dcp_metadata.Metadata | None = None
+
+    def read_metadata(self, *args: Any, **options: Any) -> dcp_metadata.Metadata:
+        if self._once is None:
+            self._once = super().read_metadata(*args, **options)
+        return self._once
+
+
+def write_sharded(whole: WholeCheckpoint, folder: Path, parts: int, progress: Progress) -> Manifest:
+    """Write `whole` into the empty `folder` as a checkpoint; it is complete and on disk when this returns.
+
+    Args:
+        whole: with a state of each rank.
+        folder: where.
+        parts: how many tensor files are made, whole tensors dealt out by size.
+        progress: told how far it is.
+
+    Raises:
+        CheckpointError: a tensor of the source is not what it says.
+        OSError: the disk is full or gone.
+    """
+    _write_tensors(whole.tensors, folder, parts, progress)
+    (folder / TRAINER_NAME).write_bytes(whole.trainer.render())
+    for rank, state in enumerate(whole.ranks):
+        buffer = io.BytesIO()
+        torch.save(dict(state), buffer)
+        (folder / rank_file_name(rank)).write_bytes(buffer.getvalue())
+    return commit(folder, whole.manifest, model_fingerprint(whole.trainer.model))
+
+
+def commit(
+    folder: Path, said: Manifest, fingerprint: str, known: Mapping[str, FileEntry] | None = None
+) -> Manifest:
+    """Sync and hash what lies in `folder`, and write its manifest; `known` need no more of it.
+
+    Args:
+        folder: holds the files and nothing else.
+        said: run, step, position and metrics.
+        fingerprint: of the model that is in the files.
+        known: files that are on disk and hashed.
+    """
+    files = dict(known or {})
+    for path in sorted(folder.iterdir()):
+        if path.name not in files:
+            _sync(path)
+            files[path.name] = hash_file(path)
+    manifest = replace(said, files=files, model_fingerprint=fingerprint, version=Manifest.version)
+    write_bytes(folder / MANIFEST_NAME, manifest.render())
+    return manifest
+
+
+def _write_tensors(tensors: Tensors, folder: Path, parts: int, progress: Progress) -> None:
+    """What `parts` ranks would do together, in one process and one tensor at a time."""
+    writer = FileSystemWriter(folder, sync_files=False)
+    writer.set_up_storage_writer(is_coordinator=True)
+    advance = Advance("writing", sum(spec.size for spec in tensors.specs.values()), progress)
+    planners, plans = [], []
+    for part in _dealt(tensors.specs, parts):
+        planner = _LazyPlanner(tensors, advance)
+        planner.set_up_planner({name: _announced(tensors.specs[name]) for name in part}, is_coordinator=True)
+        planners.append(planner)
+        plans.append(writer.prepare_local_plan(planner.create_local_plan()))
+    plans, metadata = planners[0].create_global_plan(plans)
+    results = [
+        writer.write_data(_finished(planner, plan), planner).wait()
+        for planner, plan in zip(planners, writer.prepare_global_plan(plans), strict=True)
+    ]
+    writer.finish(metadata, results)
+
+
+class _LazyPlanner(DefaultSavePlanner):
+    """Reads a tensor at the moment when it is written."""
+
+    def __init__(self, tensors: Tensors, advance: Advance) -> None:
+        super().__init__(flatten_state_dict=False, flatten_sharded_tensors=False)
+        self._tensors, self._advance = tensors, advance
+
+    def lookup_object(self, index: MetadataIndex) -> torch.Tensor:
+        tensor = self._tensors.read(index.fqn)
+        self._advance(tensor.nbytes)
+        return tensor
+
+
+class Advance:
+    """Adds up what is done."""
+
+    def __init__(self, what: str, total: int, progress: Progress) -> None:
+        self._what, self._total, self._progress, self._done = what, total, progress, 0
+
+    def __call__(self, count: int) -> None:
+        self._done += count
+        self._progress(self._what, self._done, self._total)
+
+
+def _announced(spec: TensorSpec) -> torch.Tensor:
+    """A tensor that says what it is and has no memory."""
+    return torch.empty(spec.shape, dtype=spec.dtype, device="meta")
+
+
+def _finished(planner: DefaultSavePlanner, plan: SavePlan) -> SavePlan:
+    finished: SavePlan = planner.finish_plan(plan)
+    return finished
+
+
+def _dealt(specs: Mapping[str, TensorSpec], parts: int) -> list[list[str]]:
+    """Names dealt out to `parts` files, largest first to whichever has least."""
+    dealt: list[list[str]] = [[] for _ in range(parts)]
+    sizes = [0] * parts
+    for name in sorted(specs, key=lambda name: (-specs[name].size, name)):
+        least = min(range(parts), key=lambda part: sizes[part])
+        dealt[least].append(name)
+        sizes[least] += specs[name].size
+    return dealt
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

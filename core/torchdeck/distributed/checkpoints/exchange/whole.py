@@ -1,0 +1,80 @@
+"""A checkpoint as one whole, wherever it comes from: what it says, and its tensors one at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+
+from torchdeck.distributed.checkpoints.manifest import Manifest
+from torchdeck.distributed.checkpoints.model_state import Listing, dtype_name
+from torchdeck.distributed.checkpoints.trainer_file import TrainerFile
+
+Progress = Callable[[str, int, int], None]
+"""Told what is being done, how many bytes of it are done, and of how many."""
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """What a tensor is, without its numbers."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def to_json(self) -> list[Any]:
+        return [list(self.shape), dtype_name(self.dtype)]
+
+
+class Tensors(Protocol):
+    """Tensors by name, of which only those in use need memory."""
+
+    @property
+    def specs(self) -> Mapping[str, TensorSpec]:
+        """Every tensor."""
+
+    def read(self, name: str) -> torch.Tensor:
+        """One tensor, on the CPU.
+
+        Raises:
+            CheckpointError: what is stored is not that tensor.
+        """
+
+
+@dataclass(frozen=True)
+class WholeCheckpoint:
+    """Everything of a checkpoint.
+
+    Tensors of the model are named `model.NAME`; all others belong to the optimizers' states.
+    """
+
+    manifest: Manifest
+    """Says the run, step, position and metrics; its files are those it was read from."""
+    trainer: TrainerFile
+    tensors: Tensors
+    ranks: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
+    """What each rank keeps of its own (see `rank_file`): all ranks' or none."""
+    notice: str = ""
+    """A sentence on what it lacks; else empty."""
+
+
+class InMemory:
+    """Tensors that are in memory, or mapped into it from a file, already."""
+
+    def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        self._tensors = tensors
+        self.specs = {name: TensorSpec(tuple(value.shape), value.dtype) for name, value in tensors.items()}
+
+    def read(self, name: str) -> torch.Tensor:
+        return self._tensors[name]
+
+
+def listing_of_specs(specs: Mapping[str, TensorSpec]) -> Listing:
+    return {name: (spec.shape, dtype_name(spec.dtype)) for name, spec in specs.items()}
