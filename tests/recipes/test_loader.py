@@ -53,5 +53,5 @@ def test_bad_files_get_a_sentence(name: str, text: str | None, sentence: str, tm
 
 def test_unknown_names_list_the_known() -> None:
     """A recipe that is neither built in nor a file names those that are."""
-    with pytest.raises(RecipeError, match='no recipe "byte-gtp": use one of bdh, byte-gpt, digits,'):
+    with pytest.raises(RecipeError, match=r'no recipe "byte-gtp": use one of bdh, .*byte-gpt, digits'):
         load_recipe("byte-gtp")

@@ -12,10 +12,11 @@ from torchdeck.cli.exit_codes import USAGE
 from torchdeck.cli.unread import is_unread
 
 _DATASET_HELP = (
-    "a text file (a sample a line), a folder of text files (a sample each), .jsonl with text, tokens, "
-    "input_ids or length, or .npy of lengths; lengths of text are bytes"
+    "a text file (a sample a line), a folder of text files (a sample each), .jsonl with text, prompt "
+    "and response, tokens, input_ids or length, or .npy of lengths; lengths of text are bytes"
 )
 _NEEDS_LAYOUT = "needs a recipe with collate(samples, layout=None)"
+_RUN_HELP = "run file of recipe byte-finetune: its own training data, as the run would read it"
 _LENGTHS_HELP = ".npy, .jsonl with length, or text with a whole number a line"
 
 
@@ -41,8 +42,12 @@ def _add_build(commands: argparse._SubParsersAction[Any]) -> None:
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--lengths", metavar="FILE", help=_LENGTHS_HELP)
     source.add_argument("--dataset", metavar="PATH", help=_DATASET_HELP)
+    source.add_argument("--run", metavar="FILE", help=_RUN_HELP)
     parser.add_argument(
-        "-o", "--output", metavar="DIR", default="batch_plan", help="where; default ./batch_plan"
+        "-o",
+        "--output",
+        metavar="DIR",
+        help="where; default the run's training.batch_plan, or ./batch_plan",
     )
     parser.add_argument("--tokenizer", metavar="PATH", help="file or folder that the fingerprint is to cover")
     parser.add_argument(
@@ -113,6 +118,7 @@ def _add_verify(commands: argparse._SubParsersAction[Any]) -> None:
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--lengths", metavar="FILE", help=_LENGTHS_HELP)
     source.add_argument("--dataset", metavar="PATH", help=_DATASET_HELP)
+    source.add_argument("--run", metavar="FILE", help=_RUN_HELP)
     parser.add_argument("--tokenizer", metavar="PATH", help="file or folder that it was built with")
     parser.add_argument("--json", action="store_true", help="one object")
     parser.set_defaults(handler=_later("verify", "batchplan_verify"))

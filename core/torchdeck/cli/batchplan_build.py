@@ -6,35 +6,33 @@ import argparse
 import json
 import sys
 import time
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from torchdeck.cli.batchplan_progress import ProgressLine
-from torchdeck.cli.batchplan_source import read_source
+from torchdeck.cli.batchplan_source import planned_folder, read_source
 from torchdeck.data.batch_plan import (
     BatchPlan,
     BatchPlanError,
-    DataSource,
     build_batch_plan,
     check_place,
-    listing_of,
     save_batch_plan,
 )
 from torchdeck.data.planned_steps import needs_layout
+
+DEFAULT_OUTPUT = "batch_plan"
 
 
 def run(args: argparse.Namespace) -> int:
     """Build the plan that was asked for, write it, and say what it is."""
     begun = time.monotonic()
-    check_place(args.output, overwrite=args.overwrite)
+    output = _output(args)
+    check_place(output, overwrite=args.overwrite)
     buckets = _buckets(args.buckets)
     progress = ProgressLine()
     try:
-        seen = _seen(args)
         source = read_source(args, progress)
         if source.lengths is None:
-            raise BatchPlanError("give --lengths or --dataset")
+            raise BatchPlanError("give --lengths, --dataset or --run")
         plan = build_batch_plan(
             source.lengths,
             token_budget=args.token_budget,
@@ -50,22 +48,20 @@ def run(args: argparse.Namespace) -> int:
             tokenizer_fingerprint=source.tokenizer_fingerprint or "",
             progress=progress,
         )
-        made_from = None if seen is None else replace(seen, fingerprint=source.dataset_fingerprint or "")
-        save_batch_plan(plan, args.output, layout=args.layout, overwrite=args.overwrite, source=made_from)
+        save_batch_plan(plan, output, layout=args.layout, overwrite=args.overwrite, source=source.seen)
     finally:
         progress.end()
-    value = _summary(plan, args.output, source.unit, time.monotonic() - begun)
+    value = _summary(plan, output, source.unit, time.monotonic() - begun)
     sys.stdout.write(json.dumps(value, indent=2) + "\n" if args.json else _text(plan, value))
     return 0
 
 
-def _seen(args: argparse.Namespace) -> DataSource | None:
-    """The data as it lies there before it is read, so that what changes meanwhile counts as changed."""
-    path = Path(args.dataset if args.lengths is None else args.lengths).absolute()
-    if not path.is_file() and not path.is_dir():
-        # what comes through a pipe cannot be looked at again
-        return None
-    return DataSource(str(path), "dataset" if args.lengths is None else "lengths", listing_of(path), "")
+def _output(args: argparse.Namespace) -> str:
+    """Where the plan is written: where the run looks for it, when nothing else is said."""
+    folder: str | None = args.output
+    if folder is None and args.run is not None:
+        folder = planned_folder(args.run)
+    return folder or DEFAULT_OUTPUT
 
 
 def _buckets(text: str) -> int | list[int]:

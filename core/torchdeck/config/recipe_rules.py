@@ -10,6 +10,7 @@ from torchdeck.config.schema import BUILTIN_RECIPES
 from torchdeck.config.text_data import TextData
 
 _RECIPE: KeyPath = ("run", "recipe")
+_BYTES = 256
 _GPTS = ("byte-gpt", "byte-finetune")
 
 
@@ -58,6 +59,16 @@ def text_source(given: Given) -> Iterator[Finding]:
         yield Finding(("data", "token_dtype"), wrong, "data.tokens too, or no token_dtype", (_RECIPE,))
 
 
+def vocabulary_of_bytes(given: Given) -> Iterator[Finding]:
+    """Text is read as bytes, of which there are 256 values."""
+    config = given.config
+    if config.run.recipe not in BUILTIN_RECIPES or "vocabulary" not in config.model:
+        return
+    if config.data.get("tokens") is None and config.model["vocabulary"] < _BYTES:
+        wrong = f"{config.model['vocabulary']} are fewer than the {_BYTES} values of a byte, as text is read"
+        yield Finding(("model", "vocabulary"), wrong, f"at least {_BYTES}", (("data", "tokens"), _RECIPE))
+
+
 def heldout_to_evaluate(given: Given) -> Iterator[Finding]:
     """An evaluation needs data that is held out."""
     config = given.config
@@ -69,4 +80,10 @@ def heldout_to_evaluate(given: Given) -> Iterator[Finding]:
         yield Finding(("training", "eval_every"), wrong, "data.heldout = 0.05, or no eval_every", uses)
 
 
-RECIPE_RULES: tuple[Rule, ...] = (heads_divide, neurons_of_heads, text_source, heldout_to_evaluate)
+RECIPE_RULES: tuple[Rule, ...] = (
+    heads_divide,
+    neurons_of_heads,
+    text_source,
+    vocabulary_of_bytes,
+    heldout_to_evaluate,
+)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from torchdeck.config.bdh import BdhModel
+from torchdeck.config.byte_finetune import ByteFinetuneModel, PairsData
 from torchdeck.config.byte_gpt import ByteGptModel
 from torchdeck.config.cluster import Cluster, ClusterNodes
 from torchdeck.config.digits import DigitsData, DigitsModel
@@ -43,6 +44,7 @@ BUILTIN_RECIPES: dict[str, tuple[type[Section], type[Section]]] = {
     "byte-gpt": (ByteGptModel, TextData),
     "bdh": (BdhModel, TextData),
     "digits": (DigitsModel, DigitsData),
+    "byte-finetune": (ByteFinetuneModel, PairsData),
 }
 """Recipes that come with Torchdeck → the schemas of their [model] and [data] tables."""
 

@@ -17,6 +17,7 @@ BUILT_IN = {
     "byte-gpt": "torchdeck.recipes.byte_gpt",
     "bdh": "torchdeck.recipes.bdh",
     "digits": "torchdeck.recipes.digits",
+    "byte-finetune": "torchdeck.recipes.byte_finetune",
 }
 """Name in run.toml → module."""
 

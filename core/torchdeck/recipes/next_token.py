@@ -7,7 +7,8 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import functional
 
-from torchdeck.recipes.text_bytes import BYTES, STDLIB, ByteWindows, build_windows
+from torchdeck.recipes.text_bytes import BYTES, ByteWindows, build_windows
+from torchdeck.recipes.text_files import STDLIB
 from torchdeck.recipes.token_file import TokenWindows, build_token_windows
 
 CONTEXT = 128

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import sysconfig
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,17 +12,14 @@ import torch
 from torch.utils.data import Dataset
 
 from torchdeck.recipes.errors import RecipeError
+from torchdeck.recipes.text_files import STDLIB, ordered_files
 
 Corpus = npt.NDArray[np.uint8]
 """Text, one element a byte, shape (bytes,)."""
 
-STDLIB = "stdlib"
-"""Source that means: the source code of the running Python's standard library, which every machine has."""
-
 BYTES = 256
 """Values of a byte."""
 
-_SKIPPED_FOLDERS = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__"})
 _SEPARATOR = b"\n"
 _SNIFFED = 4096
 
@@ -122,7 +117,7 @@ def read_corpus(source: str, max_bytes: int | None = None) -> Corpus:
     suffix = ".py" if source == STDLIB else None
     text = bytearray()
     try:
-        for path in _ordered_files(root, suffix):
+        for path in ordered_files(root, suffix):
             content = path.read_bytes()
             if b"\0" in content[:_SNIFFED]:
                 continue
@@ -135,24 +130,3 @@ def read_corpus(source: str, max_bytes: int | None = None) -> Corpus:
     if len(text) <= len(_SEPARATOR):
         raise RecipeError(f"data.source {source} holds no text: give a file or folder with text in it")
     return np.frombuffer(text, dtype=np.uint8)
-
-
-def _ordered_files(root: Path, suffix: str | None) -> list[Path]:
-    if root.is_file():
-        return [root]
-
-    def key(path: Path) -> tuple[bytes, str]:
-        name = path.relative_to(root).as_posix()
-        return hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest(), name
-
-    return sorted(_files(root, suffix), key=key)
-
-
-def _files(root: Path, suffix: str | None) -> Iterator[Path]:
-    """Files below `root` that are neither hidden nor in folders of installed packages or tests."""
-    for folder, names, files in os.walk(root):
-        names[:] = [name for name in names if name not in _SKIPPED_FOLDERS and not name.startswith(".")]
-        for name in files:
-            path = Path(folder, name)
-            if not name.startswith(".") and (suffix is None or path.suffix == suffix) and path.is_file():
-                yield path

@@ -23,7 +23,7 @@ from torchdeck.data.batch_plan.length_files import (
 
 _CHUNK = 1 << 22
 """Bytes read at a time."""
-_KEYS = ("length", "input_ids", "tokens", "text")
+_KEYS = ("length", "input_ids", "tokens", "text", "response")
 """What may say how long a sample in a `.jsonl` is; the first that the first line has counts for all."""
 _NEWLINE = 10
 
@@ -49,7 +49,7 @@ def measure_dataset(path: str | os.PathLike[str], *, progress: Progress | None =
     Args:
         path: a text file (a line is a sample, its bytes without the newline count), a folder of text files
             (each is a sample, by relative path; hidden ones are left out), `.jsonl` (each line an object with
-            "length", "input_ids", "tokens" or "text"), or `.npy` (lengths).
+            "length", "input_ids", "tokens", "text", or "prompt" and "response"), or `.npy` (lengths).
         progress: called now and then with bytes read.
 
     Raises:
@@ -156,7 +156,7 @@ class _JsonLines:
 
     @property
     def unit(self) -> str:
-        return "bytes" if self._key == "text" else "tokens"
+        return "bytes" if self._key in ("text", "response") else "tokens"
 
     def length(self, line: bytes) -> int:
         """Of the sample in `line`; a ValueError when that is none."""
@@ -166,13 +166,16 @@ class _JsonLines:
         if self._key is None or self._key not in value:
             wanted = f'"{self._key}", as the first line has' if self._key else " or ".join(map(repr, _KEYS))
             raise BatchPlanError(f"a sample must have {wanted}; this has {', '.join(value) or 'nothing'}")
+        if self._key == "response":
+            return _counted(value, "prompt") + _counted(value, "response")
         return json_length(value) if self._key == "length" else _counted(value, self._key)
 
 
 def _counted(value: Mapping[str, Any], key: str) -> int:
-    found = value[key]
-    if not isinstance(found, str if key == "text" else list):
-        wanted = "a text" if key == "text" else "a list of numbers"
+    found = value.get(key)
+    is_text = key in ("text", "prompt", "response")
+    if not isinstance(found, str if is_text else list):
+        wanted = "a text" if is_text else "a list of numbers"
         raise BatchPlanError(f'"{key}" must be {wanted}, not {type(found).__name__}')
     # JSON may hold half a surrogate pair, which UTF-8 proper cannot
     return len(found.encode("utf-8", "surrogatepass")) if isinstance(found, str) else len(found)

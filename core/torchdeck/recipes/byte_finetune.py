@@ -1,0 +1,137 @@
+"""Recipe byte-finetune: a byte-gpt learns to answer prompts, texts of any length laid out by a batch plan.
+
+A sample is read as prompt and response, byte after byte; what is learnt is each byte of the response and the
+byte 0 that ends it. The loss is the mean over these bytes. Rows hold one sample, or several that do not see
+each other, as the plan says; without a plan each has a row, as long as the longest of the microbatch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.data import Dataset
+
+from torchdeck.recipes import byte_gpt
+from torchdeck.recipes.initial_weights import load_initial_weights
+from torchdeck.recipes.pairs import CONTEXT, Pair, Pairs, data_options, read_pairs
+
+if TYPE_CHECKING:
+    from torchdeck.data.step_order import Layout
+
+__all__ = ["ResponseBytes", "blocks", "build_data", "build_model", "collate", "data_options", "loss"]
+
+END = 0
+"""The byte that ends a response."""
+IGNORED = -100
+"""Target of what is not learnt."""
+
+Sample = tuple[Tensor, Tensor]
+"""Bytes that are read, and what is to be predicted after each, or IGNORED; both int64, shape (length,)."""
+
+
+class ResponseBytes(Dataset[Sample]):
+    """Samples of up to `context` bytes; longer ones lose their end."""
+
+    def __init__(self, pairs: Pairs) -> None:
+        self._pairs = pairs
+
+    @property
+    def fingerprint(self) -> str:
+        """As a batch plan of this data has it."""
+        return self._pairs.fingerprint
+
+    def __len__(self) -> int:
+        return len(self._pairs.samples)
+
+    def __getitem__(self, index: int) -> Sample:
+        if not 0 <= index < len(self):
+            raise IndexError(f"sample {index} is out of range: there are {len(self)}")
+        return sample_of(self._pairs.samples[index], self._pairs.context)
+
+
+def sample_of(pair: Pair, context: int) -> Sample:
+    """What is read of a prompt and its response, and what is learnt."""
+    whole = np.frombuffer(pair.prompt + pair.response + bytes([END]), dtype=np.uint8).astype(np.int64)
+    tokens, targets = torch.from_numpy(whole[:-1]), torch.from_numpy(whole[1:].copy())
+    # after the prompt's last byte the response's first is to come
+    targets[: max(0, len(pair.prompt) - 1)] = IGNORED
+    return tokens[:context], targets[:context]
+
+
+def build_model(options: dict[str, Any]) -> byte_gpt.ByteGpt:
+    """The model of a [model] table: that of byte-gpt, and init_from, whose weights it starts with.
+
+    Raises:
+        RecipeError: sizes do not go together, or init_from has no weights of such a model.
+    """
+    sizes = {"context": CONTEXT, **options}
+    start = sizes.pop("init_from", None)
+    model = byte_gpt.build_model(sizes)
+    if start is not None:
+        load_initial_weights(model, start)
+    return model
+
+
+def build_data(options: dict[str, Any], split: str) -> ResponseBytes | None:
+    """The samples that `read_pairs` reads; None where nothing is held out.
+
+    Raises:
+        RecipeError: they cannot be read.
+    """
+    pairs = read_pairs(options, split)
+    return None if pairs is None else ResponseBytes(pairs)
+
+
+def collate(samples: Sequence[Sample], layout: Layout | None = None) -> dict[str, Any]:
+    """Samples in rows as the layout says.
+
+    Returns:
+        tokens, targets and positions (of each byte in its sample), int64 of shape (rows, length), where what
+        no sample fills is END, IGNORED and 0; where a row has several samples mask, bool of shape (rows, 1,
+        length, length), whether a byte may be seen from another; and learnt, how many targets count.
+    """
+    sizes = [1] * len(samples) if layout is None or layout.row_sizes is None else list(layout.row_sizes)
+    length = max(len(tokens) for tokens, _ in samples) if layout is None else layout.max_len
+    tokens = torch.full((len(sizes), max(1, length)), END)
+    targets, positions, owners = torch.full_like(tokens, IGNORED), tokens.clone(), tokens.clone()
+    left = iter(samples)
+    for row, size in enumerate(sizes):
+        start = 0
+        for owner in range(1, size + 1):
+            read, learnt = next(left)
+            end = min(start + len(read), tokens.shape[1])
+            tokens[row, start:end] = read[: end - start]
+            targets[row, start:end] = learnt[: end - start]
+            positions[row, start:end] = torch.arange(end - start)
+            owners[row, start:end] = owner
+            start = end
+    batch = {"tokens": tokens, "targets": targets, "positions": positions}
+    if max(sizes) > 1:
+        batch["mask"] = _within_samples(owners)
+    return {**batch, "learnt": int((targets != IGNORED).sum())}
+
+
+def loss(model: nn.Module, batch: dict[str, Any]) -> tuple[Tensor, int]:
+    """Mean cross entropy in nats a byte of the responses, and how many bytes of them there are."""
+    logits = model(batch["tokens"], batch["positions"], batch.get("mask"))
+    total = functional.cross_entropy(
+        logits.flatten(0, 1), batch["targets"].flatten(), ignore_index=IGNORED, reduction="sum"
+    )
+    # a microbatch may be prompts alone, cut before their responses: it weighs nothing
+    return total / max(1, batch["learnt"]), batch["learnt"]
+
+
+def blocks(model: nn.Module) -> Iterable[nn.Module]:
+    """The transformer blocks: what FSDP gathers as one unit each."""
+    return byte_gpt.blocks(model)
+
+
+def _within_samples(owners: Tensor) -> Tensor:
+    """Where each byte sees itself and those before it in its sample; owners have shape (rows, length)."""
+    same = owners[:, :, None] == owners[:, None, :]
+    return same.tril().unsqueeze(1)
