@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from hypothesis import given, settings
@@ -9,7 +10,9 @@ from hypothesis import strategies as st
 
 from torchdeck.agent import commands as do
 from torchdeck.agent import events as on
-from torchdeck.agent.gang import PORT_RETRIES, Gang
+from torchdeck.agent.gang import Gang
+from torchdeck.agent.recovery import PORT_RETRIES
+from torchdeck.plan.elastic import Elastic, Place, Roster
 from torchdeck.plan.launch_plan import Policy
 
 POLICIES = st.builds(
@@ -32,6 +35,9 @@ HAPPENINGS = st.one_of(
     st.tuples(st.just("exit"), st.integers(0, 2), st.sampled_from([0, 1, 137, None]), st.booleans()),
     st.tuples(st.just("port"), st.integers(0, 2)),
     st.tuples(st.just("clean"), st.integers(0, 2)),
+    st.tuples(st.just("killed"), st.integers(0, 2), st.integers(0, 5)),
+    st.tuples(st.just("gone"), st.integers(0, 2), st.integers(0, 2)),
+    st.tuples(st.just("saved")),
     st.tuples(st.just("holder"), st.integers(0, 2)),
     st.tuples(
         st.just("stop"), st.sampled_from(["graceful", "now"]), st.sampled_from(["user", "disk", "limit"])
@@ -41,12 +47,28 @@ HAPPENINGS = st.one_of(
 )
 
 
+NPROC = 3
+"""Ranks on each node of a gang that may shrink."""
+LEAST = st.none() | st.tuples(st.integers(1, 3), st.integers(1, NPROC))
+
+
+def _sizes(least: tuple[int, int], nodes: int) -> Iterator[tuple[int, int]]:
+    """Every size from `least` (nodes, ranks on each) to the full one."""
+    for count in range(min(least[0], nodes), nodes + 1):
+        for nproc in range(least[1], NPROC + 1):
+            yield count, nproc
+
+
 class World:
     """A gang, everything it ordered, and the checks that hold after every order."""
 
-    def __init__(self, policy: Policy, nodes: int) -> None:
+    def __init__(self, policy: Policy, nodes: int, least: tuple[int, int] | None = None) -> None:
         self.nodes = [f"n{number}" for number in range(nodes)]
-        self.gang = Gang(self.nodes, policy)
+        sizes = [(1, 1)] if least is None else list(_sizes(least, nodes))
+        nproc = NPROC if least is not None else 1
+        self.elastic = Elastic([(node, nproc) for node in self.nodes], () if least is None else sizes)
+        self.gang = Gang(self.nodes, policy, self.elastic)
+        self.left_out: tuple[Place, ...] = ()
         self.policy = policy
         self.now = 0.0
         self.orders: list[do.Command] = []
@@ -59,10 +81,20 @@ class World:
         launches = [command for command in commands if isinstance(command, do.LaunchAttempt)]
         assert not (stopping and launches), "nothing is launched after a stop"
         self.orders += commands
+        for launch in launches:
+            assert launch.left_out[: len(self.left_out)] == self.left_out, "who is given up stays out"
+            assert self.roster(launch).places, "somebody takes part"
+            self.left_out = launch.left_out
+
+    def roster(self, launch: do.LaunchAttempt) -> Roster:
+        found = self.elastic.without(launch.left_out)
+        assert found is not None, "never below the minimum"
+        assert not set(found.places) & set(launch.left_out), "and not who is given up"
+        return found
 
     def happen(self, what: tuple[Any, ...]) -> None:
         number = self.gang.number
-        node = self.nodes[what[1] % len(self.nodes)] if isinstance(what[1], int) else ""
+        node = self.nodes[what[1] % len(self.nodes)] if what[1:] and isinstance(what[1], int) else ""
         if what[0] == "time":
             self.now += what[1]
             self.tell(on.Tick())
@@ -78,6 +110,11 @@ class World:
             "exit": lambda: on.TorchrunExited(node, number, what[2], what[3]),
             "port": lambda: on.PortLost(node, number),
             "clean": lambda: on.NodeClean(node, number, 0, 0, None),
+            "killed": lambda: on.NodeClean(
+                node, number, 0, 0, on.Failure(what[2], 137, 9, "killed", None, self.now)
+            ),
+            "gone": lambda: on.LaunchFailed(node, number, "gone", Place(node, what[2])),
+            "saved": lambda: on.CheckpointSaved(1),
             "holder": lambda: on.HolderLost(node, number),
             "stop": lambda: on.StopRequested(what[1], what[2]),
             "hang": lambda: on.HangFlagged(number, 0, "stands"),
@@ -89,27 +126,30 @@ class World:
 
 
 @settings(deadline=None, max_examples=300)
-@given(POLICIES, st.integers(1, 3), st.lists(HAPPENINGS, max_size=60))
-def test_no_history_breaks_the_rules(policy: Policy, nodes: int, history: list[tuple[Any, ...]]) -> None:
+@given(POLICIES, st.integers(1, 3), LEAST, st.lists(HAPPENINGS, max_size=60))
+def test_no_history_breaks_the_rules(
+    policy: Policy, nodes: int, least: tuple[int, int] | None, history: list[tuple[Any, ...]]
+) -> None:
     """No launch after a stop, nothing after the end, no more attempts than allowed, each ended once."""
-    world = World(policy, nodes)
+    world = World(policy, nodes, least)
     for what in history:
         world.happen(what)
-    assert world.count(do.LaunchAttempt) <= 1 + policy.max_restarts + PORT_RETRIES
+    shrinks = 0 if least is None else NPROC * nodes
+    assert world.count(do.LaunchAttempt) <= (1 + policy.max_restarts) * (1 + shrinks) + PORT_RETRIES
     assert world.count(do.EndAttempt) <= world.count(do.LaunchAttempt)
     assert world.count(do.Finish) <= 1
 
 
 @settings(deadline=None, max_examples=300)
-@given(POLICIES, st.integers(1, 3), st.lists(HAPPENINGS, max_size=40))
+@given(POLICIES, st.integers(1, 3), LEAST, st.lists(HAPPENINGS, max_size=40))
 def test_every_history_ends_once_torchrun_is_gone(
-    policy: Policy, nodes: int, history: list[tuple[Any, ...]]
+    policy: Policy, nodes: int, least: tuple[int, int] | None, history: list[tuple[Any, ...]]
 ) -> None:
     """From any point: if leases come and every torchrun fails from now on, the run finishes."""
-    world = World(policy, nodes)
+    world = World(policy, nodes, least)
     for what in history:
         world.happen(what)
-    for _ in range(40):
+    for _ in range(80):
         if world.gang.phase == "finished":
             return
         for kind in ("ready", "leases", "launched", "exit", "clean"):
@@ -120,13 +160,13 @@ def test_every_history_ends_once_torchrun_is_gone(
 
 
 @settings(deadline=None, max_examples=300)
-@given(POLICIES, st.integers(1, 3), st.lists(HAPPENINGS, max_size=40))
+@given(POLICIES, st.integers(1, 3), LEAST, st.lists(HAPPENINGS, max_size=40))
 def test_a_stop_ends_every_history_though_nothing_obeys(
-    policy: Policy, nodes: int, history: list[tuple[Any, ...]]
+    policy: Policy, nodes: int, least: tuple[int, int] | None, history: list[tuple[Any, ...]]
 ) -> None:
     """After a stop, time alone brings the end: an ignored SIGTERM is followed by SIGKILL, and that by
     a verdict."""
-    world = World(policy, nodes)
+    world = World(policy, nodes, least)
     for what in history:
         world.happen(what)
     before = len(world.orders)

@@ -89,6 +89,8 @@ def _assert_arithmetic(full: LaunchPlan, made: LaunchPlan) -> None:
     assert (told["accumulation"], told["scaled_lr"]) == (after.accumulation, after.scaled_lr)
     ratio = after.global_batch / before.global_batch
     assert after.scaled_lr == pytest.approx(before.scaled_lr * ratio)
+    if made.world_size == full.world_size:
+        return
     said = [warning for warning in made.warnings if "global batch" in warning]
     if ratio == 1:
         assert (after.scaled_lr, said) == (before.scaled_lr, [])
@@ -113,9 +115,9 @@ def test_the_failed_ranks_device_is_left_out() -> None:
 
 
 def test_the_plan_of_everybody_is_itself() -> None:
-    """Nothing lost: the plan without its other sizes and what is said of them."""
+    """Nothing lost: the plan without its other sizes."""
     full = plan(byte_gpt(distributed={"nproc": "1:3"}))
-    assert shrunk(full) == dataclasses.replace(full, smaller=(), warnings=())
+    assert shrunk(full) == dataclasses.replace(full, smaller=())
     assert plan(byte_gpt(distributed={"nproc": 3})).nodes == full.nodes
 
 

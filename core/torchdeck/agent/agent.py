@@ -23,7 +23,9 @@ from torchdeck.agent.inbox import KINDS, Inbox
 from torchdeck.agent.node import LocalNode
 from torchdeck.agent.past import Past
 from torchdeck.agent.verdict import is_resumable
+from torchdeck.plan.elastic import Elastic
 from torchdeck.plan.launch_plan import LaunchPlan, Policy
+from torchdeck.plan.smaller_plan import smaller_plan
 from torchdeck.rundir.atomic import write_bytes
 from torchdeck.rundir.journal import PatientJournalWriter
 from torchdeck.rundir.layout import RunLayout
@@ -54,7 +56,8 @@ class Agent:
         self._policy: Policy = plan.policy
         self._name = name
         self._journal = journal
-        self._gang = Gang([node.name for node in plan.nodes], plan.policy)
+        self._elastic = Elastic.of_plan(plan)
+        self._gang = Gang([node.name for node in plan.nodes], plan.policy, self._elastic)
         self._node = LocalNode(layout, plan, name, journal, argv)
         self._inbox = Inbox(layout.node(name).inbox, frozenset())
         self._observation: Observation | None = None
@@ -97,8 +100,9 @@ class Agent:
         if past.checkpoints:
             self._seen.know(past)
         if past.open:
-            self._node.adopt(past.attempt, self._seen.read_plan(past.attempt), past.stopped_at)
-            self._seen.begin(past.attempt, past)
+            plan = self._seen.read_plan(past.attempt)
+            self._node.adopt(past.attempt, plan, past.stopped_at)
+            self._seen.begin(past.attempt, plan, past)
         else:
             self._node.remember_holder(past.attempt)
             self._look_due = self._beat_due = time.monotonic() + FIRST_LOOK
@@ -167,9 +171,10 @@ class Agent:
         for event in self._node.poll(exits):
             if isinstance(event, on.AttemptLaunched):
                 self._started = self._started or time.time()
-                self._seen.begin(event.attempt, Past())
+                self._seen.begin(event.attempt, self._node.plan, Past())
             elif isinstance(event, on.TorchrunExited):
                 self._events.extend(self._seen.look(self._name))
+                self._events.extend(self._seen.look_at_checkpoints())
                 event = self._judged(event)
             events.append(event)
         return events
@@ -193,7 +198,7 @@ class Agent:
         elif isinstance(command, do.RetakeLeases):
             self._node.retake_leases()
         elif isinstance(command, do.LaunchAttempt):
-            self._node.launch(command.attempt, command.reason)
+            self._launch(command)
         elif isinstance(command, do.TouchStop):
             self._touch_stop(command.attempt)
         elif isinstance(command, do.Terminate):
@@ -221,8 +226,13 @@ class Agent:
         elif isinstance(command, do.AnnounceStopping):
             self._journal.append("stopping", **command._asdict())
         elif isinstance(command, do.AnnounceRestart):
-            resume = self._seen.newest_checkpoint
-            self._journal.append("restarting", **command._asdict(), resume=resume)
+            resume, suspect = self._seen.newest_checkpoint, command.suspect
+            told = {**command._asdict(), "suspect": suspect and suspect._asdict()}
+            self._journal.append("restarting", **told, resume=resume)
+
+    def _launch(self, command: do.LaunchAttempt) -> None:
+        roster = self._elastic.without(command.left_out) or self._elastic.full
+        self._node.launch(command.attempt, command.reason, smaller_plan(self._plan, roster))
 
     def _touch_stop(self, attempt: int) -> None:
         try:
@@ -232,7 +242,7 @@ class Agent:
             print(f"the ranks cannot be asked to stop: {error}", file=sys.stderr, flush=True)
 
     def _end_attempt(self, command: do.EndAttempt) -> None:
-        self._seen.end()
+        self._events.extend(self._seen.end())
         failure = command.failure
         if failure is not None and failure.signal is None:
             failure = failure._replace(signal=signal_of(failure.code))

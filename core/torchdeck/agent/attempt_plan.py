@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.plan.slots import fill, slot
@@ -57,6 +57,19 @@ def prepare_attempt(
     attempt.root.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_json(attempt.plan, filled.document())
     return PreparedAttempt(number, filled, port, resume, step)
+
+
+def describe_size(plan: LaunchPlan, full: LaunchPlan) -> dict[str, Any]:
+    """What the journal says of an attempt's size, by its plan and the run's."""
+    batch = plan.batch
+    smaller = plan.world_size < full.world_size
+    return {
+        "world_size": plan.world_size,
+        "global_batch": None if batch is None else batch.global_batch,
+        "accumulation": None if batch is None else batch.accumulation,
+        "rendezvous": plan.rendezvous,
+        "notes": plan.warnings if smaller else (),
+    }
 
 
 def resume_from(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from torchdeck.agent.events import Failure
+from torchdeck.plan.elastic import Place
 
 
 class Ending(Enum):
@@ -33,6 +34,13 @@ class AttemptState:
         self.port_lost = False
         self.hang = ""
         """Why the attempt is ended for a restart."""
+        self.hung: int | None = None
+        """The rank that stands still then."""
+        self.gone: Place | None = None
+        """A place whose device is not there any more."""
+        self.gone_why = ""
+        self.failed_node: str | None = None
+        """The first whose torchrun failed."""
         self.ending: Ending | None = None
         self.failure: Failure | None = None
 

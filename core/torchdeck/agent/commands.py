@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from torchdeck.agent.events import Failure
+from torchdeck.plan.elastic import Place
 
 
 class AcquireLeases(NamedTuple):
@@ -43,7 +44,9 @@ class LaunchAttempt(NamedTuple):
 
     attempt: int
     reason: str
-    """`first`, `restart` or `port`."""
+    """`first`, `restart`, `port` or `smaller`."""
+    left_out: tuple[Place, ...] = ()
+    """Who takes no part in it."""
 
 
 class AnnounceRunning(NamedTuple):
@@ -103,6 +106,12 @@ class AnnounceRestart(NamedTuple):
     attempt: int
     delay: float
     reason: str
+    suspect: Place | None = None
+    """Whose failure it follows, where the gang may go on without; given up, where the reason is `smaller`."""
+    why: str = ""
+    """Why it is given up."""
+    world_size: int | None = None
+    """Ranks of the next attempt, where that is news."""
 
 
 class Finish(NamedTuple):

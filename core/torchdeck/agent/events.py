@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from torchdeck.plan.elastic import Place
+
 
 class Failure(NamedTuple):
     """The first thing that went wrong in an attempt."""
@@ -53,6 +55,8 @@ class LaunchFailed(NamedTuple):
     node: str
     attempt: int
     why: str
+    gone: Place | None = None
+    """Whose device is not there any more, or is another run's, where it was that."""
 
 
 class RanksUp(NamedTuple):
@@ -116,6 +120,12 @@ class StopRequested(NamedTuple):
     detail: str = ""
 
 
+class CheckpointSaved(NamedTuple):
+    """A complete checkpoint of this run is there."""
+
+    step: int
+
+
 class HangFlagged(NamedTuple):
     """A rank stands still."""
 
@@ -141,6 +151,7 @@ Event = (
     | NodeClean
     | HolderLost
     | StopRequested
+    | CheckpointSaved
     | HangFlagged
     | Tick
 )

@@ -21,6 +21,11 @@ TRACEBACK_LIMIT = 32 * 1024
 CLOCK_STEP = 0.02
 """Seconds by which a file's time may lie before its writing: the kernel's clock for files ticks."""
 
+CRASHES = frozenset((signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE))
+"""Signals that no rank dies of because another one did; SIGABRT is how NCCL and gloo give up."""
+EXIT_DELAY = 0.9
+"""Seconds by which the exit of a rank may be written late; torchrun kills others a second after a failure."""
+
 _HEAD = "Traceback (most recent call last):"
 _PREFIX = re.compile(r"^\[rank\d+\]: ?", re.MULTILINE)
 """torch puts it before each line of an uncaught exception once a process group is up."""
@@ -49,9 +54,19 @@ def first_failure(
     # torchrun ends the others with SIGTERM when one fails: those are consequences
     causes = [failure for failure in own if failure.signal != signal.SIGTERM]
     if causes:
-        return min(causes, key=lambda failure: failure.time)
+        return _first(causes)
     named = None if stopped else _named_by_torchrun(attempt, ranks, log)
     return named or min(own, key=lambda failure: failure.time, default=None)
+
+
+def _first(causes: list[Failure]) -> Failure:
+    """The earliest; but who was killed or crashed before who says that a connection is lost.
+
+    A shell writes the exit of a process that died, when it comes to it; its peers may have failed by then.
+    """
+    earliest = min(causes, key=lambda failure: failure.time)
+    died = [found for found in causes if found.signal in CRASHES and found.time < earliest.time + EXIT_DELAY]
+    return min(died, key=lambda failure: failure.time, default=earliest)
 
 
 def rank_failure(rank: RankLayout, number: int) -> Failure | None:

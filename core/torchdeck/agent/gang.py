@@ -14,13 +14,13 @@ from torchdeck.agent import commands as do
 from torchdeck.agent import events as on
 from torchdeck.agent.attempt_state import AttemptState, Ending
 from torchdeck.agent.past import Past
+from torchdeck.agent.recovery import Recovery, Restart
 from torchdeck.agent.verdict import describe_failure, final_state
+from torchdeck.plan.elastic import Elastic
 from torchdeck.plan.launch_plan import Policy
 
 QUEUE_RETRY = 1.0
 """Seconds between two tries to lease devices while queued."""
-PORT_RETRIES = 3
-"""Attempts that follow a lost port; they do not count against max_restarts."""
 KILL_LIMIT = 15.0
 """Seconds after SIGKILL until a process in the kernel's hands is given up."""
 NODE_GRACE = 120.0
@@ -47,18 +47,18 @@ class Gang:
         deadline: monotonic seconds at which a Tick may bring news; None when only events can.
     """
 
-    def __init__(self, nodes: Sequence[str], policy: Policy) -> None:
+    def __init__(self, nodes: Sequence[str], policy: Policy, elastic: Elastic | None = None) -> None:
+        """Lead `nodes`; with `elastic` the gang may go on without who fails for good."""
         self.phase = "preparing"
         self.number = 0
         self.intent: Intent | None = None
         self.deadline: float | None = None
         self._policy = policy
         self._nodes = tuple(nodes)
+        self._recovery = Recovery(policy, elastic or Elastic([(node, 1) for node in nodes]))
         self._ready: set[str] = set()
         self._leased: set[str] = set()
         self._held_by: tuple[on.LeasesHeld, ...] = ()
-        self._restarts = 0
-        self._port_retries = 0
         self._reason = "first"
         self._attempt = AttemptState(0)
 
@@ -72,6 +72,9 @@ class Gang:
             return self._tick(now)
         if isinstance(event, (on.NodeReady, on.LeasesGranted, on.LeasesHeld)):
             return self._prepare(event, now)
+        if isinstance(event, on.CheckpointSaved):
+            self._recovery.checkpoint_saved()
+            return []
         if event.attempt != self.number or self.phase not in ("starting", "running", "stopping"):
             return []
         return self._attempt_event(event, now)
@@ -79,7 +82,8 @@ class Gang:
     def resume(self, past: Past, now: float) -> list[do.Command]:
         """Go on where the journal of an earlier agent of this run ends."""
         self.number = past.attempt
-        self._restarts, self._port_retries = past.restarts, past.port_retries
+        self._recovery.resume(past)
+        self._nodes = self._recovery.roster.nodes
         self._ready = set(self._nodes)
         if past.stop is not None:
             self.intent = Intent(*past.stop)
@@ -136,7 +140,7 @@ class Gang:
         self.number += 1
         self.phase, self.deadline = "starting", None
         self._attempt = AttemptState(self.number)
-        return [do.LaunchAttempt(self.number, reason)]
+        return [do.LaunchAttempt(self.number, reason, self._recovery.left_out)]
 
     # while an attempt lives
 
@@ -154,6 +158,7 @@ class Gang:
             return self._hang(event, now)
         elif isinstance(event, on.LaunchFailed):
             attempt.add_failure(on.Failure(None, None, None, event.why, None, 0.0))
+            attempt.gone, attempt.gone_why = event.gone, event.why
             return self._torchrun_gone(event.node, None, completed=False, now=now)
         elif isinstance(event, on.TorchrunExited):
             return self._torchrun_gone(event.node, event.code, completed=event.completed, now=now)
@@ -180,6 +185,7 @@ class Gang:
             return []
         attempt.announced = True
         self.phase = "running"
+        self._recovery.running()
         return [do.AnnounceRunning(self.number)]
 
     def _hang(self, event: on.HangFlagged, now: float) -> list[do.Command]:
@@ -187,7 +193,7 @@ class Gang:
             return self._stop(on.StopRequested("now", "hang", None, event.detail), now)
         if self._policy.on_hang != "restart" or self._attempt.ending is not None:
             return []
-        self._attempt.hang = event.detail
+        self._attempt.hang, self._attempt.hung = event.detail, event.rank
         return self._end_attempt("now", now)
 
     def _torchrun_gone(self, node: str, code: int | None, *, completed: bool, now: float) -> list[do.Command]:
@@ -195,6 +201,8 @@ class Gang:
         if node in attempt.codes:
             return []
         attempt.codes[node] = code
+        if code != 0 and attempt.failed_node is None and attempt.ending is None:
+            attempt.failed_node = node
         attempt.completed[node] = completed
         grace = 0.0 if attempt.ending is Ending.KILL else self._policy.kill_grace
         orders: list[do.Command] = [do.Sweep(node, self.number, grace)]
@@ -303,18 +311,18 @@ class Gang:
             return self._finish("SUCCEEDED", "all ranks finished")
         if self.intent is not None:
             return self._finish(*final_state(self.intent.why, self.intent.detail, failure))
-        if attempt.port_lost and self._port_retries < PORT_RETRIES:
-            self._port_retries += 1
-            return self._restart("port", now)
-        if self._restarts < self._policy.max_restarts:
-            self._restarts += 1
-            return self._restart("restart", now)
-        return self._finish("FAILED", attempt.hang or describe_failure(failure))
+        restart = self._recovery.after(attempt, failure)
+        if restart is None:
+            return self._finish("FAILED", attempt.hang or describe_failure(failure))
+        return self._restart(restart, now)
 
-    def _restart(self, reason: str, now: float) -> list[do.Command]:
+    def _restart(self, restart: Restart, now: float) -> list[do.Command]:
         delay = self._policy.restart_delay
-        self.phase, self.deadline, self._reason = "waiting", now + delay, reason
-        return [do.AnnounceRestart(self.number, delay, reason)]
+        self.phase, self.deadline, self._reason = "waiting", now + delay, restart.reason
+        roster = self._recovery.roster
+        self._nodes = roster.nodes
+        size = roster.world_size if restart.reason == "smaller" else None
+        return [do.AnnounceRestart(self.number, delay, *restart, size)]
 
     def _finish(self, state: str, why: str) -> list[do.Command]:
         self.phase, self.deadline = "finished", None

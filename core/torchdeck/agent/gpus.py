@@ -6,7 +6,7 @@ import contextlib
 import importlib
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 SMI_TIMEOUT = 5.0
@@ -42,6 +42,22 @@ def parse_smi(text: str) -> dict[str, float]:
             with contextlib.suppress(ValueError):
                 values[f"gpu{index}_{name}"] = float(word) * factor
     return values
+
+
+def gone_devices(devices: Sequence[str]) -> list[str]:
+    """Those of `devices`, by UUID or index, that nvidia-smi lists no more; none where it cannot be asked."""
+    program = shutil.which("nvidia-smi") if devices else None
+    if program is None:
+        return []
+    argv = [program, "--query-gpu=index,uuid", "--format=csv,noheader"]
+    try:
+        result = subprocess.run(argv, capture_output=True, text=True, timeout=SMI_TIMEOUT, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    listed = {word.strip() for line in result.stdout.splitlines() for word in line.split(",")}
+    if result.returncode != 0 or not listed:
+        return []
+    return [device for device in devices if device not in listed]
 
 
 def _smi_sampler() -> Sampler | None:

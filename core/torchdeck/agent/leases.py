@@ -39,28 +39,44 @@ class Leases:
 
     A lock belongs to the open file, so descriptors handed to a child keep it when this process dies.
 
-    Attributes:
-        descriptors: of the held lock files, to hand over; empty when nothing is held.
     """
 
     def __init__(self, folder: Path, devices: Sequence[str], run_id: str, name: str) -> None:
-        self.descriptors: tuple[int, ...] = ()
         self._folder = folder
         self._devices = tuple(sorted(set(devices)))
         self._owner = {"run_id": run_id, "name": name}
+        self._held: dict[str, int] = {}
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """Of the held lock files, to hand over; empty when nothing is held."""
+        return tuple(self._held.values())
 
     @property
     def held(self) -> bool:
         """Whether all devices are ours."""
-        return len(self.descriptors) == len(self._devices)
+        return len(self._held) == len(self._devices)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Devices that are not ours."""
+        return tuple(device for device in self._devices if device not in self._held)
 
     def keep(self, descriptors: Sequence[int]) -> None:
         """Go on with the locks that an earlier agent of this run took, as its holder passed them on."""
-        if len(descriptors) != len(self._devices) or self.descriptors:
-            return
-        for descriptor in descriptors:
-            os.set_inheritable(descriptor, False)  # noqa: FBT003 - the function takes it so
-        self.descriptors = tuple(descriptors)
+        files = {_identity(os.fstat(descriptor)): descriptor for descriptor in descriptors}
+        for device in self._devices:
+            path = lease_path(self._folder, device)
+            descriptor = files.get(_identity(path.stat())) if path.exists() else None
+            if descriptor is not None and device not in self._held:
+                os.set_inheritable(descriptor, False)  # noqa: FBT003 - the function takes it so
+                self._held[device] = descriptor
+
+    def narrow(self, devices: Sequence[str]) -> None:
+        """Need no more than `devices` from now on, and give back the others."""
+        self._devices = tuple(sorted(set(devices)))
+        for device in self._held.keys() - set(self._devices):
+            os.close(self._held.pop(device))
 
     def acquire(self) -> list[dict[str, Any]]:
         """Take all devices or none; returns who holds those that could not be had.
@@ -71,30 +87,36 @@ class Leases:
         if self.held:
             return []
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        taken: list[int] = []
+        taken: dict[str, int] = {}
         held_by = []
         for device in self._devices:
+            if device in self._held:
+                continue
             descriptor = self._take(device)
             if descriptor is None:
                 held_by.append(_content(lease_path(self._folder, device), device))
             else:
-                taken.append(descriptor)
+                taken[device] = descriptor
         if held_by:
-            for descriptor in taken:
+            for descriptor in taken.values():
                 os.close(descriptor)
             return held_by
-        self.descriptors = tuple(taken)
+        self._held.update(taken)
         return []
 
     def release(self) -> None:
         """Give all back; what was handed to a child stays locked by it."""
-        descriptors, self.descriptors = self.descriptors, ()
-        for descriptor in descriptors:
+        held, self._held = self._held, {}
+        for descriptor in held.values():
             os.close(descriptor)
 
     def _take(self, device: str) -> int | None:
         owner = {**self._owner, "device": device, "pid": os.getpid()}
         return try_lock(lease_path(self._folder, device), owner)
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def _content(path: Path, device: str) -> dict[str, Any]:

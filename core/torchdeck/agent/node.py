@@ -6,15 +6,17 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from torchdeck.agent import events as on
-from torchdeck.agent.attempt_plan import AttemptError, PreparedAttempt, prepare_attempt
+from torchdeck.agent.attempt_plan import AttemptError, PreparedAttempt, describe_size, prepare_attempt
 from torchdeck.agent.ending import Sweep, kill_all
 from torchdeck.agent.failures import first_failure, torchrun_failure
+from torchdeck.agent.gpus import gone_devices
 from torchdeck.agent.leases import Leases
 from torchdeck.agent.local_attempt import LocalAttempt
+from torchdeck.plan.elastic import Place
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.rundir.atomic import read_json
 from torchdeck.rundir.journal import JournalWriter
@@ -50,10 +52,11 @@ class LocalNode:
         self._journal = journal
         self._agent = agent
         self._shipped = Path(__file__).resolve().parents[2]
-        self._ranks = [placement.rank for placement in plan.ranks if placement.node == name]
+        self._ranks = _ranks_on(plan, name)
         home = layout.root.parent.parent
         self.leases = Leases(home / "leases", node.devices, layout.root.name, plan.name)
         self._devices = list(node.devices)
+        self._attempt_plan = plan
         self._preparation: Preparation | None = None
         self._number = 0
         self._killed = 0
@@ -63,6 +66,11 @@ class LocalNode:
         self._tree: set[ProcessIdentity] = set()
         self._tree_due = 0.0
         self._former_holder: ProcessIdentity | None = None
+
+    @property
+    def plan(self) -> LaunchPlan:
+        """Of the current attempt, or of all before the first."""
+        return self._attempt_plan
 
     @property
     def descriptors(self) -> list[int]:
@@ -94,16 +102,25 @@ class LocalNode:
         if held_by:
             print(f"leases lost to another run: {held_by}", file=sys.stderr, flush=True)
 
-    def launch(self, number: int, reason: str) -> None:
-        """Begin an attempt; `poll` tells when torchrun is up."""
+    def launch(self, number: int, reason: str, plan: LaunchPlan) -> None:
+        """Begin an attempt by its own plan, slots empty; `poll` tells when torchrun is up."""
         self._retire_holder()
+        self._take_part(plan)
         if not self.leases.held:
             self.retake_leases()
         self.local = None
         self.prepared, self.stopped_at, self._reason, self._number = None, None, reason, number
         self._killed = 0
         self._tree.clear()
-        self._preparation = Preparation(self._layout, self._plan, number, self._shipped)
+        devices = self._devices if number > 1 and self._plan.smaller else ()
+        self._preparation = Preparation(self._layout, plan, number, self._shipped, devices)
+
+    def _take_part(self, plan: LaunchPlan) -> None:
+        """What of this node the attempt uses; devices it does not are free for others."""
+        self._attempt_plan = plan
+        self._ranks = _ranks_on(plan, self._name)
+        self._devices = list(plan.node(self._name).devices)
+        self.leases.narrow(self._devices)
 
     def abandon(self) -> on.Event | None:
         """Give up an attempt whose torchrun has not been started; None when there is none such."""
@@ -121,6 +138,7 @@ class LocalNode:
     def adopt(self, number: int, plan: LaunchPlan, stopped_at: float | None) -> None:
         """Take over an attempt that an earlier agent started."""
         self._number = number
+        self._take_part(plan)
         self.local = self._local(number, plan)
         self.local.adopt()
         self.stopped_at = stopped_at
@@ -182,7 +200,7 @@ class LocalNode:
 
     def _ends_torchrun(self, exits: Mapping[int, int]) -> bool:
         # with more nodes torchrun waits for the others' ranks too
-        alone = self.local is not None and len(self._plan.nodes) == 1
+        alone = self.local is not None and len(self._attempt_plan.nodes) == 1
         return alone and self.local is not None and self.local.end_if_alone(exits, time.monotonic())
 
     def journal_start(self, reason: str) -> None:
@@ -197,6 +215,7 @@ class LocalNode:
             resume_step=prepared.resume_step if prepared is not None else None,
             reason=reason,
             holder=None if holder is None else holder.to_json(),
+            **describe_size(self._attempt_plan, self._plan),
         )
 
     def _poll_preparation(self) -> list[on.Event]:
@@ -206,12 +225,16 @@ class LocalNode:
         self._preparation = None
         for path, why in preparation.damaged:
             self._journal.append("checkpoint_damaged", path=path, why=why)
+        number = preparation.number
         if preparation.prepared is None:
-            return [on.LaunchFailed(self._name, preparation.number, preparation.error)]
+            return [on.LaunchFailed(self._name, number, preparation.error)]
+        if preparation.gone:
+            why = f"GPU {preparation.gone[0]} is not there any more: nvidia-smi does not list it"
+            return [on.LaunchFailed(self._name, number, why, self._place(preparation.gone[0]))]
         if not self.leases.held:
-            return [
-                on.LaunchFailed(self._name, preparation.number, "another run has taken the devices meanwhile")
-            ]
+            why = "another run has taken the devices meanwhile"
+            missing = next(iter(self.leases.missing), None)
+            return [on.LaunchFailed(self._name, number, why, self._place(missing))]
         self.prepared = preparation.prepared
         self.local = self._local(preparation.number, self.prepared.plan)
         try:
@@ -244,6 +267,11 @@ class LocalNode:
         local.close()
         return [on.NodeClean(self._name, local.number, self._killed + sweep.killed, left, failure)]
 
+    def _place(self, device: str | None) -> Place | None:
+        """Whose device it is, by the plan of full size."""
+        devices = self._plan.node(self._name).devices
+        return Place(self._name, devices.index(device)) if device in devices else None
+
     def _local(self, number: int, plan: LaunchPlan) -> LocalAttempt:
         return LocalAttempt(number, plan.node(self._name), self._layout.attempt(number), self._ranks)
 
@@ -263,16 +291,26 @@ class LocalNode:
             time.sleep(0.002)
 
 
+def _ranks_on(plan: LaunchPlan, name: str) -> list[int]:
+    return [placement.rank for placement in plan.ranks if placement.node == name]
+
+
 class Preparation:
     """Fills the slots of an attempt in a thread: hashing a large checkpoint takes its time.
 
     Attributes:
         done: the outcome is there: `prepared`, or `error` when that is None.
         damaged: (path, why) of checkpoints that were passed over.
+        gone: devices that the driver lists no more.
     """
 
-    def __init__(self, layout: RunLayout, plan: LaunchPlan, number: int, shipped: Path) -> None:
+    def __init__(
+        self, layout: RunLayout, plan: LaunchPlan, number: int, shipped: Path, devices: Sequence[str] = ()
+    ) -> None:
+        """Begin; `devices` are looked for again, by UUID or index."""
         self.number = number
+        self.gone: list[str] = []
+        self._devices = tuple(devices)
         self.done = False
         self.prepared: PreparedAttempt | None = None
         self.error = ""
@@ -283,6 +321,7 @@ class Preparation:
     def _run(self) -> None:
         layout, plan, number, shipped = self._arguments
         try:
+            self.gone = gone_devices(self._devices)
             self.prepared = prepare_attempt(
                 layout, plan, number, shipped, lambda path, why: self.damaged.append((path, why))
             )

@@ -34,7 +34,8 @@ class Observation:
         self._layout = layout
         self._plan = plan
         self._journal = journal
-        self._ranks = [placement.rank for placement in plan.ranks if placement.node == node]
+        self._node = node
+        self._ranks: list[int] = []
         values = {"run_id": layout.root.name, "run_dir": str(layout.root)}
         self._directory = Path(fill(plan.checkpoint.directory, values))
         self._checkpoints = CheckpointWatch(self._directory, layout.root.name, frozenset())
@@ -106,8 +107,9 @@ class Observation:
         except PlanFormatError as error:
             raise PlanFormatError(f"{path}: {error}") from error
 
-    def begin(self, attempt: int, past: Past) -> None:
-        """Watch the ranks of `attempt`, of which `past` is journaled already."""
+    def begin(self, attempt: int, plan: LaunchPlan, past: Past) -> None:
+        """Watch the ranks that `plan` gives to `attempt`, of which `past` is journaled already."""
+        self._ranks = [placement.rank for placement in plan.ranks if placement.node == self._node]
         layout = self._layout.attempt(attempt)
         self._attempt = attempt
         self._watch = RankWatch(layout, self._ranks)
@@ -147,10 +149,9 @@ class Observation:
         """Once a second: hangs, printed numbers, checkpoints, disk."""
         for series in self._stdout:
             series.follow()
-        self._look_at_checkpoints()
-        return [*self._look_for_hangs(), *self._look_at_disk()]
+        return [*self.look_at_checkpoints(), *self._look_for_hangs(), *self._look_at_disk()]
 
-    def end(self) -> None:
+    def end(self) -> list[on.Event]:
         """The attempt is over: journal the last of it and watch no more."""
         self.look("")
         for series in self._stdout:
@@ -158,17 +159,21 @@ class Observation:
                 if series.follow() == 0:
                     break
         self._stdout = []
-        self._look_at_checkpoints()
+        events = self.look_at_checkpoints()
         self._watch = None
         Syncer([self._layout.attempt(self._attempt).ranks]).sync()
+        return events
 
     def close(self) -> None:
         self._house.stop(STOP_THREADS)
 
-    def _look_at_checkpoints(self) -> None:
-        for seen in self._checkpoints.look():
+    def look_at_checkpoints(self) -> list[on.Event]:
+        """Journal those that are complete now and were not before."""
+        found = self._checkpoints.look()
+        for seen in found:
             self._journal.append("checkpoint", **seen._asdict())
         self._house.last_checkpoint = self._checkpoints.last_size
+        return [on.CheckpointSaved(seen.step) for seen in found]
 
     def _look_for_hangs(self) -> list[on.Event]:
         if self._watch is None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from torchdeck.agent.events import Failure
+from torchdeck.plan.elastic import Place
 from torchdeck.rundir.journal import Event
 
 
@@ -25,7 +26,14 @@ class Past(NamedTuple):
     restart_reason: str | None = None
     """Set while another attempt is due."""
     restarts: int = 0
+    """At the size that the gang has now."""
     port_retries: int = 0
+    ran: bool = False
+    """An attempt of this life trained."""
+    suspect: Place | None = None
+    """Whose failure ended the last attempt, where the gang may go on without and nothing was saved since."""
+    left_out: tuple[Place, ...] = ()
+    """Who was given up."""
     stop: tuple[str, str, str] | None = None
     """(kind, why, detail)"""
     finishes: int = 0
@@ -81,7 +89,7 @@ def _step(past: Past, event: Event) -> Past:
             started=past.started or event.time,
         )
     if event.name == "running":
-        return past._replace(running=True)
+        return past._replace(running=True, ran=True)
     if event.name == "signalled":
         return past._replace(signalled=True, stopped_at=past.stopped_at or event.time)
     if event.name == "rank_exited":
@@ -97,20 +105,32 @@ def _step(past: Past, event: Event) -> Past:
         failure = _failure(fields.get("first_failure"))
         return past._replace(open=False, outcome=str(fields.get("outcome")), failure=failure)
     if event.name == "restarting":
-        port = fields.get("reason") == "port"
-        return past._replace(
-            restart_reason="port" if port else "restart",
-            restarts=past.restarts + (not port),
-            port_retries=past.port_retries + port,
-        )
+        return _restarting(past, fields)
     if event.name == "finished":
         return past._replace(finishes=past.finishes + 1)
     if event.name == "request":
         return past._replace(requests=past.requests | {str(fields.get("id"))})
     if event.name == "checkpoint":
         seen = (str(fields.get("path")), int(fields.get("step", -1)))
-        return past._replace(checkpoints=past.checkpoints | {seen})
+        return past._replace(checkpoints=past.checkpoints | {seen}, suspect=None)
     return past
+
+
+def _restarting(past: Past, fields: Mapping[str, Any]) -> Past:
+    reason, suspect = fields.get("reason"), _place(fields.get("suspect"))
+    if reason == "port":
+        return past._replace(restart_reason="port", port_retries=past.port_retries + 1)
+    if reason == "smaller" and suspect is not None:
+        left_out = (*past.left_out, suspect)
+        return past._replace(restart_reason="smaller", restarts=0, suspect=None, left_out=left_out)
+    return past._replace(restart_reason="restart", restarts=past.restarts + 1, suspect=suspect)
+
+
+def _place(value: object) -> Place | None:
+    if not isinstance(value, dict) or not isinstance(value.get("node"), str):
+        return None
+    local_rank = value.get("local_rank")
+    return Place(value["node"], local_rank if isinstance(local_rank, int) else None)
 
 
 def _rank(fields: Mapping[str, Any]) -> frozenset[int]:

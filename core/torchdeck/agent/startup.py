@@ -6,6 +6,7 @@ import os
 import time
 from pathlib import Path
 
+from torchdeck.agent.attempt_plan import describe_size
 from torchdeck.agent.past import Past, fold_past
 from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.rundir.atomic import read_json
@@ -54,15 +55,15 @@ def read_past(layout: RunLayout, node: NodeLayout, name: str, life: int) -> tupl
     held = _holder_of(layout.attempt(number).node(name))
     if not isinstance(held, dict) or held.get("torchrun") is None:
         return past, None
-    plan = read_json(layout.attempt(number).plan)
-    env = _env_of(plan, name)
+    plan = _attempt_plan(layout, number)
     fields = {
         "attempt": number,
         "port": None,
-        "resume": env.get("TORCHDECK_RESUME", ""),
+        "resume": "" if plan is None else plan.node(name).env.get("TORCHDECK_RESUME", ""),
         "resume_step": None,
         "reason": past.restart_reason or "first",
         "holder": held.get("holder"),
+        **({} if plan is None else describe_size(plan, read_plan(layout))),
     }
     started = Event("attempt_started", 0.0, 0.0, fields)
     return past, started
@@ -76,6 +77,8 @@ def _holder_of(files: AttemptNodeLayout) -> object:
     return held
 
 
-def _env_of(plan: object, name: str) -> dict[str, str]:
-    nodes = plan.get("nodes", []) if isinstance(plan, dict) else []
-    return next((dict(node["env"]) for node in nodes if node.get("name") == name), {})
+def _attempt_plan(layout: RunLayout, number: int) -> LaunchPlan | None:
+    try:
+        return LaunchPlan.from_json(read_json(layout.attempt(number).plan))
+    except PlanFormatError:
+        return None

@@ -144,7 +144,9 @@ def attempt_text(view: RunView) -> str:
     """`attempt 2, from step 200`."""
     found = [attempt for attempt in view.attempts if attempt.number == view.attempt]
     step = found[-1].resume_step if found else None
-    return f"attempt {view.attempt}" + ("" if step is None else f", from step {step}")
+    smaller = [attempt.world_size for attempt in found if attempt.world_size not in (None, view.world_size)]
+    ranks = "".join(f", {count} rank{'' if count == 1 else 's'} of {view.world_size}" for count in smaller)
+    return f"attempt {view.attempt}" + ("" if step is None else f", from step {step}") + ranks
 
 
 def _line(text: str) -> None:

@@ -94,7 +94,12 @@ def _facts(view: RunView, layout: RunLayout) -> Iterator[str]:
         yield f"  {view.kind} {view.target}, {ranks}{strategy}"
     yield f"  created {moment(view.created)}, started {moment(view.started)}, ended {moment(view.ended)}"
     for attempt in view.attempts:
-        yield f"  attempt {attempt.number}: {_attempt(attempt)}"
+        yield f"  attempt {attempt.number}: {_attempt(attempt, view)}"
+        if attempt.given_up:
+            yield f"    goes on without {attempt.given_up}"
+        yield from (f"    {note}" for note in attempt.notes)
+        if attempt.rendezvous == "c10d" and not attempt.notes:
+            yield "    rendezvous c10d: rank order not guaranteed"
     for rank in view.ranks if not view.is_over else ():
         step = "" if rank.step is None else f" step {rank.step}"
         still = "" if rank.still is None else f", last progress {rank.still:.0f} s ago"
@@ -102,8 +107,12 @@ def _facts(view: RunView, layout: RunLayout) -> Iterator[str]:
     yield f"  directory: {layout.root}"
 
 
-def _attempt(attempt: AttemptView) -> str:
+def _attempt(attempt: AttemptView, view: RunView) -> str:
     parts = [moment(attempt.started)]
+    if attempt.world_size not in (None, view.world_size):
+        size = f"{attempt.world_size} rank{'' if attempt.world_size == 1 else 's'}"
+        batch = attempt.accumulation and f" × accumulation {attempt.accumulation}, "
+        parts.append(f"{size}{batch}global batch {attempt.global_batch:,}" if batch else size)
     if attempt.resume:
         parts.append(f"from {attempt.resume}")
     if attempt.ended is not None:

@@ -53,6 +53,7 @@ class Elastic:
 
     Attributes:
         full: everybody.
+        shrinks: there is a smaller size.
     """
 
     def __init__(self, nprocs: Sequence[tuple[str, int]], sizes: Iterable[tuple[int, int]] = ()) -> None:
@@ -61,7 +62,7 @@ class Elastic:
             tuple(name for name, _ in nprocs), tuple(tuple(range(nproc)) for _, nproc in nprocs)
         )
         self._sizes = {(len(nprocs), min(nproc for _, nproc in nprocs)), *sizes}
-        self._shrinks = len(self._sizes) > 1
+        self.shrinks = len(self._sizes) > 1
 
     @classmethod
     def of_plan(cls, plan: LaunchPlan) -> Elastic:
@@ -76,7 +77,7 @@ class Elastic:
         """
         if not left_out:
             return self.full
-        if not self._shrinks:
+        if not self.shrinks:
             return None
         remaining = {
             node: [local for local in locals_ if Place(node, local) not in left_out]

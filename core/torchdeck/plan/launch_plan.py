@@ -197,6 +197,12 @@ class LaunchPlan:
         return None if self.prediction is None or self.prediction.data is None else self.prediction.data.steps
 
     @property
+    def rendezvous(self) -> str:
+        """torchrun's: `static`, or `c10d`, under which `ranks` is what is expected and no more."""
+        argv = self.nodes[0].torchrun
+        return argv[argv.index("--rdzv-backend") + 1] if "--rdzv-backend" in argv else "static"
+
+    @property
     def fingerprint(self) -> str:
         """SHA-256 over what is executed and the code tree; not over name, warnings and prediction."""
         smaller = tuple(dataclasses.replace(size, prediction=None) for size in self.smaller)

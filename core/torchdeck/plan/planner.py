@@ -73,6 +73,7 @@ def make_plan(
         batch,
         environ,
         lambda resized, parts: _prediction(resized, parts, backend, known),
+        _rank_order(config),
     )
     used = _slots_in(nodes, checkpoint)
     return LaunchPlan(

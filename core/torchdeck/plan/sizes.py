@@ -28,6 +28,7 @@ def smaller_sizes(
     batch: Batch | None,
     environ: Mapping[str, str],
     predict: Predict,
+    standing: Sequence[str] = (),
 ) -> tuple[tuple[SmallerSize, ...], tuple[str, ...]]:
     """The sizes that a config's ranges allow, most ranks first; and what is to be said of them.
 
@@ -37,6 +38,7 @@ def smaller_sizes(
         batch: the arithmetic at full size; None for a script.
         environ: the launching shell's.
         predict: what a run of a config on shares is expected to need.
+        standing: what is to be said of each of them.
 
     Raises:
         PlanError: nodes of a range have different numbers of ranks.
@@ -45,11 +47,12 @@ def smaller_sizes(
     if not counts:
         return (), ()
     fitting = {size: shard for size in counts if (shard := _shard(config, shares, *size)) is not None}
-    sizes = []
+    sizes, said = [], list[str]()
     for index, ((nodes, nproc), shard) in enumerate(fitting.items()):
         there = _shares(shares, nodes, nproc)
         smaller = None if batch is None else smaller_batch(batch, nodes * nproc)
         warning = "" if batch is None or smaller is None else other_batch(smaller, batch)
+        said += [warning] if warning else []
         predicted = index < PREDICTED - 1 or index == len(fitting) - 1
         sizes.append(
             SmallerSize(
@@ -58,11 +61,11 @@ def smaller_sizes(
                 batch=smaller,
                 shard=shard,
                 threads=_threads(config, shares, nproc, environ),
-                warnings=(warning,) if warning else (),
+                warnings=(*standing, *([warning] if warning else ())),
                 prediction=predict(_at(config, smaller), there) if predicted else None,
             )
         )
-    return tuple(sizes), (*_uneven(counts, fitting), *(text for size in sizes for text in size.warnings))
+    return tuple(sizes), (*_uneven(counts, fitting), *said)
 
 
 def _counts(config: RunConfig, shares: Sequence[NodeShare]) -> list[tuple[int, int]]:

@@ -30,7 +30,7 @@ def smaller_plan(plan: LaunchPlan, roster: Roster) -> LaunchPlan:
         ValueError: the plan has nothing for so many ranks.
     """
     if (roster.nodes, roster.world_size) == (tuple(node.name for node in plan.nodes), plan.world_size):
-        return dataclasses.replace(plan, warnings=_warnings(plan, ()), smaller=())
+        return dataclasses.replace(plan, smaller=())
     size = _size(plan, roster)
     nodes = tuple(_node(plan, size, roster, rank) for rank in range(size.nodes))
     return dataclasses.replace(
@@ -39,7 +39,7 @@ def smaller_plan(plan: LaunchPlan, roster: Roster) -> LaunchPlan:
         ranks=_ranks(plan, roster),
         nodes=nodes,
         batch=size.batch,
-        warnings=_warnings(plan, size.warnings),
+        warnings=size.warnings,
         prediction=size.prediction,
         smaller=(),
     )
@@ -59,12 +59,6 @@ def _size(plan: LaunchPlan, roster: Roster) -> SmallerSize:
         if (size.nodes, size.nproc) == (len(roster.nodes), nproc):
             return size
     raise ValueError(f"the plan has nothing for {nproc} ranks on each of {len(roster.nodes)} nodes")
-
-
-def _warnings(plan: LaunchPlan, own: tuple[str, ...]) -> tuple[str, ...]:
-    """What is to be said of the run, and of this size: not of the others."""
-    of_sizes = {text for size in plan.smaller for text in size.warnings}
-    return (*(text for text in plan.warnings if text not in of_sizes), *own)
 
 
 def _node(plan: LaunchPlan, size: SmallerSize, roster: Roster, node_rank: int) -> NodePlan:

@@ -57,6 +57,7 @@ class RunHistory:
         self.stopping: tuple[str, str] | None = None
         self.disk_low: Event | None = None
         self.restart_delay: float | None = None
+        self.given_up = ""
         self.damaged: dict[str, str] = {}
 
     @property
@@ -151,7 +152,14 @@ class RunHistory:
             started=event.time,
             resume=read.text(event.fields, "resume"),
             resume_step=read.whole(event.fields, "resume_step"),
+            world_size=read.whole(event.fields, "world_size"),
+            global_batch=read.whole(event.fields, "global_batch"),
+            accumulation=read.whole(event.fields, "accumulation"),
+            rendezvous=read.text(event.fields, "rendezvous"),
+            notes=read.texts(event.fields, "notes"),
+            given_up=self.given_up,
         )
+        self.given_up = ""
         if self.finished is None:
             self.attempt = number
             self.restart_delay = None
@@ -173,6 +181,7 @@ class RunHistory:
         self.stopping = None
         self.phase = RunState.RESTARTING
         self.restart_delay = read.number(event.fields, "delay")
+        self.given_up = _given_up(event.fields)
 
     def _taken_request(self, event: Event) -> None:
         self._taken.add(read.text(event.fields, "id"))
@@ -275,6 +284,16 @@ def _failure(value: Any) -> Failure | None:
         read.text(value, "traceback"),
         read.number(value, "time"),
     )
+
+
+def _given_up(fields: Mapping[str, Any]) -> str:
+    """`local rank 2 on localhost: it failed twice …`; empty where nobody is left out."""
+    if read.text(fields, "reason") != "smaller":
+        return ""
+    suspect = read.mapping(fields, "suspect")
+    local_rank, node = read.whole(suspect, "local_rank"), read.text(suspect, "node")
+    who = f"node {node}" if local_rank is None else f"local rank {local_rank} on {node}"
+    return f"{who}: {read.text(fields, 'why')}"
 
 
 def _device_holders(fields: Mapping[str, Any]) -> tuple[DeviceHolder, ...]:

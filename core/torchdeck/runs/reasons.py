@@ -25,7 +25,8 @@ def of_phase(history: RunHistory) -> str:
         how = "ending the processes" if kind == "now" else "the ranks finish the step, save and exit"
         return f"{STOP_REASONS.get(why, why)}: {how}"
     if history.phase is RunState.RESTARTING and history.restart_delay is not None:
-        return f"starts again in {history.restart_delay:g} s"
+        again = f"starts again in {history.restart_delay:g} s"
+        return f"{again} without {history.given_up}" if history.given_up else again
     if history.hangs:
         return hang(history.hangs[min(history.hangs)])
     return ""

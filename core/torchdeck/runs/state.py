@@ -97,6 +97,16 @@ class AttemptView:
     outcome: str | None = None
     first_failure: Failure | None = None
     exits: tuple[RankExit, ...] = ()
+    world_size: int | None = None
+    global_batch: int | None = None
+    """Samples of a step; None for a script's."""
+    accumulation: int | None = None
+    rendezvous: str = ""
+    """torchrun's: `static` or `c10d`; empty where the journal is of an older agent."""
+    notes: tuple[str, ...] = ()
+    """What is to be said of its size, such as that the global batch is another."""
+    given_up: str = ""
+    """Who was left out from here on, and why; empty where nobody was."""
 
 
 @dataclass(frozen=True)

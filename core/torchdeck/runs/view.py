@@ -48,6 +48,7 @@ class RunView:
     """The run file it was started from, where that was; empty for a command line without one."""
     strategy: str
     world_size: int | None
+    """Of its plan; an attempt may have fewer ranks."""
     fingerprint: str
     first_failure: Failure | None
     resumable: bool

@@ -55,7 +55,7 @@ def _audit(layout: RunLayout, view: RunView, plan: LaunchPlan, limits: Limits) -
     if not attempts:
         samples = SamplesCheck(unknown=("which samples the ranks used was not recorded",))
         done = None if steps is None else steps.step
-        ranks = _ranks(plan, prediction, metrics, Totals(), complete=None)
+        ranks = _ranks(plan, _Predictions(layout, plan), metrics, Totals(), complete=None)
         return Audit(_steps(prediction), done, ranks, samples, _notes(prediction, ranks))
     return _audited(layout, view, plan, attempts, metrics, limits)
 
@@ -77,14 +77,37 @@ def _audited(
     unknown = (*samples.unknown, *_not_compared(audit, samples, recorded, done, finished=finished))
     # the prediction is of one life from start to end
     begun = prediction.data if attempts[0].start == 0 else None
-    data = begun if finished and all(_world(a) == plan.world_size for a in attempts) else None
-    ranks = _ranks(plan, prediction, metrics, audit.totals, complete=data)
+    one_size = all(_world(a) == plan.world_size for a in attempts)
+    data = begun if finished and one_size else None
+    ranks = _ranks(plan, _Predictions(layout, plan), metrics, audit.totals, complete=data)
     differences = [] if data is None else _other_data(data, attempts[0])
     if data is not None and not unknown:
         differences += _other_counts(data, done, ranks)
     checked = replace(samples, defects=(*samples.defects, *differences), unknown=unknown)
     notes = (*_notes(prediction, ranks), *_earlier(attempts[0]))
-    return Audit(audit.end if begun is None else begun.steps, done, ranks, checked, notes)
+    # steps of another global batch are counted from where they began
+    end = begun.steps if begun is not None and one_size else audit.end
+    return Audit(end, done, ranks, checked, notes)
+
+
+class _Predictions:
+    """What was predicted for the size that an attempt had."""
+
+    def __init__(self, layout: RunLayout, plan: LaunchPlan) -> None:
+        self._layout = layout
+        self._plan = plan
+        self._of: dict[int, Prediction] = {}
+
+    def of(self, attempt: int | None) -> Prediction:
+        """Of `attempt`; of the whole run where it is unknown, or had all ranks."""
+        nothing = Prediction(source="")
+        whole = self._plan.prediction or nothing
+        if attempt is None or not self._plan.smaller:
+            return whole
+        if attempt not in self._of:
+            plan = read_plan(self._layout.attempt(attempt).plan)
+            self._of[attempt] = whole if plan is None else plan.prediction or nothing
+        return self._of[attempt]
 
 
 def _world(attempt: RecordedAttempt) -> int:
@@ -99,7 +122,7 @@ def _measured_steps(metrics: RunMetrics, newest: RecordedAttempt) -> int:
 
 def _ranks(
     plan: LaunchPlan,
-    prediction: Prediction,
+    predictions: _Predictions,
     metrics: RunMetrics,
     totals: Totals,
     *,
@@ -110,9 +133,10 @@ def _ranks(
     found = []
     for placement in plan.ranks:
         rank = placement.rank
-        memory = _without_context(prediction.memory_of(rank))
         kind, name = ("resident", RESIDENT) if placement.device == "cpu" else ("allocated", ALLOCATED)
         measured = metrics.latest(name, rank)
+        predicted = predictions.of(None if measured is None else measured.attempt)
+        memory = _without_context(predicted.memory_of(rank))
         found.append(
             RankAudit(
                 rank=rank,

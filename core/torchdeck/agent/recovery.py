@@ -1,0 +1,115 @@
+"""What follows a failed attempt: the same gang again, one that does without who failed, or nothing. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torchdeck.agent.attempt_state import AttemptState
+from torchdeck.agent.events import Failure
+from torchdeck.agent.past import Past
+from torchdeck.plan.elastic import Elastic, Place, Roster
+from torchdeck.plan.launch_plan import Policy
+
+PORT_RETRIES = 3
+"""Attempts that follow a lost port; they do not count against max_restarts."""
+
+
+class Restart(NamedTuple):
+    """Another attempt is due."""
+
+    reason: str
+    """`restart`, `port` or `smaller`."""
+    suspect: Place | None = None
+    """Whose failure ended the attempt, where the gang may go on without; given up, where it is smaller."""
+    why: str = ""
+    """Why it is given up."""
+
+
+class Recovery:
+    """Counts restarts and remembers who failed.
+
+    Attributes:
+        left_out: places given up so far.
+        roster: who takes part.
+    """
+
+    def __init__(self, policy: Policy, elastic: Elastic) -> None:
+        self.left_out: tuple[Place, ...] = ()
+        self.roster: Roster = elastic.full
+        self._policy = policy
+        self._elastic = elastic
+        self._restarts = 0
+        self._port_retries = 0
+        self._ran = False
+        self._suspect: Place | None = None
+
+    def resume(self, past: Past) -> None:
+        """Go on where the journal ends."""
+        self._restarts, self._port_retries = past.restarts, past.port_retries
+        self._ran, self._suspect = past.ran, past.suspect
+        self.left_out = past.left_out
+        self.roster = self._elastic.without(self.left_out) or self._elastic.full
+
+    def running(self) -> None:
+        """An attempt trains: what fails from now on need not be the program itself."""
+        self._ran = True
+
+    def checkpoint_saved(self) -> None:
+        """There is progress since the last failure."""
+        self._suspect = None
+
+    def after(self, attempt: AttemptState, failure: Failure | None) -> Restart | None:
+        """What follows the failed `attempt`; None where the run is over."""
+        if attempt.port_lost and self._port_retries < PORT_RETRIES:
+            self._port_retries += 1
+            return Restart("port")
+        suspect = self._blamed(attempt, failure)
+        used_up = self._restarts >= self._policy.max_restarts
+        why = self._why(attempt, suspect, used_up=used_up)
+        if suspect is not None and why and self._do_without(suspect):
+            return Restart("smaller", suspect, why)
+        if used_up:
+            return None
+        self._restarts += 1
+        self._suspect = suspect
+        return Restart("restart", suspect)
+
+    def _blamed(self, attempt: AttemptState, failure: Failure | None) -> Place | None:
+        """Who failed; None where nobody can be done without, or nobody's machine is to blame."""
+        if not self._elastic.shrinks:
+            return None
+        if attempt.gone is not None:
+            return attempt.gone
+        if not self._ran and (failure is None or failure.signal is None):
+            return None  # it never trained and ended by itself: the program would do so without this rank too
+        rank = attempt.hung if attempt.hung is not None else None if failure is None else failure.rank
+        places = self.roster.places
+        if rank is not None and rank < len(places):
+            return places[rank]
+        if attempt.failed_node is not None and len(self.roster.nodes) > 1:
+            return Place(attempt.failed_node, None)
+        return None
+
+    def _why(self, attempt: AttemptState, suspect: Place | None, *, used_up: bool) -> str:
+        """Why it is not tried again with `suspect`; empty where it is."""
+        if attempt.gone is not None:
+            return attempt.gone_why
+        if suspect is not None and suspect == self._suspect:
+            return "it failed twice with no new checkpoint in between"
+        if not used_up:
+            return ""
+        allowed = self._policy.max_restarts
+        if not allowed:
+            return "it failed, and launch.max_restarts = 0 allows no other try at this size"
+        tries = "1 restart" if allowed == 1 else f"{allowed} restarts"
+        return f"it failed, and the {tries} at this size that launch.max_restarts allows are used up"
+
+    def _do_without(self, suspect: Place) -> bool:
+        """Go on without `suspect`; False at the minimum."""
+        left_out = (*self.left_out, suspect)
+        roster = self._elastic.without(left_out)
+        if roster is None:
+            return False
+        self.roster, self.left_out = roster, left_out
+        self._restarts, self._suspect = 0, None
+        return True

@@ -1,0 +1,254 @@
+"""A gang that may go on without who fails for good, by scripted histories."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from torchdeck.agent import commands as do
+from torchdeck.agent import events as on
+from torchdeck.agent.gang import Gang
+from torchdeck.agent.past import Past, fold_past
+from torchdeck.plan.elastic import Elastic, Place
+from torchdeck.plan.launch_plan import Policy
+from torchdeck.rundir.journal import Event
+
+RECIPE = Policy(cooperative_stop=True, max_restarts=2, restart_delay=2.0, kill_grace=10.0)
+ONE_NODE = Elastic([("a", 3)], [(1, 2)])
+TWICE = "it failed twice with no new checkpoint in between"
+
+
+def killed(rank: int) -> on.Failure:
+    return on.Failure(rank, 137, 9, "ended by SIGKILL", None, 5.0)
+
+
+def reason_and_suspect(command: do.Command) -> tuple[str, Place | None]:
+    assert isinstance(command, do.AnnounceRestart)
+    return command.reason, command.suspect
+
+
+class Story:
+    """A gang and its clock; `fail` is a whole attempt that ends in the failure of a rank."""
+
+    def __init__(self, policy: Policy = RECIPE, elastic: Elastic = ONE_NODE) -> None:
+        self.gang = Gang(elastic.full.nodes, policy, elastic)
+        self.now = 0.0
+        self.journal: list[tuple[str, dict[str, Any]]] = []
+        for node in elastic.full.nodes:
+            self.tell(on.NodeReady(node))
+        for node in elastic.full.nodes:
+            self.tell(on.LeasesGranted(node))
+
+    def tell(self, event: on.Event) -> list[do.Command]:
+        commands = self.gang.handle(event, self.now)
+        for command in commands:
+            self._write(command)
+        if isinstance(event, on.CheckpointSaved):
+            self.journal.append(("checkpoint", {"path": "/c", "step": event.step}))
+        return commands
+
+    def _write(self, command: do.Command) -> None:
+        """As the agent journals it."""
+        if isinstance(command, do.LaunchAttempt):
+            self.journal.append(("attempt_started", {"attempt": command.attempt}))
+        elif isinstance(command, do.AnnounceRunning):
+            self.journal.append(("running", {}))
+        elif isinstance(command, do.EndAttempt):
+            failure = command.failure and command.failure._asdict()
+            self.journal.append(("attempt_ended", {"outcome": command.outcome, "first_failure": failure}))
+        elif isinstance(command, do.AnnounceRestart):
+            suspect = command.suspect and command.suspect._asdict()
+            self.journal.append(("restarting", {**command._asdict(), "suspect": suspect}))
+
+    def begin(self, *nodes: str) -> None:
+        for node in nodes or ("a",):
+            self.tell(on.AttemptLaunched(node, self.gang.number))
+        self.tell(on.RankProgress(self.gang.number, 0, 1))
+
+    def end(self, failure: on.Failure | None, *nodes: str) -> do.Command:
+        """torchrun fails on all nodes, the failure is the first's; the last command."""
+        commands: list[do.Command] = []
+        nodes = nodes or ("a",)
+        for node in nodes:
+            self.tell(on.TorchrunExited(node, self.gang.number, 1, completed=False))
+        for node in nodes:
+            first = failure if node == nodes[0] else None
+            commands += self.tell(on.NodeClean(node, self.gang.number, 0, 0, first))
+        return commands[-1]
+
+    def fail(self, rank: int, *nodes: str) -> do.Command:
+        self.begin(*nodes)
+        return self.end(killed(rank), *nodes)
+
+    def again(self) -> do.LaunchAttempt:
+        """The delay is over."""
+        self.now += 2.0
+        (launch,) = self.tell(on.Tick())
+        assert isinstance(launch, do.LaunchAttempt)
+        return launch
+
+    def past(self) -> Past:
+        """What another agent would know."""
+        return fold_past(
+            [Event(name, 1.0 + at, 0.0, fields) for at, (name, fields) in enumerate(self.journal)], 0
+        )
+
+
+def test_a_rank_that_fails_twice_without_progress_is_given_up() -> None:
+    """First all start again; the second time the gang goes on without it, and says so."""
+    story = Story()
+    assert story.fail(2) == do.AnnounceRestart(1, 2.0, "restart", Place("a", 2))
+    assert story.again() == do.LaunchAttempt(2, "restart", ())
+    assert story.fail(2) == do.AnnounceRestart(2, 2.0, "smaller", Place("a", 2), TWICE, 2)
+    assert story.again() == do.LaunchAttempt(3, "smaller", (Place("a", 2),))
+
+
+def test_a_checkpoint_in_between_is_progress() -> None:
+    """The same rank fails again, but later in the training: a restart is worth it while there are some."""
+    story = Story()
+    story.fail(2)
+    story.again()
+    story.tell(on.CheckpointSaved(10))
+    assert story.fail(2) == do.AnnounceRestart(2, 2.0, "restart", Place("a", 2))
+    story.again()
+    story.tell(on.CheckpointSaved(20))
+    last = story.fail(2)
+    assert isinstance(last, do.AnnounceRestart)
+    assert last.reason == "smaller"
+    assert "the 2 restarts at this size that launch.max_restarts allows are used up" in last.why
+
+
+def test_another_rank_is_another_failure() -> None:
+    """Two ranks that fail in turn are no proof against either, until the restarts are used up."""
+    story = Story()
+    assert story.fail(2) == do.AnnounceRestart(1, 2.0, "restart", Place("a", 2))
+    story.again()
+    assert story.fail(1) == do.AnnounceRestart(2, 2.0, "restart", Place("a", 1))
+    story.again()
+    assert reason_and_suspect(story.fail(2)) == ("smaller", Place("a", 2))
+
+
+def test_every_size_has_restarts_of_its_own_and_the_minimum_ends() -> None:
+    """After a rank was given up the count begins anew; at the minimum the run fails as it always did."""
+    story = Story(dataclasses.replace(RECIPE, max_restarts=1))
+    reasons = []
+    for _ in range(3):
+        story.fail(1)
+        reasons.append(story.again().reason)
+    last = story.fail(1)
+    assert reasons == ["restart", "smaller", "restart"]
+    assert last == do.Finish("FAILED", "rank 1 failed first: ended by SIGKILL")
+
+
+def test_ranks_are_places_of_the_full_plan() -> None:
+    """Rank 1 of an attempt that does without local rank 1 is local rank 2."""
+    story = Story(dataclasses.replace(RECIPE, max_restarts=0), Elastic([("a", 3)], [(1, 2), (1, 1)]))
+    assert reason_and_suspect(story.fail(1)) == ("smaller", Place("a", 1))
+    story.again()
+    assert reason_and_suspect(story.fail(1)) == ("smaller", Place("a", 2))
+    assert story.again().left_out == (Place("a", 1), Place("a", 2))
+
+
+def test_a_device_that_is_gone_is_done_without_at_once() -> None:
+    """It need not fail twice."""
+    story = Story()
+    story.fail(0)
+    story.again()
+    why = "GPU x is not there any more"
+    story.tell(on.LaunchFailed("a", 2, why, Place("a", 1)))
+    (*_, last) = story.tell(on.NodeClean("a", 2, 0, 0, None))
+    assert last == do.AnnounceRestart(2, 2.0, "smaller", Place("a", 1), why, 2)
+
+
+def test_a_program_that_fails_before_it_trains_is_not_tried_on_fewer_ranks() -> None:
+    """An exception in the first attempt's start is the program's own; a killed rank may be the machine's."""
+    story = Story(dataclasses.replace(RECIPE, max_restarts=0))
+    story.tell(on.AttemptLaunched("a", 1))
+    wrong = on.Failure(1, 1, None, "ValueError: no", None, 5.0)
+    assert isinstance(story.end(wrong), do.Finish)
+    story = Story(dataclasses.replace(RECIPE, max_restarts=0))
+    story.tell(on.AttemptLaunched("a", 1))
+    assert reason_and_suspect(story.end(killed(1))) == ("smaller", Place("a", 1))
+
+
+def test_a_hang_counts_against_the_rank_that_hangs() -> None:
+    """With on_hang = "restart", whatever signal ended whichever rank."""
+    story = Story(dataclasses.replace(RECIPE, max_restarts=0, on_hang="restart"))
+    story.begin()
+    story.tell(on.HangFlagged(1, 2, "stands"))
+    assert reason_and_suspect(story.end(killed(0))) == ("smaller", Place("a", 2))
+
+
+def test_a_stop_is_looked_at_before_the_smaller_gang_starts() -> None:
+    """While the gang waits, and when it fails."""
+    story = Story(dataclasses.replace(RECIPE, max_restarts=0))
+    story.fail(2)
+    (*_, last) = story.tell(on.StopRequested("graceful", "user", "r1"))
+    assert isinstance(last, do.Finish)
+    assert last.state == "CANCELLED"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "ranks", "nodes"),
+    [([(2, 3), (1, 4), (1, 3)], 6, ("a", "b")), ([(1, 4)], 4, ("a",))],
+    ids=["one rank of each node", "one node"],
+)
+def test_of_several_nodes_as_many_ranks_as_can_go_on(
+    sizes: list[tuple[int, int]], ranks: int, nodes: tuple[str, ...]
+) -> None:
+    """Of 2 nodes of 4 ranks: 2 × 3 where ranks have a range, else 1 × 4; who is left is led alone."""
+    elastic = Elastic([("a", 4), ("b", 4)], sizes)
+    story = Story(dataclasses.replace(RECIPE, max_restarts=0), elastic)
+    last = story.fail(5, "a", "b")
+    assert isinstance(last, do.AnnounceRestart)
+    assert (last.reason, last.suspect, last.world_size) == ("smaller", Place("b", 1), ranks)
+    story.again()
+    story.begin(*nodes)
+    for node in nodes:
+        story.tell(on.TorchrunExited(node, 2, 0, completed=True))
+    commands = [story.tell(on.NodeClean(node, 2, 0, 0, None)) for node in nodes][-1]
+    assert commands[-1] == do.Finish("SUCCEEDED", "all ranks finished")
+
+
+def test_a_node_whose_torchrun_cannot_start_is_given_up() -> None:
+    """Once the run has trained; no rank is to blame then."""
+    story = Story(dataclasses.replace(RECIPE, max_restarts=1), Elastic([("a", 2), ("b", 2)], [(1, 2)]))
+    story.fail(0, "a", "b")
+    story.again()
+    story.tell(on.AttemptLaunched("a", 2))
+    story.tell(on.LaunchFailed("b", 2, "no room"))
+    last = story.end(None, "a", "b")
+    assert isinstance(last, do.AnnounceRestart)
+    assert (last.reason, last.suspect, last.world_size) == ("smaller", Place("b", None), 2)
+    assert story.again().left_out == (Place("b", None),)
+
+
+@pytest.mark.parametrize("attempts", [1, 2, 3])
+def test_an_agent_that_takes_over_knows_the_size(attempts: int) -> None:
+    """Folded from the journal: who was given up, who is suspected, how many restarts are left."""
+    story = Story()
+    for _ in range(attempts):
+        last = story.fail(2)
+        if not isinstance(last, do.AnnounceRestart):
+            break
+        story.again()
+    other = Story()
+    other.gang = Gang(("a",), RECIPE, ONE_NODE)
+    other.gang.resume(story.past(), 0.0)
+    assert other.gang.phase == "starting"
+    for each in (story, other):
+        each.now = 100.0
+    assert other.fail(1) == story.fail(1)
+    assert other.again() == story.again()
+
+
+def test_a_new_life_begins_with_all() -> None:
+    """A run that is resumed by hand starts at full size again."""
+    story = Story(dataclasses.replace(RECIPE, max_restarts=0))
+    story.fail(2)
+    story.journal.append(("finished", {"state": "CANCELLED"}))
+    events = [Event(name, 1.0, 0.0, fields) for name, fields in story.journal]
+    assert fold_past(events, 1).left_out == ()
+    assert fold_past(events, 1).attempt == 1
