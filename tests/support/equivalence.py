@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 from torch.distributed.tensor import DTensor
 
@@ -118,5 +119,5 @@ def hash_of(model: nn.Module) -> str:
     for name, tensor in sorted(model.state_dict().items()):
         local = tensor.to_local() if isinstance(tensor, DTensor) else tensor
         digest.update(name.encode())
-        digest.update(local.detach().cpu().contiguous().numpy().tobytes())
+        digest.update(local.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()

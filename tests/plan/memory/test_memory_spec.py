@@ -1,5 +1,6 @@
 """What of a config memory depends on."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
 from torchdeck.plan.memory.spec import Kind, StrategySpec, spec_from
+from torchdeck.plan.memory.zero import ZeroOptions
 
 
 def config(**tables: object) -> RunConfig:
@@ -56,6 +58,21 @@ def test_weights_are_cast_by_those_who_keep_them_so() -> None:
         for kind in ("single", "ddp", "fsdp", "hsdp", "zero1")
     }
     assert casts == {"single": False, "ddp": False, "fsdp": True, "hsdp": True, "zero1": True}
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_options_of_deepspeed_come_from_the_config(stage: int) -> None:
+    """The stage is the kind; buckets and what is offloaded as they are written."""
+    options = {
+        "zero_stage": stage, "offload_optimizer": True, "bucket_size_mb": 8.0,
+        "offload_parameters": stage == 3,
+    }  # fmt: skip
+    tables = {"training": {"steps": 1}, "distributed": {"strategy": "deepspeed", "deepspeed": options}}
+    spec = spec_from(config(**tables), 4)
+    assert (spec.kind, spec.shard, spec.offload) == (f"zero{stage}", 4, True)
+    assert spec.offload_parameters == (stage == 3)
+    assert ZeroOptions.of(spec).reduce_bucket == 2 * 2**20
+    assert ZeroOptions.of(replace(spec, precision="bf16")).reduce_bucket == 4 * 2**20
 
 
 def test_impossible_numbers_are_refused() -> None:

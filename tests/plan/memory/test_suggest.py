@@ -8,6 +8,7 @@ from support.small_profile import profile, trace
 from torchdeck.plan.memory.peak import predict_peak
 from torchdeck.plan.memory.spec import StrategySpec
 from torchdeck.plan.memory.suggest import suggest
+from torchdeck.plan.memory.traces import UntracedError
 from torchdeck.plan.model_profile import ModelProfile, Trace
 
 MODEL = profile(trace(16), trace(8))
@@ -106,3 +107,21 @@ def test_nothing_is_suggested_that_does_not_suffice(keep: bool) -> None:
     assert suggest(MODEL, DDP, 1000, keep_microbatch=keep) == ()
     changes = [one.change for one in suggest(MODEL, DDP, 10**12, keep_microbatch=keep)]
     assert any("training.microbatch" in change for change in changes) is not keep
+
+
+def test_under_zero_more_is_divided_or_offloaded() -> None:
+    """A higher stage, the lowest that suffices, and the optimizer in the machine's memory on GPUs."""
+    spec = replace(DDP.with_kind("zero1"), device="cuda", zero_bucket_mb=0.001)
+    whole = total(spec)
+    changes = {key: value for one in suggest(MODEL, spec, whole * 2) for key, value in one.change.items()}
+    assert changes["distributed.deepspeed.zero_stage"] == 2
+    assert changes["distributed.deepspeed.offload_optimizer"] is True
+    assert "distributed.strategy" not in changes
+    on_cpu = {key for one in suggest(MODEL, replace(spec, device="cpu"), whole * 2) for key in one.change}
+    assert "distributed.deepspeed.offload_optimizer" not in on_cpu
+
+
+def test_offloaded_weights_are_not_predicted() -> None:
+    """Said, instead of a number that nobody computed."""
+    with pytest.raises(UntracedError, match="DeepSpeed decides which weights are on the device"):
+        predict_peak(MODEL, replace(DDP.with_kind("zero3"), offload=True, offload_parameters=True))

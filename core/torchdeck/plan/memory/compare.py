@@ -6,13 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torchdeck.plan.memory.predict import memory_notes, predict_memory
-from torchdeck.plan.memory.spec import ZERO, StrategySpec
+from torchdeck.plan.memory.spec import StrategySpec
 from torchdeck.plan.model_profile import ModelProfile
 from torchdeck.plan.prediction import PredictedMemory
-
-_FOREIGN = (
-    "zero1, zero2 and zero3 are for comparison: DeepSpeed has them, and Torchdeck does not launch them yet"
-)
 
 
 @dataclass(frozen=True)
@@ -62,8 +58,7 @@ def _compared(
         memory = predict_memory(profile, spec, capacities, free)
     except ValueError as error:
         return Compared(spec, (), str(error))
-    foreign = (_FOREIGN,) if spec.kind in ZERO else ()
-    return Compared(spec, memory, notes=(*foreign, *memory_notes(spec)))
+    return Compared(spec, memory, notes=memory_notes(spec))
 
 
 def _need(memory: PredictedMemory) -> float:

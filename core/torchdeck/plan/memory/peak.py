@@ -10,11 +10,13 @@ from torchdeck.plan.memory.simulate import simulate
 from torchdeck.plan.memory.spec import FULLY_SHARDED, ZERO, StrategySpec
 from torchdeck.plan.memory.state import sharded_state
 from torchdeck.plan.memory.timeline import Peak, Term
-from torchdeck.plan.memory.traces import trace_for
+from torchdeck.plan.memory.traces import UntracedError, trace_for
 from torchdeck.plan.memory.unit_sizes import unit_sizes
 from torchdeck.plan.memory.zero import ZeroOptions
 from torchdeck.plan.memory.zero_peak import zero_peaks
 from torchdeck.plan.model_profile import ModelProfile
+
+_COMING_AND_GOING = "with offload_parameters DeepSpeed decides which weights are on the device at a time"
 
 
 @dataclass(frozen=True)
@@ -50,14 +52,16 @@ def predict_peak(profile: ModelProfile, spec: StrategySpec, zero: ZeroOptions | 
     Args:
         profile: of the model.
         spec: how it is trained.
-        zero: DeepSpeed's options; None: its defaults.
+        zero: DeepSpeed's options; None: those of a run.
 
     Raises:
-        UntracedError: the profile has no trace for `spec`.
+        UntracedError: the profile has no trace for `spec`, or offloaded weights are not predicted.
         ValueError: ZeRO cannot train this model.
     """
     if spec.kind in ZERO:
-        peaks = zero_peaks(profile, spec, zero)
+        if spec.offload_parameters:
+            raise UntracedError(_COMING_AND_GOING)
+        peaks = zero_peaks(profile, spec, zero or ZeroOptions.of(spec))
     else:
         optimizer = int(sharded_state(profile, spec, [0]).optimizer[0])
         peaks = simulate(profile, spec, optimizer).peaks()

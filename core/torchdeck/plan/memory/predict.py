@@ -14,7 +14,7 @@ from torchdeck.plan.memory.spec import ZERO, StrategySpec
 from torchdeck.plan.memory.state import sharded_state
 from torchdeck.plan.memory.timeline import Peak
 from torchdeck.plan.memory.verdict import verdict
-from torchdeck.plan.memory.zero import zero_state
+from torchdeck.plan.memory.zero import ZeroOptions, zero_state
 from torchdeck.plan.memory.zero_peak import ZERO_NOTE
 from torchdeck.plan.model_profile import ModelProfile
 from torchdeck.plan.prediction import PredictedMemory, RankRanges
@@ -56,13 +56,13 @@ def predict_memory(
 def memory_notes(spec: StrategySpec) -> tuple[str, ...]:
     """What of a prediction for `spec` nobody has compared with a measurement, one sentence each."""
     cuda = (CUDA_NOTE,) if spec.device == "cuda" else ()
-    return (*cuda, ZERO_NOTE) if spec.kind in ZERO else cuda
+    return (*cuda, ZERO_NOTE) if cuda and spec.kind in ZERO else cuda
 
 
 def _state(profile: ModelProfile, spec: StrategySpec) -> dict[str, Bytes]:
     """State of every rank by term, shape (world size,)."""
     if spec.kind in ZERO:
-        share = zero_state(profile.parameters, spec).device
+        share = zero_state(profile.parameters, spec, options=ZeroOptions.of(spec)).device
         return {
             "parameters": share.parameters,
             "gradients": share.gradients,

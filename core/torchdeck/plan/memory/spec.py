@@ -49,6 +49,10 @@ class StrategySpec:
     gradient_as_bucket_view: bool = True
     offload: bool = False
     """ZeRO: optimizer state lies in the machine's memory, not on the device."""
+    offload_parameters: bool = False
+    """ZeRO 3: weights do, too."""
+    zero_bucket_mb: float = 50.0
+    """Size of ZeRO's buckets, MiB."""
     optimizer: str = "adamw"
     """`adamw`, `adam` or `sgd`."""
     momentum: float = 0.0
@@ -135,6 +139,8 @@ def spec_from(
         bucket_mb=distributed.ddp.bucket_size_mb,
         gradient_as_bucket_view=distributed.ddp.gradient_as_bucket_view,
         offload=distributed.deepspeed.offload_optimizer and kind in ZERO,
+        offload_parameters=distributed.deepspeed.offload_parameters and kind == "zero3",
+        zero_bucket_mb=distributed.deepspeed.bucket_size_mb,
         optimizer=training.optimizer,
         momentum=training.momentum,
         weight_decay=training.weight_decay,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from torchdeck.plan.memory.peak import PredictedPeak, predict_peak
-from torchdeck.plan.memory.spec import FULLY_SHARDED, StrategySpec
+from torchdeck.plan.memory.spec import FULLY_SHARDED, ZERO, StrategySpec
 from torchdeck.plan.memory.traces import UntracedError
 from torchdeck.plan.memory.verdict import FITS, TIGHT_VERDICT, UNKNOWN, verdict
 from torchdeck.plan.model_profile import ModelProfile
@@ -78,7 +78,8 @@ def suggest(
     """Changes after which `spec` fits, cheapest first; none where nothing tried suffices.
 
     Tried are a smaller microbatch (accumulation makes up for it, so the global batch stays), activation
-    checkpointing, bf16, sharding, resharding after the forward, and a smaller global batch without
+    checkpointing, bf16, sharding, resharding after the forward, a higher stage of ZeRO, its optimizer in the
+    machine's memory, and a smaller global batch without
     accumulation, which costs gradients of its own; each alone, and where none suffices, one on top of the
     other. Where `spec` fits tightly, only what leaves room is a change for the better.
 
@@ -106,6 +107,8 @@ def _groups(spec: StrategySpec, *, keep_microbatch: bool) -> list[list[_Step]]:
     return [
         smaller,
         *([step] for step in (_checkpointing(spec), _bf16(spec), _sharded(spec), _reshard(spec)) if step),
+        list(_zero_stages(spec)),
+        [step for step in (_offload(spec),) if step],
         list(_smaller_steps(spec, keep_microbatch=keep_microbatch)),
     ]
 
@@ -125,7 +128,7 @@ def _best(judge: _Judge, steps: Sequence[_Step]) -> _Step | None:
 def _together(judge: _Judge, spec: StrategySpec, *, keep_microbatch: bool) -> tuple[Suggestion, ...]:
     """Changes one on top of the other, until it fits."""
     taken: list[_Step] = []
-    for make in (_checkpointing, _reshard, _sharded, _bf16):
+    for make in (_checkpointing, _reshard, _sharded, _last_stage, _offload, _bf16):
         step = make(spec)
         if step is None or judge.try_(step.spec) is None:
             continue
@@ -206,6 +209,30 @@ def _reshard(spec: StrategySpec) -> _Step | None:
         return None
     key = "distributed.fsdp.reshard_after_forward"
     return _Step({key: True}, replace(spec, reshard_after_forward=True), "weights are gathered once more")
+
+
+def _zero_stages(spec: StrategySpec) -> Iterator[_Step]:
+    """The stages of ZeRO above this one."""
+    prices = {
+        "zero2": "gradients are reduced in every microbatch",
+        "zero3": "weights are gathered as they are needed",
+    }
+    if spec.kind not in ZERO:
+        return
+    for kind in ZERO[ZERO.index(spec.kind) + 1 :]:
+        stage = {"distributed.deepspeed.zero_stage": ZERO.index(kind) + 1}
+        yield _Step(stage, spec.with_kind(kind), prices[kind])
+
+
+def _last_stage(spec: StrategySpec) -> _Step | None:
+    return next(iter(list(_zero_stages(spec))[-1:]), None)
+
+
+def _offload(spec: StrategySpec) -> _Step | None:
+    if spec.kind not in ZERO or spec.offload or spec.device == "cpu":
+        return None
+    key = "distributed.deepspeed.offload_optimizer"
+    return _Step({key: True}, replace(spec, offload=True), "the optimizer steps on the CPU")
 
 
 def _toml(value: Any) -> str:

@@ -26,6 +26,7 @@ _STEP_BYTES = 4
 """Adam's `step`: a float32 scalar for each flat partition the optimizer is given."""
 _ALIGNMENT = 2
 """Elements to which a partition of stages 1 and 2 is aligned (`nccl_start_alignment_factor`)."""
+_MIB = 1 << 20
 _STAGES = {"zero1": 1, "zero2": 2, "zero3": 3}
 
 
@@ -45,6 +46,11 @@ class ZeroOptions:
     """`stage3_max_live_parameters`: elements that stay gathered after they were used."""
     vectors_apart: bool = True
     """Vectors form a parameter group of their own, as weight decay makes them (`make_optimizer`)."""
+
+    @classmethod
+    def of(cls, spec: StrategySpec) -> ZeroOptions:
+        """Those of a run: distributed/strategies/deepspeed_engine.py leaves the others at their defaults."""
+        return cls(reduce_bucket=max(1, int(spec.zero_bucket_mb * _MIB) // PRECISION_SIZES[spec.precision]))
 
 
 @dataclass(frozen=True)

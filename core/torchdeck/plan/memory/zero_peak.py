@@ -12,7 +12,7 @@ from torchdeck.plan.memory.zero import ZeroOptions, ZeroState, zero_state
 from torchdeck.plan.memory.zero_step import ZeroSizes, ZeroStep
 from torchdeck.plan.model_profile import ModelProfile
 
-ZERO_NOTE = "ZeRO is predicted for DeepSpeed's default options; on GPUs it is not validated"
+ZERO_NOTE = "ZeRO is predicted as measured with DeepSpeed on CPU ranks; on GPUs it is not validated"
 
 
 def zero_peaks(profile: ModelProfile, spec: StrategySpec, options: ZeroOptions | None = None) -> list[Peak]:
