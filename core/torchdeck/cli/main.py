@@ -32,7 +32,7 @@ COMMANDS = {
     "init": Command("torchdeck.cli.init", "write a commented run.toml from a preset"),
     "schema": Command("torchdeck.cli.schema", "print the schema of run.toml, or explain a key"),
     "runs": Command("torchdeck.cli.runs", "list, show, attach, stop, resume, export and delete runs"),
-    "ckpt": Command("torchdeck.cli.ckpt", "list and verify checkpoints"),
+    "ckpt": Command("torchdeck.cli.ckpt", "list, verify, export and convert checkpoints"),
     "batchplan": Command("torchdeck.cli.batchplan", "build, show, share out and verify batch plans"),
 }
 

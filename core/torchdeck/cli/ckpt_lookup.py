@@ -1,0 +1,92 @@
+"""The checkpoints that a command line names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torchdeck.distributed.checkpoints.manifest import CheckpointInfo
+    from torchdeck.rundir.layout import RunLayout
+
+WHERE = "a run's id, the beginning of one, its name, or a directory with checkpoints"
+
+
+class CkptUsageError(Exception):
+    """What was asked for is not there; the message says what is."""
+
+
+def checkpoints_of(asked: str) -> list[CheckpointInfo]:
+    """What lies where a path or a run's id points; raises CkptUsageError."""
+    from torchdeck.distributed.checkpoints.manifest import CheckpointError, inspect, list_checkpoints
+
+    folder = _folder(asked)
+    alone = inspect(folder)
+    if alone is not None:
+        return [alone]
+    try:
+        return list_checkpoints(folder)
+    except CheckpointError as error:
+        raise CkptUsageError(str(error)) from error
+
+
+def _folder(asked: str) -> Path:
+    """The folder that a path or a run's id names."""
+    from torchdeck.rundir.layout import RunLayout
+
+    path = Path(asked).expanduser()
+    if asked and path.is_dir():
+        layout = RunLayout(path.absolute())
+        return _directory_of(layout) if layout.plan.is_file() else path
+    return _directory_of(_find_run(asked))
+
+
+def _find_run(asked: str) -> RunLayout:
+    from torchdeck.rundir.journal import NewerFormatError
+    from torchdeck.runs.directory import RunDirectoryError
+    from torchdeck.runs.home import HomeError, torchdeck_home
+    from torchdeck.runs.registry import RunNotFoundError, RunRegistry
+
+    try:
+        return RunRegistry(torchdeck_home()).find(asked)
+    except (RunNotFoundError, RunDirectoryError, HomeError, NewerFormatError) as error:
+        raise CkptUsageError(str(error)) from error
+
+
+def _directory_of(layout: RunLayout) -> Path:
+    """Where the run's plan says its checkpoints lie."""
+    from torchdeck.plan.slots import UnknownSlotError, fill
+    from torchdeck.rundir.atomic import read_json
+
+    plan = read_json(layout.plan)
+    try:
+        directory = str(plan["checkpoint"]["directory"])
+        return Path(fill(directory, {"run_dir": str(layout.root), "run_id": layout.root.name}))
+    except (TypeError, KeyError, UnknownSlotError) as error:
+        raise CkptUsageError(
+            f"{layout.plan} does not say where the run's checkpoints lie ({error}): give their folder instead"
+        ) from error
+
+
+def chosen(found: Sequence[CheckpointInfo], step: str | None, *, every: bool) -> list[CheckpointInfo]:
+    """Of `found` the one of `step` (None: the newest), or `every` one; raises CkptUsageError."""
+    from torchdeck.distributed.checkpoints.manifest import checkpoint_name, is_leftover
+
+    if every and step is not None:
+        raise CkptUsageError("give STEP or --all, not both")
+    checkpoints = [
+        info for info in found if not is_leftover(info.path) and not info.path.name.startswith(".")
+    ]
+    if not checkpoints:
+        raise CkptUsageError("there is no checkpoint to verify")
+    if every:
+        return checkpoints
+    if step is None:
+        return [checkpoints[-1]]
+    name = checkpoint_name(int(step)) if step.isdecimal() else step
+    named = [info for info in checkpoints if info.path.name == name]
+    if not named:
+        there = ", ".join(info.path.name for info in checkpoints)
+        raise CkptUsageError(f"there is no checkpoint {name}; there are: {there}")
+    return named
