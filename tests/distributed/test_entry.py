@@ -168,7 +168,7 @@ def test_nan_on_one_rank_stops_all_and_names_it(tmp_path: Path) -> None:
     ranks = run_ranks(settings, tmp_path, 2)
     assert ranks.codes == [1, 1]
     assert ranks.error(1)["message"].startswith(
-        "RecipeError: the loss in step 3 is nan on rank 1: lower training.lr"
+        "RecipeError: the loss in step 3 is nan on rank 1, in the microbatch of samples "
     )
     assert ranks.error(0)["message"] == "RecipeError: the loss in step 3 is not finite on rank 1"
     assert ranks.error(1)["extraInfo"]["time"] < ranks.error(0)["extraInfo"]["time"]
@@ -207,7 +207,7 @@ MISTAKES = {
         STREAM,
         "returned ChainDataset: return a map-style data set",
     ),
-    "gradient": (END, NAN_GRADIENT, "the gradient's norm in step 1 is nan"),
+    "gradient": (END, NAN_GRADIENT, "the gradient's norm in step 1 is nan, first in the gradient of weight"),
     "no tokens": (END, f"{END}, 0", "a mean over 0 tokens on all ranks"),
 }
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from torchdeck.distributed.optimizers import make_optimizer, set_lr
+from torchdeck.distributed.optimizers import keep_lr_ratios, make_optimizer, set_lr
 from torchdeck.distributed.settings import TrainingSettings
 from torchdeck.recipes.errors import RecipeError
 
@@ -39,3 +39,14 @@ def test_nothing_to_train_is_a_mistake() -> None:
     """A model without parameters says what build_model must return."""
     with pytest.raises(RecipeError, match="no parameters to train"):
         make_optimizer(nn.ReLU(), settings("sgd"))
+
+
+def test_groups_keep_the_ratio_of_their_own_learning_rates() -> None:
+    """As an optimizer was made, whatever the schedule; a resumed one has the ratios from its groups."""
+    first, second = nn.Linear(2, 2), nn.Linear(2, 2)
+    groups = [{"params": first.parameters()}, {"params": second.parameters(), "lr": 1e-4}]
+    optimizer = torch.optim.AdamW(groups, lr=1e-3)
+    keep_lr_ratios(optimizer)
+    for lr in (0.5, 0.2):
+        set_lr(optimizer, lr)
+        assert [group["lr"] for group in optimizer.param_groups] == pytest.approx([lr, lr / 10])

@@ -87,14 +87,14 @@ def _digest(text: str, count: int) -> list[float]:
 def _difference(group: Group, fields: Mapping[str, str], what: str) -> str:
     """What differs, in words; the same on every rank."""
     names = json.dumps(list(fields))
-    called = _by_rank(group, _digest(names, 1))
+    called = by_rank(group, _digest(names, 1))
     if len(set(called)) > 1:
         one, other = _pair(called)
         first, second = (set(json.loads(text)) for text in _texts(group, (one, other), names))
         only = [f"{name} (rank {one} alone)" for name in sorted(first - second)]
         only += [f"{name} (rank {other} alone)" for name in sorted(second - first)]
         return f"ranks {one} and {other} have different {what}: {_listed(only)}"
-    digests = _by_rank(group, [part for text in fields.values() for part in _digest(text, 1)])
+    digests = by_rank(group, [part for text in fields.values() for part in _digest(text, 1)])
     found: list[str] = []
     for number, (name, text) in enumerate(fields.items()):
         column = [row[number] for row in digests]
@@ -114,8 +114,8 @@ def _pair(column: Sequence[Any]) -> tuple[int, int]:
     return column.index(usual), next(rank for rank, value in enumerate(column) if value != usual)
 
 
-def _by_rank(group: Group, mine: Sequence[float]) -> list[tuple[float, ...]]:
-    """What each rank brought, by rank; as many numbers from each."""
+def by_rank(group: Group, mine: Sequence[float]) -> list[tuple[float, ...]]:
+    """What each rank brought, by rank; every rank calls it, with as many numbers."""
     before, after = group.rank * len(mine), (group.world_size - 1 - group.rank) * len(mine)
     everything = group.sum([*[0.0] * before, *mine, *[0.0] * after])
     return [tuple(everything[start : start + len(mine)]) for start in range(0, len(everything), len(mine))]

@@ -31,6 +31,18 @@ def make_optimizer(model: nn.Module, settings: TrainingSettings) -> Optimizer:
     return kind(groups, lr=lr, betas=settings.betas, fused=_can_fuse(groups))
 
 
+def keep_lr_ratios(optimizer: Optimizer) -> None:
+    """Have `set_lr` keep how the learning rates of `optimizer`'s groups stand to its own, as it was made.
+
+    Of AdamW([{"params": a}, {"params": b, "lr": 1e-4}], lr=1e-3) the second group always learns at a tenth. A
+    checkpoint holds these ratios.
+    """
+    own = optimizer.defaults.get("lr")
+    for group in optimizer.param_groups:
+        if own and group["lr"] != own:
+            group[LR_RATIO] = float(group["lr"] / own)
+
+
 def set_lr(optimizer: Optimizer, lr: float) -> None:
     """Give every group of `optimizer` the learning rate `lr`, or its share of it."""
     for group in optimizer.param_groups:

@@ -213,6 +213,14 @@ class DistributedStrategy(ABC):
             torch._foreach_mul_(gradients, scale)
         return norm
 
+    @property
+    def weight_parts(self) -> int:
+        """Into how many parts the weights are divided: ranks r and r + `weight_parts` hold the same ones."""
+        return 1
+
+    def weights_changed(self, model: nn.Module) -> None:  # noqa: B027 - most keep no copy
+        """Weights were changed in place, other than by the optimizer: let go of copies of them."""
+
     def local_gradients(self, model: nn.Module) -> list[Tensor]:
         """The part of each gradient that lies on this rank, as plain tensors that share memory with it."""
         return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]

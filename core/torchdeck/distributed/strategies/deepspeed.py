@@ -70,6 +70,11 @@ class DeepSpeedStrategy(DistributedStrategy):
     def backward(self, loss: Tensor) -> None:
         self._engine.backward(loss, scale_wrt_gas=False)
 
+    @property
+    def weight_parts(self) -> int:
+        # what a rank holds of the model itself: all of it, but where stage 3 partitions that too
+        return self.world_size if self.settings.deepspeed.zero_stage == 3 else 1
+
     def local_gradients(self, model: nn.Module) -> list[Tensor]:  # noqa: ARG002 - the engine's
         return self._prepared.gradients()
 

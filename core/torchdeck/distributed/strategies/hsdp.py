@@ -23,6 +23,10 @@ class HsdpStrategy(FsdpStrategy):
             mesh_dim_names=("replicate", "shard"),
         )
 
+    @property
+    def weight_parts(self) -> int:
+        return self.settings.hsdp.shard
+
     def total_square(self, local: float) -> float:
         # every group holds the whole gradient
         return super().total_square(local) / self._replicas

@@ -14,6 +14,7 @@ from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.cadence import SaveCadence
 from torchdeck.distributed.trainer.callback import Callback, Counts
+from torchdeck.distributed.trainer.drift import DriftCheck
 from torchdeck.distributed.trainer.early_stopping import EarlyStopping
 from torchdeck.distributed.trainer.evaluation import Evaluation
 from torchdeck.distributed.trainer.phases import Phases
@@ -36,6 +37,7 @@ class LoopParts:
     cadence: SaveCadence
     stop: StopFlag
     phases: Phases
+    drift: DriftCheck
     hooks: Sequence[Callback]
 
 
@@ -148,6 +150,8 @@ class TrainingLoop:
         self._counts.add(result)
         self._throughput.add(result)
         self._report(result, wants_row=wants_row)
+        if _due(self._settings.training.check_every, step):
+            parts.drift.run(step)
         return result
 
     def _report(self, result: StepResult, *, wants_row: bool) -> None:

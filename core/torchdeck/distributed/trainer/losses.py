@@ -124,6 +124,8 @@ class WeightedSum:
     def __init__(self) -> None:
         self._names: tuple[str, ...] | None = None
         self._parts: list[Tensor] = []
+        self._numbers: list[int] = []
+        self._added = 0
         self.weight = 0.0
 
     @property
@@ -148,7 +150,9 @@ class WeightedSum:
         if microbatch.weight:
             values = [microbatch.loss.detach().double(), *(microbatch.metrics[name] for name in names)]
             self._parts.append(torch.stack(values) * microbatch.weight)
+            self._numbers.append(self._added)
             self.weight += microbatch.weight
+        self._added += 1
 
     def check_names(self, group: Group) -> None:
         """Check that all ranks have metrics of the same names; every rank calls it.
@@ -166,6 +170,12 @@ class WeightedSum:
     def total(self) -> float:
         """Sum of loss × weight."""
         return float(torch.stack(self._parts)[:, 0].sum()) if self._parts else 0.0
+
+    def first_not_finite(self) -> int | None:
+        """Number of the first microbatch, from 0, whose loss is not finite."""
+        losses = (float(part[0]) for part in self._parts)
+        bad = (number for number, loss in zip(self._numbers, losses, strict=True) if not math.isfinite(loss))
+        return next(bad, None)
 
     def with_numbers(self, *numbers: float, device: torch.device) -> Tensor:
         """[sum of loss × weight, the same of each metric, sum of weights, *numbers] in float64, shape (n,),

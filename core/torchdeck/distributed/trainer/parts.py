@@ -6,10 +6,11 @@ from torch import nn
 from torch.optim import Optimizer
 
 from torchdeck.distributed.activation_checkpointing import checkpoint_blocks
-from torchdeck.distributed.optimizers import make_optimizer
+from torchdeck.distributed.optimizers import keep_lr_ratios, make_optimizer
 from torchdeck.distributed.seeding import seed_all
 from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
+from torchdeck.distributed.trainer.ema import Ema
 from torchdeck.distributed.trainer.setup import build_model
 from torchdeck.distributed.trainer.step import TrainingParts
 from torchdeck.recipes.loader import Recipe
@@ -17,7 +18,9 @@ from torchdeck.recipes.loader import Recipe
 
 def _optimizer(settings: RecipeSettings, recipe: Recipe, model: nn.Module) -> Optimizer:
     if recipe.build_optimizer is not None:
-        return recipe.build_optimizer(model)  # type: ignore[no-any-return]  # the recipe's own
+        optimizer: Optimizer = recipe.build_optimizer(model)
+        keep_lr_ratios(optimizer)
+        return optimizer
     return make_optimizer(model, settings.training)
 
 
@@ -38,11 +41,14 @@ def build_parts(settings: RecipeSettings, recipe: Recipe, strategy: DistributedS
     if settings.training.compile:
         wrapped.compile()  # in place, so names in checkpoints stay what they are
     seed_all(seed, stream=1 + strategy.rank)
+    optimizer = strategy.prepare_optimizer(wrapped, _optimizer(settings, recipe, model))
+    decay = settings.training.ema
     return TrainingParts(
         strategy=strategy,
         model=model,
         wrapped=wrapped,
-        optimizer=strategy.prepare_optimizer(wrapped, _optimizer(settings, recipe, model)),
+        optimizer=optimizer,
         scaler=strategy.precision.make_scaler(),
         loss=recipe.loss,
+        ema=None if decay is None else Ema(model, strategy, decay),
     )

@@ -17,9 +17,9 @@ from torchdeck.distributed.optimizers import set_lr
 from torchdeck.distributed.precision import LossScaler
 from torchdeck.distributed.process_group import PendingSum
 from torchdeck.distributed.strategies.base import DistributedStrategy
-from torchdeck.distributed.trainer.faults import raise_for_bad_loss
+from torchdeck.distributed.trainer.ema import Ema
+from torchdeck.distributed.trainer.faults import raise_for_bad_gradient, raise_for_bad_loss
 from torchdeck.distributed.trainer.losses import WeightedSum, checked_loss, global_mean
-from torchdeck.recipes.errors import RecipeError
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,8 @@ class TrainingParts:
     scaler: LossScaler
     loss: Callable[[Any, Any], Any]
     """The recipe's."""
+    ema: Ema | None = None
+    """Moving average of the weights."""
 
 
 class Stepper:
@@ -134,7 +136,7 @@ class Stepper:
         losses, ids, pending = self._accumulate(batches, factor, wishes)
         total, *metrics, weight, stop, save, end = pending.wait()
         if not math.isfinite(total):
-            raise_for_bad_loss(parts.strategy.group, losses.total(), what=f"loss in step {step}")
+            raise_for_bad_loss(parts.strategy.group, losses, ids, what=f"loss in step {step}")
         loss = global_mean(total, weight, what="training")
         # a save may follow this step: what is not finite must not get into that checkpoint
         norm = self._update(expected / weight, step, measure=measure or stop + save + end > 0)
@@ -205,12 +207,11 @@ class Stepper:
             measure=measure or parts.scaler.enabled,
         )
         finite = norm is None or math.isfinite(norm)
-        if not finite and not parts.scaler.enabled:
-            raise RecipeError(
-                f"the gradient's norm in step {step} is {norm}: lower training.lr, set training.clip, or "
-                "look at the loss function"
-            )
+        if norm is not None and not finite and not parts.scaler.enabled:
+            raise_for_bad_gradient(parts.strategy.group, parts.model, norm, step)
         if norm is None or parts.scaler.update(norm):
             parts.strategy.optimizer_step(parts.optimizer)
+            if parts.ema is not None:
+                parts.ema.update()
         parts.optimizer.zero_grad(set_to_none=True)
         return norm if finite else None

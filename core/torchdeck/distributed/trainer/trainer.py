@@ -19,6 +19,7 @@ from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.cadence import SaveCadence
 from torchdeck.distributed.trainer.callback import Callback, Counts
 from torchdeck.distributed.trainer.data_identity import data_identity
+from torchdeck.distributed.trainer.drift import DriftCheck
 from torchdeck.distributed.trainer.early_stopping import EarlyStopping
 from torchdeck.distributed.trainer.evaluation import Evaluation
 from torchdeck.distributed.trainer.loop import LoopParts, TrainingLoop
@@ -123,6 +124,7 @@ class Trainer:
             cadence=SaveCadence(settings.checkpoint, leads=strategy.is_main_process),
             stop=StopFlag(context.stop_file, strategy.rank),
             phases=phases,
+            drift=DriftCheck(strategy, self.parts.model, position.step),
             hooks=hooks,
         )
         self._loop = TrainingLoop(settings, loop, phases.total, position, counts)

@@ -1,0 +1,151 @@
+"""A moving average of the weights, which often does better on held-out data than the weights themselves."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from torchdeck.distributed.checkpoints.model_state import Listing, bare_name, listing_of, listing_to_json
+from torchdeck.distributed.checkpoints.training_tensors import TrainingTensors
+from torchdeck.distributed.local_tensors import local_part
+from torchdeck.distributed.strategies.base import DistributedStrategy
+
+_KIND = "ema"
+_PREFIX = "ema."
+
+
+class Ema:
+    """average ← decay × average + (1 − decay) × weight after each optimizer step; it starts as the weights.
+
+    After Polyak & Juditsky, 1992, with the constant decay that has become usual.
+
+    Averages lie as the strategy lays out the weights, so each rank averages what it holds: fp32, 4 bytes for
+    each trainable element of this rank.
+
+    Args:
+        model: as the strategy was given it; wrapped, as that may replace parameters.
+        strategy: whose model it is.
+        decay: above 0, below 1.
+    """
+
+    def __init__(self, model: nn.Module, strategy: DistributedStrategy, decay: float) -> None:
+        self._model = model
+        self._strategy = strategy
+        self._decay = decay
+        self._weights = {
+            bare_name(name): weight for name, weight in model.named_parameters() if weight.requires_grad
+        }
+        self.averages = {
+            name: weight.detach().clone().to(torch.promote_types(weight.dtype, torch.float32))
+            for name, weight in self._weights.items()
+        }
+        """By the weights' names in a checkpoint."""
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Take the weights as they are after a step into the average."""
+        averages = [local_part(average) for average in self.averages.values()]
+        weights = [
+            local_part(weight.detach()).to(average.dtype)  # itself where it is fp32
+            for weight, average in zip(self._weights.values(), averages, strict=True)
+        ]
+        torch._foreach_lerp_(averages, weights, 1.0 - self._decay)
+
+    @torch.no_grad()
+    def restart(self) -> None:
+        """Begin anew from the weights as they are."""
+        for name, weight in self._weights.items():
+            local_part(self.averages[name]).copy_(local_part(weight.detach()))
+
+    @contextmanager
+    def in_place_of_weights(self) -> Iterator[None]:
+        """The model computes with the averages; afterwards its weights are what they were, bit for bit."""
+        kept = [local_part(weight.detach()).clone() for weight in self._weights.values()]
+        self._set([local_part(average) for average in self.averages.values()])
+        try:
+            yield
+        finally:
+            self._set(kept)
+
+    @torch.no_grad()
+    def _set(self, values: Sequence[Tensor]) -> None:
+        for weight, value in zip(self._weights.values(), values, strict=True):
+            local_part(weight.detach()).copy_(value)
+        self._strategy.weights_changed(self._model)
+
+
+class EmaTensors:
+    """What checkpoints see of a training with or without a moving average: `ema.NAME` beside the others.
+
+    A checkpoint without averages starts them from its weights; one with them is read without where this
+    training has none.
+
+    Args:
+        inner: weights and optimizer state.
+        ema: None: there is no average.
+        leads: says it where an average starts anew.
+    """
+
+    def __init__(self, inner: TrainingTensors, ema: Ema | None, *, leads: bool) -> None:
+        self._inner = inner
+        self._ema = ema
+        self._leads = leads
+
+    def listing(self) -> Listing:
+        return self._inner.listing()
+
+    def model(self) -> dict[str, Tensor]:
+        return self._inner.model()
+
+    def optimizer(self) -> dict[str, Tensor]:
+        return self._inner.optimizer() | self._averages()
+
+    def describe_optimizers(self) -> list[dict[str, Any]]:
+        described = self._inner.describe_optimizers()
+        if self._ema is not None:
+            tensors = listing_to_json(listing_of(self._ema.averages))
+            described.append({"kind": _KIND, "groups": [], "state": {}, "tensors": tensors})
+        return described
+
+    def check_same_optimizers(self, saved: Sequence[Mapping[str, Any]]) -> None:
+        self._inner.check_same_optimizers(_without_averages(saved))
+
+    def model_places(self) -> dict[str, Tensor]:
+        return self._inner.model_places()
+
+    def optimizer_places(self, saved: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
+        optimizers = _without_averages(saved)
+        places = self._inner.optimizer_places(optimizers)
+        return places | self._averages() if len(optimizers) < len(saved) else places
+
+    def restore(
+        self, model: dict[str, Tensor], optimizer: dict[str, Tensor], saved: Sequence[Mapping[str, Any]]
+    ) -> None:
+        optimizers = _without_averages(saved)
+        states = {key: tensor for key, tensor in optimizer.items() if not key.startswith(_PREFIX)}
+        self._inner.restore(model, states, optimizers)
+        if self._ema is not None and len(optimizers) == len(saved):
+            self._ema.restart()
+            if self._leads:
+                logging.getLogger("torchdeck").warning(
+                    "the checkpoint has no moving average of the weights: it starts from the weights there"
+                )
+
+    def buffers(self) -> dict[str, Tensor]:
+        return self._inner.buffers()
+
+    def restore_buffers(self, saved: Mapping[str, Tensor]) -> None:
+        self._inner.restore_buffers(saved)
+
+    def _averages(self) -> dict[str, Tensor]:
+        averages = {} if self._ema is None else self._ema.averages
+        return {_PREFIX + name: average for name, average in averages.items()}
+
+
+def _without_averages(saved: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [item for item in saved if item["kind"] != _KIND]
