@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,14 @@ from torchdeck.config.presets import (
     preset_summary,
     preset_text,
 )
+from torchdeck.config.schema import BUILTIN_RECIPES
 
 
 def test_the_presets() -> None:
     """The default one comes first."""
-    assert preset_names() == ["quickstart", "cluster", "fsdp", "own-recipe", "script"]
+    assert preset_names() == [
+        "quickstart", "bdh", "cluster", "digits", "finetune", "fsdp", "own-recipe", "script",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -28,8 +32,14 @@ def test_a_preset_is_right(tmp_path: Path, name: str) -> None:
     config = load_config(tmp_path / "run.toml").config
     assert config.name == name
     assert preset_summary(name).endswith(".")
-    if config.run.recipe not in (None, "byte-gpt"):
+    if config.run.recipe is not None and config.run.recipe not in BUILTIN_RECIPES:
         assert list(preset_companions(name)) == [Path(str(config.run.recipe)).name]
+
+
+def test_every_built_in_recipe_has_one() -> None:
+    """A run file to start each of them from."""
+    recipes = {tomllib.loads(preset_text(name))["run"].get("recipe") for name in preset_names()}
+    assert set(BUILTIN_RECIPES) <= recipes
 
 
 def test_strategies_of_the_presets(tmp_path: Path) -> None:
@@ -74,5 +84,5 @@ def test_the_example_recipe_learns() -> None:
 
 def test_an_unknown_preset() -> None:
     """The names there are are said."""
-    with pytest.raises(UnknownPresetError, match="quickstart, cluster, fsdp"):
+    with pytest.raises(UnknownPresetError, match="quickstart, bdh, cluster, digits"):
         preset_text("../secret")

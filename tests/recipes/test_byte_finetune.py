@@ -86,7 +86,7 @@ def run_file(folder: Path, *, pack: bool = False, heldout: float = 0.1) -> Path:
         '[run]\nrecipe = "byte-finetune"\n[model]\nlayers = 2\nheads = 2\nwidth = 16\ncontext = 48\n'
         f'[data]\nsource = "pairs.jsonl"\nheldout = {heldout}\n[training]\nepochs = 2\nbatch_plan = "plan"\n'
     )
-    arguments = ["batchplan", "build", "--run", str(path), "--token-budget", "120", "--epochs", "2", "--json"]
+    arguments = ["batchplan", "build", "--run", str(path), "--token-budget", "120", "--json"]
     assert main([*arguments, *(["--pack", "--max-length", "60"] if pack else [])]) == 0
     return path
 
@@ -95,7 +95,7 @@ def test_a_plan_is_built_from_the_run(tmp_path: Path, capsys: pytest.CaptureFixt
     """`batchplan build --run` plans the samples that the run trains on, where the run looks for the plan."""
     path = run_file(tmp_path)
     plan = load_batch_plan(tmp_path / "plan", verify=True)
-    assert plan.size == 36
+    assert (plan.size, plan.epochs, plan.meta.settings.max_length) == (36, 2, 48)
     assert json.loads(capsys.readouterr().out)["unit"] == "bytes"
     assert main(["batchplan", "verify", str(tmp_path / "plan"), "--run", str(path)]) == 0
     (tmp_path / "pairs.jsonl").write_text('{"text": "other"}\n' * 40)

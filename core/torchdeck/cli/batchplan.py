@@ -54,7 +54,7 @@ def _add_build(commands: argparse._SubParsersAction[Any]) -> None:
         "--token-budget", metavar="N", type=int, default=16384, help="of a microbatch; default 16384"
     )
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="default 0")
-    parser.add_argument("--epochs", metavar="N", type=int, default=1, help="default 1")
+    parser.add_argument("--epochs", metavar="N", type=int, help="default the run's, or 1")
     parser.add_argument(
         "--buckets", metavar="N|A,B,…", default="32", help="most, or upper bounds; default 32"
     )
@@ -62,7 +62,7 @@ def _add_build(commands: argparse._SubParsersAction[Any]) -> None:
         "--max-length",
         metavar="N",
         type=int,
-        help="of a sample or a packed row; default the budget",
+        help="of a sample or a packed row; default the context of the run's model, or the budget",
     )
     parser.add_argument(
         "--too-long", choices=("error", "truncate", "drop"), default="error", help=f"truncate {_NEEDS_LAYOUT}"

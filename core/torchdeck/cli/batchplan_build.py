@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 from torchdeck.cli.batchplan_progress import ProgressLine
-from torchdeck.cli.batchplan_source import planned_folder, read_source
+from torchdeck.cli.batchplan_source import PlanWishes, read_source, wishes_of
 from torchdeck.data.batch_plan import (
     BatchPlan,
     BatchPlanError,
@@ -25,7 +25,9 @@ DEFAULT_OUTPUT = "batch_plan"
 def run(args: argparse.Namespace) -> int:
     """Build the plan that was asked for, write it, and say what it is."""
     begun = time.monotonic()
-    output = _output(args)
+    wishes = PlanWishes() if args.run is None else wishes_of(args.run)
+    output = args.output or wishes.output or DEFAULT_OUTPUT
+    epochs = wishes.epochs if args.epochs is None else args.epochs
     check_place(output, overwrite=args.overwrite)
     buckets = _buckets(args.buckets)
     progress = ProgressLine()
@@ -37,9 +39,9 @@ def run(args: argparse.Namespace) -> int:
             source.lengths,
             token_budget=args.token_budget,
             seed=args.seed,
-            epochs=args.epochs,
+            epochs=1 if epochs is None else epochs,
             buckets=buckets,
-            max_length=args.max_length,
+            max_length=wishes.max_length if args.max_length is None else args.max_length,
             too_long=args.too_long,
             empty=args.empty,
             pack=args.pack,
@@ -54,14 +56,6 @@ def run(args: argparse.Namespace) -> int:
     value = _summary(plan, output, source.unit, time.monotonic() - begun)
     sys.stdout.write(json.dumps(value, indent=2) + "\n" if args.json else _text(plan, value))
     return 0
-
-
-def _output(args: argparse.Namespace) -> str:
-    """Where the plan is written: where the run looks for it, when nothing else is said."""
-    folder: str | None = args.output
-    if folder is None and args.run is not None:
-        folder = planned_folder(args.run)
-    return folder or DEFAULT_OUTPUT
 
 
 def _buckets(text: str) -> int | list[int]:

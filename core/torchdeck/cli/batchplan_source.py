@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -83,13 +84,28 @@ def _of_run(run_file: str, tokenizer: str | None) -> PlanSource:
     return PlanSource(np.array(pairs.lengths, dtype=np.int64), "bytes", pairs.fingerprint, tokenizer, seen)
 
 
-def planned_folder(run_file: str) -> str | None:
-    """The folder of training.batch_plan in a run file; None where it names none.
+@dataclass(frozen=True)
+class PlanWishes:
+    """What a plan should be like where the command line does not say; None: the usual."""
+
+    output: str | None = None
+    epochs: int | None = None
+    max_length: int | None = None
+
+
+def wishes_of(run_file: str) -> PlanWishes:
+    """What a run needs of its plan: where it looks for it, how long it trains, and its model's context.
 
     Raises:
         BatchPlanError: the run file is wrong, or its recipe is another.
     """
-    return _config(run_file).training.batch_plan
+    config = _config(run_file)
+    epochs = config.training.epochs
+    return PlanWishes(
+        config.training.batch_plan,
+        None if epochs is None else math.ceil(epochs),
+        config.model["context"],
+    )
 
 
 def _config(run_file: str) -> RunConfig:

@@ -115,6 +115,8 @@ def _next(text: str, target: Path, *, trust: bool) -> str:
     if "cluster" in table:
         return f"next: torchdeck plan {path}\n"
     command = f"torchdeck --no-gui{' --trust' if trust else ''} {path}"
+    if "batch_plan" in table.get("training", {}):
+        return f"next: build its batch plan as its first lines say, then {command}\n"
     if "script" in table["run"]:
         return f"next: name your script in it (run.script), then {command}\n"
     return f"next: {command}\n"
