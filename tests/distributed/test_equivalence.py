@@ -1,10 +1,15 @@
 """The same model, data and global batch under every strategy, on real ranks: the same training."""
 
+from pathlib import Path
+
 import pytest
 
+from fakes import toy_strategy
 from support.equivalence import REFERENCE, STEPS, Trained, run
 from support.measured_ranks import Job
 
+TOY = str(Path(toy_strategy.__file__))
+"""A recipe whose file registers a strategy of its own."""
 CLIP = 0.7
 REL = 1e-4
 
@@ -20,6 +25,13 @@ OTHERS: dict[str, Job] = {
         "world_size": 2,
         "accumulation": 2,
         "ddp": {"find_unused_parameters": True},
+    },
+    "toy-2x2": {"strategy": "toy", "world_size": 2, "accumulation": 2, "recipe": TOY},
+    "ddp-compiled": {
+        "strategy": "ddp",
+        "world_size": 2,
+        "accumulation": 1,
+        "training": {"compile": True},
     },
     "fsdp-2x2": {"strategy": "fsdp", "world_size": 2, "accumulation": 2},
     "fsdp-grad-op": {

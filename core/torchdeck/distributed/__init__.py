@@ -32,6 +32,8 @@ HOMES = {
     "is_initialized": "torchdeck.distributed.processes",
     "is_main_process": "torchdeck.distributed.processes",
     "setup_distributed": "torchdeck.distributed.processes",
+    "wrap_model_ddp": "torchdeck.distributed.wrapping",
+    "wrap_model_fsdp": "torchdeck.distributed.wrapping",
     "auto_resume": "torchdeck.distributed.checkpoints.resuming",
     "find_latest_checkpoint": "torchdeck.distributed.checkpoints.choose",
     "augment_image": "torchdeck.distributed.augmented_dataset",

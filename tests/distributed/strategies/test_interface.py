@@ -1,7 +1,10 @@
 """What holds for every strategy, on one rank."""
 
+import re
 from collections import namedtuple
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 import torch
@@ -11,8 +14,11 @@ from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.precision import Precision
 from torchdeck.distributed.settings import DistributedSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
-from torchdeck.distributed.strategies.registry import STRATEGIES, make_strategy
-from torchdeck.environment import Place
+from torchdeck.distributed.strategies.hsdp import HsdpStrategy
+from torchdeck.distributed.strategies.nested_batch import on_device
+from torchdeck.distributed.strategies.registry import STRATEGIES, make_strategy, register_strategy
+from torchdeck.distributed.strategies.single import SingleStrategy
+from torchdeck.environment import DistributedConfig, Place
 
 Pair = namedtuple("Pair", "left right")  # noqa: PYI024 - the kind of named tuple a data set may return
 
@@ -43,6 +49,76 @@ def test_a_batch_keeps_its_shape_on_the_device(single: DistributedStrategy) -> N
     assert moved["a"][1:] == ["text", 3]
     assert moved["b"].right == {"c": b"bytes"}
     assert torch.equal(moved["b"].left[0], tensor)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a collate function may make."""
+
+    tokens: torch.Tensor
+    name: str
+    parts: list[torch.Tensor]
+    size: int = field(init=False, default=2)
+
+
+def test_a_dataclass_is_moved_and_left_as_it_was() -> None:
+    """Frozen, with fields that are no arguments, and nested; the batch itself is not changed."""
+    sample = Sample(torch.ones(2), "a", [torch.zeros(1)])
+    moved = on_device({"sample": sample}, torch.device("meta"))["sample"]
+    assert isinstance(moved, Sample)
+    assert moved.tokens.device.type == moved.parts[0].device.type == "meta"
+    assert (moved.name, moved.size) == ("a", 2)
+    assert sample.tokens.device.type == "cpu"
+
+
+def test_strategies_come_from_a_table_like_that_of_a_run() -> None:
+    """What it leaves out is the environment's: backend, timeout, and the ranks of a node as hsdp's group."""
+    environment = DistributedConfig(5, 8, 1, 4, timeout=30.0)
+    table = {"strategy": "hsdp", "fsdp": {"cpu_offload": True}}
+    strategy = DistributedStrategy.from_config(table, precision="bf16", environment=environment)
+    assert isinstance(strategy, HsdpStrategy)
+    assert (strategy.rank, strategy.world_size, strategy.local_rank) == (5, 8, 1)
+    assert (strategy.settings.hsdp.shard, strategy.settings.timeout) == (4, 30.0)
+    assert strategy.settings.fsdp.cpu_offload
+    assert strategy.precision == Precision("bf16")
+    assert not strategy.is_main_process
+    settings = DistributedSettings("single", "gloo")
+    assert DistributedStrategy.from_config(settings, environment=DistributedConfig()).settings == settings
+
+
+@pytest.mark.parametrize(
+    ("config", "precision", "why"),
+    [
+        ({"strategy": "horovod"}, "fp32", "no strategy 'horovod'"),
+        ({"strategy": "ddp", "ddp": {"buckets": 3}}, "fp32", "distributed.ddp has unknown fields buckets"),
+        (
+            {"strategy": "ddp", "ddp": {"comm_hook": "fp8"}},
+            "fp32",
+            "right is one of 'none', 'bf16', 'powersgd'",
+        ),
+        ({}, "fp32", "distributed.strategy is missing"),
+        ({"strategy": "ddp"}, "fp8", "precision is 'fp8'; right is one of fp32, bf16, fp16"),
+    ],
+)
+def test_a_table_that_is_wrong_is_refused(config: dict[str, Any], precision: str, why: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(why)):
+        DistributedStrategy.from_config(config, precision=precision, environment=DistributedConfig())
+
+
+def test_a_strategy_needs_a_name_of_its_own() -> None:
+    """Without one, or with that of another, it is not registered."""
+
+    class Nameless(SingleStrategy):
+        name = ""
+
+    class Second(SingleStrategy):
+        name = "ddp"
+
+    with pytest.raises(ValueError, match="Nameless has no name"):
+        register_strategy(Nameless)
+    with pytest.raises(ValueError, match="Second is named 'ddp' like DdpStrategy"):
+        register_strategy(Second)
+    assert register_strategy(SingleStrategy) is SingleStrategy
 
 
 def model_with_gradients() -> nn.Linear:

@@ -1,0 +1,117 @@
+"""A model inside DDP or FSDP2 by one call, for a script that does everything else itself.
+
+The ranks are those of the process group that is there already, or else of the launcher's variables
+(torchrun's or Torchdeck's), and are joined then. The model is wrapped in what the strategies make of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from torchdeck.distributed.activation_checkpointing import checkpoint_blocks
+from torchdeck.distributed.processes import setup_distributed
+from torchdeck.distributed.strategies.base import DistributedStrategy
+from torchdeck.distributed.units import Blocks
+from torchdeck.environment import DistributedConfig
+from torchdeck.recipes.errors import RecipeError
+
+Sharding = Literal["full", "grad-op", "hybrid"]
+
+
+def wrap_model_ddp(model: nn.Module, **options: Any) -> nn.Module:
+    """A replica of `model` on every rank; gradients are averaged in backward.
+
+    Args:
+        model: the same on every rank; moved to this rank's device.
+        options: of [distributed.ddp] in a run.toml: `bucket_size_mb`, `find_unused_parameters`,
+            `static_graph`, `gradient_as_bucket_view`, `broadcast_parameters`, `comm_hook`, `powersgd_rank`.
+
+    Returns:
+        torch's DistributedDataParallel, to be called in place of `model`.
+
+    Raises:
+        SettingsError: an option is unknown or of the wrong type.
+        AgreementError: the ranks' models are not the same.
+    """
+    return _wrapped(model, {"strategy": "ddp", "ddp": options})
+
+
+def wrap_model_fsdp(
+    model: nn.Module,
+    *,
+    blocks: Blocks | None = None,
+    sharding: Sharding = "full",
+    shard: int | None = None,
+    cpu_offload: bool = False,
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32",
+    activation_checkpointing: bool = False,
+    min_params: int = 1_000_000,
+) -> nn.Module:
+    """`model` with its weights, gradients and optimizer state divided among the ranks (FSDP2).
+
+    Make the optimizer afterwards: parameters are replaced.
+
+    Args:
+        model: the same on every rank.
+        blocks: model → its blocks, each gathered by itself; None: modules of `min_params` and more.
+        sharding: `full` frees gathered weights after forward, `grad-op` keeps them until backward, `hybrid`
+            shards inside groups of ranks that replicate each other.
+        shard: ranks of a group under `hybrid`; None: those of one node.
+        cpu_offload: weights and optimizer state lie in the machine's memory.
+        precision: of gathered weights, in which forward and backward compute; gradients are summed in fp32.
+        activation_checkpointing: compute each block again in backward in place of keeping what is in it.
+        min_params: see `blocks`.
+
+    Returns:
+        `model` itself.
+
+    Raises:
+        RecipeError: blocks are wanted and there are none, or what is no module of the model.
+        SettingsError: a value is none of those above, or the groups of `hybrid` do not divide the ranks.
+        AgreementError: the ranks' models are not the same.
+    """
+    if sharding not in ("full", "grad-op", "hybrid"):
+        raise RecipeError(f'sharding is {sharding!r}; right is "full", "grad-op" or "hybrid"')
+    if shard is not None and sharding != "hybrid":
+        raise RecipeError(f'shard is for sharding="hybrid", not "{sharding}"')
+    if activation_checkpointing:
+        checkpoint_blocks(model, blocks)
+    config: dict[str, Any] = {
+        "strategy": "hsdp" if sharding == "hybrid" else "fsdp",
+        "fsdp": {
+            "reshard_after_forward": sharding != "grad-op",
+            "cpu_offload": cpu_offload,
+            "wrap": "size" if blocks is None else "block",
+            "min_params": min_params,
+        },
+    }
+    if shard is not None:
+        config["hsdp"] = {"shard": shard}
+    return _wrapped(model, config, blocks, precision)
+
+
+def _wrapped(
+    model: nn.Module, config: dict[str, Any], blocks: Blocks | None = None, precision: str = "fp32"
+) -> nn.Module:
+    strategy = DistributedStrategy.from_config(config, precision=precision, environment=_joined())
+    # the group outlives the strategy, which did not make it
+    strategy.setup()
+    return strategy.wrap_model(model, blocks)
+
+
+def _joined() -> DistributedConfig:
+    """This rank, of the process group that is there, or was made here."""
+    if not dist.is_initialized():
+        return setup_distributed()
+    rank, world_size, backend = dist.get_rank(), dist.get_world_size(), dist.get_backend()
+    said = DistributedConfig.from_env()
+    if (said.rank, said.world_size) == (rank, world_size):
+        return said.with_backend(backend)
+    # joined without variables: nodes of as many ranks as this one has GPUs, or one node
+    there = min(world_size, torch.cuda.device_count() or world_size)
+    local = min(there, world_size - rank // there * there)
+    return DistributedConfig(rank, world_size, rank % there, max(local, 1), backend=backend)

@@ -1,0 +1,112 @@
+"""Scripts of one's own with strategies, in real ranks: bodies for `support.measured_ranks`."""
+
+from __future__ import annotations
+
+import tempfile
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+from torch.optim import SGD
+
+from support.measured_ranks import Job
+from torchdeck.distributed.agreement import AgreementError
+from torchdeck.distributed.strategies.base import DistributedStrategy
+from torchdeck.distributed.wrapping import wrap_model_ddp, wrap_model_fsdp
+
+WIDTH = 5
+
+
+def small_model(seed: int = 0) -> nn.Sequential:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(WIDTH, 7), nn.Tanh(), nn.Linear(7, 3))
+
+
+def first_block(model: nn.Module) -> list[nn.Module]:
+    return [next(model.children())]
+
+
+def batch_of(rank: int, number: int) -> Tensor:
+    """Another one for each rank and number."""
+    return torch.randn(4, WIDTH, generator=torch.Generator().manual_seed(100 * rank + number))
+
+
+def mean_gradient(world_size: int, numbers: int) -> list[float]:
+    """Of the mean over the ranks of what the batches up to `numbers` add up to, in one process."""
+    model = small_model()
+    for rank in range(world_size):
+        for number in range(numbers):
+            (model(batch_of(rank, number)).square().mean() / world_size).backward()
+    return flat(model)
+
+
+def flat(model: nn.Module, what: str = "grad") -> list[float]:
+    """All gradients or weights of the model, whole, one number after the other."""
+    tensors = [p.grad if what == "grad" else p.detach() for p in model.parameters()]
+    whole = [t.full_tensor() if isinstance(t, DTensor) else t for t in tensors if t is not None]
+    return [float(value) for tensor in whole for value in tensor.flatten()]
+
+
+def hand_written(job: Job) -> dict[str, Any]:
+    """Two microbatches under no_sync and one in sync; then three under no_sync, and synchronised at the end.
+
+    Then a step, a checkpoint, another step, and the checkpoint loaded into a model made anew.
+    """
+    with DistributedStrategy.from_config(job["config"]) as strategy:
+        model = small_model()
+        wrapped = strategy.wrap_model(model, first_block)
+        optimizer = strategy.prepare_optimizer(wrapped, SGD(model.parameters(), lr=0.5, momentum=0.9))
+        found: dict[str, Any] = {}
+        for name in ("last", "afterwards"):
+            optimizer.zero_grad()
+            for number in range(3):
+                with strategy.accumulate(wrapped, last=name == "last" and number == 2):
+                    batch = strategy.to_device({"x": batch_of(strategy.rank, number)})["x"]
+                    strategy.backward(wrapped(batch).square().mean())
+            if name == "afterwards":
+                strategy.sync_gradients(model)
+            found[name] = flat(model)
+        found["norm"] = strategy.clip_grad_norm(model, 0.01)
+        strategy.optimizer_step(optimizer)
+        found["stepped"] = flat(model, "weights")
+        folder = [tempfile.mkdtemp() if strategy.is_main_process else None]
+        if strategy.world_size > 1:
+            dist.broadcast_object_list(folder)
+        strategy.save(str(folder[0]), model, optimizer, step=1, extra={"note": "kept"})
+        strategy.optimizer_step(optimizer)
+        other = small_model(seed=1)
+        strategy.wrap_model(other, first_block)
+        again = SGD(other.parameters(), lr=0.1, momentum=0.9)
+        loaded = strategy.load(str(folder[0]), other, again)
+        found |= {"loaded": flat(other, "weights"), "step": loaded.step, "extra": loaded.extra}
+        found["momentum"] = all("momentum_buffer" in state for state in again.state.values())
+        return found
+
+
+def by_one_call(job: Job) -> list[float]:
+    """The gradient of a model wrapped by one of the functions; the group is there, or is not."""
+    if job["joined"]:
+        dist.init_process_group("gloo")
+    model = small_model()
+    if job["how"] == "ddp":
+        wrapped = wrap_model_ddp(model, **job["options"])
+    else:
+        blocks = first_block if job.get("blocks") else None
+        wrapped = wrap_model_fsdp(model, blocks=blocks, min_params=10, **job["options"])
+    wrapped(batch_of(dist.get_rank(), 0)).square().mean().backward()
+    return flat(model)
+
+
+def refused(job: Job) -> str:
+    """What is said of models that are not the same."""
+    with DistributedStrategy.from_config(job["config"]) as strategy:
+        model = small_model(seed=strategy.rank if job["differ"] == "weights" else 0)
+        if job["differ"] == "shapes" and strategy.rank == 1:
+            model[2] = nn.Linear(7, 4)
+        try:
+            strategy.wrap_model(model, first_block)
+        except AgreementError as error:
+            return str(error)
+        return ""
