@@ -204,10 +204,14 @@ def test_a_failure_leaves_nothing(saved: Saved, tmp_path: Path, monkeypatch: pyt
 
 
 def test_an_export_is_no_checkpoint_to_go_on_from(saved: Saved, tmp_path: Path) -> None:
-    """It is said what keeps all of it."""
+    """It is said what keeps all of it; another export can be made of it, and its weights be read."""
     _single(saved[0], tmp_path / "out", export=True)
-    with pytest.raises(CheckpointError, match="is an export: it lacks what going on takes"):
+    with pytest.raises(CheckpointError, match="lacks what going on takes"):
         _sharded(tmp_path / "out", tmp_path / "made")
+    with pytest.raises(CheckpointError, match="lacks what going on takes"):
+        _single(tmp_path / "out", tmp_path / "made")
+    _single(tmp_path / "out", tmp_path / "again", export=True)
+    _same(load_file(tmp_path / "again" / "model.safetensors"), saved[1])
 
 
 @pytest.mark.parametrize("layout", ["sharded", "single"])

@@ -80,6 +80,7 @@ def _compare(folder: Path, manifest: Manifest, state: TrainState) -> _Plan:
     trainer = read_trainer_file(folder)
     if model_fingerprint(trainer.model) != manifest.model_fingerprint or trainer.step != manifest.step:
         raise CheckpointError("its manifest and its trainer.json are not of the same save")
+    trainer.check_sizes(manifest.size)
     parts = state.parts
     difference = first_difference(trainer.model, parts.listing())
     if difference is not None:

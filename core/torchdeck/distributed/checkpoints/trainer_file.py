@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,25 @@ class TrainerFile:
             "optimizers": self.optimizers,
         }
         return json.dumps(value, ensure_ascii=False).encode("utf-8")
+
+    def check_sizes(self, available: int) -> None:
+        """Refuse what cannot be in files of `available` bytes, before memory is taken for it.
+
+        Raises:
+            CheckpointError: a tensor of the model or of an optimizer's state has more elements than there are
+                bytes; the message names it.
+        """
+        sizes = [(name, shape) for name, (shape, _) in self.model.items()]
+        for optimizer in self.optimizers:
+            for name, state in optimizer["state"].items():
+                sizes += [
+                    (f"{key} of {name}", spec["shape"]) for key, spec in state.items() if "shape" in spec
+                ]
+        for name, shape in sizes:
+            if any(type(length) is not int or length < 0 for length in shape) or math.prod(shape) > available:
+                raise CheckpointError(
+                    f"{name} cannot have the shape {list(shape)} in {available} bytes of files"
+                )
 
 
 def read_trainer_file(folder: Path, name: str = TRAINER_NAME) -> TrainerFile:

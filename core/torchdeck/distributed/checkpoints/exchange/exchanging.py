@@ -55,6 +55,8 @@ def to_single(
         CheckpointError: with what is wrong; nothing was left then.
     """
     whole = open_source(source, 1, trusted=trusted, progress=progress)
+    if not export:
+        _check_resumable(source, whole)
     contents = Contents(
         optimizer=optimizer or not export,
         resumable=not export,
@@ -86,8 +88,7 @@ def to_sharded(
         CheckpointError: with what is wrong; nothing was left then.
     """
     whole = open_source(source, parts or 1, trusted=trusted, progress=progress)
-    if not whole.ranks:
-        raise CheckpointError(f"{source} lacks files of its ranks: no run could go on from it")
+    _check_resumable(source, whole)
     needed = sum(spec.size for spec in whole.tensors.specs.values())
     with output_folder(target, source=source, needed=needed, force=force) as folder:
         manifest = write_sharded(whole, folder, parts or 1, progress)
@@ -118,6 +119,14 @@ def open_source(source: Path, world_size: int, *, trusted: bool, progress: Progr
     if MODEL_JSON in manifest.files:
         return open_single(source, manifest)
     raise CheckpointError(f"{source} holds neither {METADATA_NAME} nor {MODEL_JSON}: it is no checkpoint")
+
+
+def _check_resumable(source: Path, whole: WholeCheckpoint) -> None:
+    if not whole.resumable:
+        raise CheckpointError(
+            f"{source} lacks what going on takes, as an export does: `torchdeck ckpt convert --to single` "
+            "keeps all of a checkpoint"
+        )
 
 
 def _is_deepspeed(folder: Path) -> bool:

@@ -62,6 +62,7 @@ def open_sharded(folder: Path, manifest: Manifest) -> WholeCheckpoint:
     trainer = read_trainer_file(folder)
     if model_fingerprint(trainer.model) != manifest.model_fingerprint or trainer.step != manifest.step:
         raise CheckpointError(f"{folder}: its manifest and its {TRAINER_NAME} are not of the same save")
+    trainer.check_sizes(manifest.size)
     tensors = ShardedTensors(folder, manifest)
     for name, (shape, dtype) in trainer.model.items():
         spec = tensors.specs.get(MODEL_PREFIX + name)

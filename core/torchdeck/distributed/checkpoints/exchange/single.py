@@ -29,9 +29,14 @@ from torchdeck.distributed.checkpoints.exchange.whole import (
     listing_of_specs,
 )
 from torchdeck.distributed.checkpoints.manifest import CheckpointError, FileEntry, Manifest
-from torchdeck.distributed.checkpoints.model_state import Listing, listing_to_json, model_fingerprint
+from torchdeck.distributed.checkpoints.model_state import (
+    Listing,
+    listing_from_json,
+    listing_to_json,
+    model_fingerprint,
+)
 from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX
-from torchdeck.distributed.checkpoints.trainer_file import read_trainer_file
+from torchdeck.distributed.checkpoints.trainer_file import TrainerFile, read_trainer_file
 
 MODEL_JSON = "model.json"
 _MODEL, _OPTIMIZER, _RANKS = "model", "optimizer", "ranks"
@@ -102,28 +107,28 @@ def write_single(whole: WholeCheckpoint, folder: Path, contents: Contents, progr
 
 
 def open_single(folder: Path, manifest: Manifest) -> WholeCheckpoint:
-    """The checkpoint in `folder`, whose hashes were checked against `manifest`.
+    """The checkpoint or export in `folder`, whose hashes were checked against `manifest`.
 
     Raises:
-        CheckpointError: it is an export without what resuming takes, or does not go together.
+        CheckpointError: it does not go together.
     """
     try:
         said = json.loads((folder / MODEL_JSON).read_bytes())
-        if not said["resumable"]:
-            raise CheckpointError(
-                f"{folder} is an export: it lacks what going on takes; `torchdeck ckpt convert --to single` "
-                "keeps all of it"
-            )
-        states = list(said["ranks"])
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        states = list(said["ranks"]) if said["resumable"] else []
+        listing = listing_from_json(said["model"])
+        trainer = (
+            read_trainer_file(folder, MODEL_JSON)
+            if said["resumable"]
+            else TrainerFile(manifest.step, dict(manifest.position), {}, {}, {}, listing, [])
+        )
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise CheckpointError(f"{folder / MODEL_JSON} does not describe a checkpoint: {error}") from None
-    trainer = read_trainer_file(folder, MODEL_JSON)
     tensors = _FilesTensors(folder, manifest)
     found = {name.removeprefix(MODEL_PREFIX): spec for name, spec in tensors.specs.items() if _is_model(name)}
     fits = listing_of_specs(found) == trainer.model
     if not fits or model_fingerprint(trainer.model) != manifest.model_fingerprint:
         raise CheckpointError(f"{folder}: {MODEL_JSON} and the tensors beside it are not of the same save")
-    ranks = _ranks_together(SafetensorsFile(folder / (_RANKS + _SUFFIX)), states, folder)
+    ranks = _ranks_together(SafetensorsFile(folder / (_RANKS + _SUFFIX)), states, folder) if states else []
     return WholeCheckpoint(manifest, trainer, tensors, ranks)
 
 
@@ -229,7 +234,7 @@ def _ranks_together(file: SafetensorsFile, states: Sequence[Any], folder: Path) 
 
     try:
         ranks = [together(state) for state in states]
-    except (TypeError, KeyError, RecursionError) as error:
+    except (TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{folder / MODEL_JSON} does not describe its ranks: {error}") from None
     if not all(isinstance(state, dict) and {"rng", "buffers"} <= state.keys() for state in ranks):
         raise CheckpointError(f"{folder / MODEL_JSON} does not describe its ranks")

@@ -60,9 +60,14 @@ class WholeCheckpoint:
     trainer: TrainerFile
     tensors: Tensors
     ranks: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
-    """What each rank keeps of its own (see `rank_file`): all ranks' or none."""
+    """What each rank keeps of its own (see `rank_file`): all ranks' or, in an export, none."""
     notice: str = ""
     """A sentence on what it lacks; else empty."""
+
+    @property
+    def resumable(self) -> bool:
+        """Training can go on from it."""
+        return bool(self.ranks)
 
 
 class InMemory:
