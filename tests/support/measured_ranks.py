@@ -40,7 +40,7 @@ def measure(
             "CUDA_VISIBLE_DEVICES": "",
             # the profiler counts what it is told; nothing of it is to be printed
             "KINETO_LOG_LEVEL": "5",
-            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]),
+            "PYTHONPATH": os.pathsep.join([*_sources(python), os.environ.get("PYTHONPATH", "")]),
         },
         capture_output=True,
         text=True,
@@ -51,6 +51,13 @@ def measure(
         raise RuntimeError(done.stderr[-6000:])
     found: list[list[Any]] = json.loads(done.stdout.splitlines()[-1])
     return found
+
+
+def _sources(python: str) -> list[str]:
+    """tests, and for another Python, where Torchdeck is not installed, Torchdeck itself."""
+    tests = Path(__file__).parents[1]
+    beside = [] if python == sys.executable else [tests.parent / "core", tests.parent / "resources"]
+    return [str(path) for path in (tests, *beside)]
 
 
 def run_job(body: Callable[[Job], Any], job: Job) -> list[Any]:

@@ -32,4 +32,17 @@ def fp16(given: Given) -> Iterator[Finding]:
         yield Finding(("training", "precision"), wrong, right, (_STRATEGY,))
 
 
-DEEPSPEED_RULES: tuple[Rule, ...] = (offloaded_parameters, fp16)
+def ema(given: Given) -> Iterator[Finding]:
+    """A rank averages the weights it computes with: they must be there whole, and be the ones that train."""
+    distributed, training = given.config.distributed, given.config.training
+    if distributed.strategy != "deepspeed" or training.ema is None:
+        return
+    stage = distributed.deepspeed.zero_stage
+    if stage == _WEIGHTS_DIVIDED or training.precision != "fp32":
+        where = "zero_stage = 3" if stage == _WEIGHTS_DIVIDED else f'precision = "{training.precision}"'
+        wrong = f"under DeepSpeed with {where} no rank computes with whole fp32 weights to average"
+        right = 'no ema, or distributed.strategy = "fsdp"'
+        yield Finding(("training", "ema"), wrong, right, (_STAGE, _STRATEGY, ("training", "precision")))
+
+
+DEEPSPEED_RULES: tuple[Rule, ...] = (offloaded_parameters, fp16, ema)

@@ -1,0 +1,80 @@
+"""What tests of DeepSpeed have real ranks do: `measure("support.deepspeed_jobs:work", jobs)`, see `work`.
+
+DeepSpeed is imported once, before the ranks are forked, and jobs run one after the other, so that a later one
+may load what an earlier one saved.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+from torch.optim import AdamW
+
+from support.deepspeed_python import deepspeed_python
+from support.equivalence import train
+from support.measured_ranks import Job, measure
+from torchdeck.distributed.strategies.base import DistributedStrategy
+from torchdeck.recipes.loader import load_recipe
+
+RECIPE = str(Path(__file__).parents[1] / "fakes" / "masked_recipe.py")
+
+
+def run_jobs(jobs: list[Job]) -> list[list[Any]]:
+    """Each job's results by rank, under the Python that has DeepSpeed."""
+    python: Any = deepspeed_python()
+    return measure("support.deepspeed_jobs:work", jobs, python=python)
+
+
+def work(job: Job) -> Any:
+    """One job on one rank: what `job["do"]` names, else a training of `support.equivalence`."""
+    actions = {"train": train, "copy": copy}
+    return actions[job.get("do", "train")](job)
+
+
+def copy(job: Job) -> dict[str, Any]:
+    """Load checkpoint `from` and save that into `to`: under another strategy, at another world size."""
+    config = {"strategy": job["strategy"], "deepspeed": job.get("deepspeed", {})}
+    with DistributedStrategy.from_config(config, precision=job.get("precision", "fp32")) as strategy:
+        torch.manual_seed(99)
+        recipe = load_recipe(RECIPE)
+        model = recipe.build_model({})
+        wrapped = strategy.wrap_model(model, recipe.blocks)
+        # in groups like those of our trainer
+        members = [
+            [p for p in model.parameters() if (p.dim() >= 2) == matrices] for matrices in (True, False)
+        ]
+        made = AdamW([{"params": group} for group in members], lr=0.5, fused=True)
+        optimizer = strategy.prepare_optimizer(wrapped, made)
+        if "from" in job:
+            strategy.load(job["from"], model, optimizer)
+        strategy.save(job["to"], model, optimizer, step=1)
+        return {"lr": [group["lr"] for group in optimizer.param_groups]}
+
+
+def saved_tensors(folder: Path) -> dict[str, torch.Tensor]:
+    """Every tensor of the one checkpoint under `folder`, by its name in it."""
+    (metadata,) = folder.rglob(".metadata")
+    file = folder / f"read-{time.monotonic_ns()}.pt"
+    dcp_to_torch_save(metadata.parent, file)
+    found: dict[str, torch.Tensor] = torch.load(file, weights_only=True)
+    file.unlink()
+    return found
+
+
+def _prepare() -> None:
+    """Import what the first engine of each rank would, for seconds."""
+    if importlib.util.find_spec("deepspeed") is None or "pytest" in sys.modules:
+        return
+    os.environ["DS_ACCELERATOR"] = "cpu"
+    for name in ("deepspeed", "torch._inductor.compile_fx", "deepspeed.runtime.zero.stage3"):
+        importlib.import_module(name)
+
+
+_prepare()
