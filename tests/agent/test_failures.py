@@ -38,6 +38,18 @@ def rank_with(
         os.utime(folder.error, (at - 1, at - 1))
 
 
+def test_who_was_killed_failed_before_who_says_that_a_connection_is_lost(tmp_path: Path) -> None:
+    """Its exit may be written a moment late; a signal that comes later than that is a consequence too."""
+    for delay, first in ((0.5, 1), (1.5, 0)):
+        attempt = AttemptLayout(tmp_path / str(delay))
+        rank_with(attempt, 0, 1, 1001.0, stderr=TRACE + "RuntimeError: Connection closed by peer\n", error={})
+        rank_with(attempt, 1, 137, 1000.0 + delay)
+        rank_with(attempt, 2, 134, 1000.1)  # SIGABRT
+        failure = first_failure(attempt, range(3), tmp_path / "none", FOREVER, stopped=False)
+        assert failure is not None
+        assert failure.rank == first
+
+
 def test_the_earliest_failure_counts_not_its_consequences(tmp_path: Path) -> None:
     """Rank 2 failed first by time; rank 0 died later of a lost connection, rank 1 of SIGTERM before both."""
     attempt = AttemptLayout(tmp_path)

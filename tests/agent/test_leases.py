@@ -47,6 +47,39 @@ def test_a_lease_goes_on_in_a_child_that_has_the_descriptor(tmp_path: Path) -> N
     assert lease_holder(tmp_path, "a") is None
 
 
+def test_a_device_that_is_not_needed_any_more_is_free(tmp_path: Path) -> None:
+    """The others stay held, and one that is needed again is taken again."""
+    leases = Leases(tmp_path, ["a", "b", "c"], "run-1", "one")
+    leases.acquire()
+    leases.narrow(["a", "c"])
+    assert leases.held
+    assert [lease_holder(tmp_path, device) is None for device in "abc"] == [False, True, False]
+    other = Leases(tmp_path, ["b"], "run-2", "two")
+    other.acquire()
+    leases.narrow(["a", "b"])
+    assert (leases.held, leases.missing) == (False, ("b",))
+    assert [held["run_id"] for held in leases.acquire()] == ["run-2"]
+    assert lease_holder(tmp_path, "a") is not None
+    other.release()
+    assert leases.acquire() == []
+    assert leases.held
+
+
+def test_an_agent_goes_on_with_the_leases_that_it_is_given(tmp_path: Path) -> None:
+    """In whatever order, and with fewer than all where the gang has become smaller."""
+    first = Leases(tmp_path, ["a", "b", "c"], "run-1", "one")
+    first.acquire()
+    passed = [os.dup(descriptor) for descriptor in first.descriptors]
+    first.release()
+    os.close(passed.pop(1))
+    second = Leases(tmp_path, ["a", "b", "c"], "run-1", "one")
+    second.keep(passed[::-1])
+    assert second.missing == ("b",)
+    assert lease_holder(tmp_path, "a") is not None
+    second.release()
+    assert lease_holder(tmp_path, "a") is None
+
+
 def test_a_damaged_lease_file_still_locks(tmp_path: Path) -> None:
     """Its content is only for people."""
     leases = Leases(tmp_path, ["a"], "run-1", "one")

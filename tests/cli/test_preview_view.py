@@ -26,6 +26,21 @@ def shown(made: Preview, width: int = 80, encoding: str = "utf-8") -> str:
     return buffer.getvalue().decode(encoding)
 
 
+def test_sizes_that_a_run_may_go_on_with_have_a_line_each() -> None:
+    """With their arithmetic and whether they fit; of very many the largest and the smallest."""
+    made = preview(1, 8, distributed={"nproc": "2:4"})
+    text = shown(made, 100)
+    assert "Smaller sizes" in text
+    assert "3 ranks: global batch 8 × 2 × 3 = 48 samples" in text
+    assert "2 ranks: global batch 8 × 2 × 2 = 32 samples" in text
+    assert [size["global_batch"] for size in made.document()["smaller"]] == [48, 32]
+    assert "Smaller sizes" not in shown(preview(1, 8))
+    many = shown(preview(1, 32, distributed={"nproc": "1:32"}))
+    assert "31 ranks: " in many
+    assert "1 rank: " in many
+    assert "⋮ and 23 more" in many
+
+
 def full() -> Preview:
     """A preview with something in each section."""
     plan = build_batch_plan(np.arange(1, 201) % 60 + 1, token_budget=128)

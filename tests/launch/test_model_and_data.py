@@ -114,6 +114,31 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     assert 'limits.memory = "warn"' in check.fix
 
 
+@pytest.mark.parametrize(("limits", "status"), [("refuse", "failed"), ("warn", "warning")])
+def test_a_smaller_size_that_does_not_fit_is_said_like_the_full_one(
+    limits: str, status: str, tmp_path: Path
+) -> None:
+    """Where ranks are lost the shards of the others grow: the first size that is too small is named."""
+    config = recipe(tmp_path, limits={"memory": limits}, distributed={"devices": "cpu", "nproc": "1:4"})
+    found = Survey(Inventory((node(),)), {"localhost": PYTHON}, {}, CodeTree(), (), Known())
+    plan = plan_from(config, found)
+    needs = ((3, 70, "fits"), (2, 85, "does not fit"), (1, 120, "does not fit"))
+    smaller = tuple(
+        dataclasses.replace(
+            size, prediction=Prediction("traced", (memory(0, ranks - 1, peak=peak, verdict=verdict),))
+        )
+        for size, (ranks, peak, verdict) in zip(plan.smaller, needs, strict=True)
+    )
+    full = Prediction("traced", (memory(0, 3, peak=60),))
+    made = dataclasses.replace(plan, prediction=full, smaller=smaller)
+    fits, short = check_memory(config, made, found)
+    assert fits.status == "ok"
+    assert short.status == status
+    assert (
+        short.what == "with 2 of 4 left, ranks 0–1 need 85.0 GiB at the peak, and there are 80.0 GiB for each"
+    )
+
+
 @pytest.mark.parametrize(("verdict", "limits"), [("does not fit", "warn"), ("tight", "refuse")])
 def test_what_may_fit_warns(tmp_path: Path, verdict: str, limits: str) -> None:
     """The run starts all the same."""

@@ -195,6 +195,34 @@ def test_heartbeat_gives_ranks_of_the_current_attempt_only() -> None:
     assert folded(running_run(), beat={**beat, "attempt": 2}).ranks == ()
 
 
+def test_a_smaller_attempt_says_who_was_given_up_and_what_changed() -> None:
+    """While it is waited for, and of the attempt itself; of a later one no more."""
+    given_up = {"reason": "smaller", "suspect": {"node": "gpu1", "local_rank": 2}, "why": "it failed twice"}
+    events = [
+        started(1, world_size=3, accumulation=1, global_batch=12, rendezvous="static", notes=[]),
+        ended(1, "failed", failure(2)),
+        event("restarting", 104.1, attempt=1, delay=2.0, **given_up),
+    ]
+    view = folded(events, ALIVE)
+    assert view.why == "starts again in 2 s without local rank 2 on gpu1: it failed twice"
+    notes = ["at 2 ranks the global batch is 16 samples in place of 12"]
+    events += [
+        started(2, 106.0, reason="smaller", world_size=2, accumulation=2, global_batch=16, notes=notes),
+        ended(2, "failed", failure(0)),
+        event("restarting", 108.1, attempt=2, delay=2.0, reason="restart"),
+        started(3, 110.0, reason="restart", world_size=2),
+    ]
+    first, second, third = folded(events, ALIVE).attempts
+    assert (first.world_size, first.given_up, first.rendezvous) == (3, "", "static")
+    assert (second.world_size, second.accumulation, second.global_batch) == (2, 2, 16)
+    assert (second.notes, second.given_up) == (tuple(notes), "local rank 2 on gpu1: it failed twice")
+    assert (third.world_size, third.given_up) == (2, "")
+    lost = {"reason": "smaller", "suspect": {"node": "gpu1", "local_rank": None}, "delay": 1.0, "why": "gone"}
+    assert folded([*events, event("restarting", 111.0, **lost)], ALIVE).why.endswith(
+        "without node gpu1: gone"
+    )
+
+
 def test_late_heartbeat_is_said() -> None:
     """An agent that is alive and has not written for long is a warning."""
     assert "no sign" in folded(running_run(), beat={"t": 80.0}).warnings[0]

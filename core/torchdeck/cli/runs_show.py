@@ -111,8 +111,9 @@ def _attempt(attempt: AttemptView, view: RunView) -> str:
     parts = [moment(attempt.started)]
     if attempt.world_size not in (None, view.world_size):
         size = f"{attempt.world_size} rank{'' if attempt.world_size == 1 else 's'}"
-        batch = attempt.accumulation and f" × accumulation {attempt.accumulation}, "
-        parts.append(f"{size}{batch}global batch {attempt.global_batch:,}" if batch else size)
+        if attempt.accumulation is not None and attempt.global_batch is not None:
+            size += f" × accumulation {attempt.accumulation}, global batch {attempt.global_batch:,}"
+        parts.append(size)
     if attempt.resume:
         parts.append(f"from {attempt.resume}")
     if attempt.ended is not None:

@@ -8,13 +8,16 @@ from dataclasses import replace
 from torchdeck.config.ranges import count_range
 from torchdeck.config.schema import RunConfig
 from torchdeck.plan.batch import other_batch, smaller_batch
-from torchdeck.plan.groups import shard_groups
 from torchdeck.plan.launch_plan import Batch, SmallerSize
 from torchdeck.plan.placement import NodeShare
 from torchdeck.plan.prediction import Prediction
 from torchdeck.plan.problems import PlanError, problem
 from torchdeck.plan.rank_environment import rank_environment
 
+MOST = 64
+"""Sizes that a plan may have: the largest, and the smallest."""
+SAID = 8
+"""Sizes that a warning names; each attempt says its own."""
 PREDICTED = 16
 """Sizes that memory and data are predicted for; of more than these, the largest and the smallest."""
 _THREADS = "OMP_NUM_THREADS"
@@ -44,28 +47,27 @@ def smaller_sizes(
         PlanError: nodes of a range have different numbers of ranks.
     """
     counts = _counts(config, shares)
-    if not counts:
-        return (), ()
-    fitting = {size: shard for size in counts if (shard := _shard(config, shares, *size)) is not None}
+    possible = [(size, shard) for size in counts if (shard := _shard(config, *size)) is not None]
+    chosen = possible if len(possible) <= MOST else [*possible[: MOST - 1], possible[-1]]
+    threads = {nproc: _threads(config, shares, nproc, environ) for nproc in {size[1] for size, _ in chosen}}
     sizes, said = [], list[str]()
-    for index, ((nodes, nproc), shard) in enumerate(fitting.items()):
-        there = _shares(shares, nodes, nproc)
+    for index, ((nodes, nproc), shard) in enumerate(chosen):
         smaller = None if batch is None else smaller_batch(batch, nodes * nproc)
         warning = "" if batch is None or smaller is None else other_batch(smaller, batch)
-        said += [warning] if warning else []
-        predicted = index < PREDICTED - 1 or index == len(fitting) - 1
-        sizes.append(
-            SmallerSize(
-                nodes=nodes,
-                nproc=nproc,
-                batch=smaller,
-                shard=shard,
-                threads=_threads(config, shares, nproc, environ),
-                warnings=(*standing, *([warning] if warning else ())),
-                prediction=predict(_at(config, smaller), there) if predicted else None,
-            )
+        own = [warning] if warning else []
+        predicted = index < PREDICTED - 1 or index == len(chosen) - 1
+        size = SmallerSize(
+            nodes=nodes,
+            nproc=nproc,
+            batch=smaller,
+            shard=shard,
+            threads=threads[nproc],
+            warnings=(*standing, *own),
+            prediction=predict(_at(config, smaller), _shares(shares, nodes, nproc)) if predicted else None,
         )
-    return tuple(sizes), (*_uneven(counts, fitting), *said)
+        sizes.append(size)
+        said += own
+    return tuple(sizes), (*_left_out(counts, possible, chosen), *_shortened(said))
 
 
 def _counts(config: RunConfig, shares: Sequence[NodeShare]) -> list[tuple[int, int]]:
@@ -98,14 +100,12 @@ def _shares(shares: Sequence[NodeShare], nodes: int, nproc: int) -> list[NodeSha
     return [replace(share, nproc=nproc, devices=share.devices[:nproc]) for share in shares[:nodes]]
 
 
-def _shard(config: RunConfig, shares: Sequence[NodeShare], nodes: int, nproc: int) -> int | None:
+def _shard(config: RunConfig, nodes: int, nproc: int) -> int | None:
     """Ranks of a group of hsdp, 1 under another strategy; None where the groups do not come out even."""
     if config.distributed.strategy != "hsdp" or config.run.recipe is None:
         return 1
-    try:
-        return shard_groups(_shares(shares, nodes, nproc), config.distributed.hsdp.shard).shard
-    except PlanError:
-        return None
+    shard = config.distributed.hsdp.shard or nproc
+    return None if nodes * nproc % shard else shard
 
 
 def _threads(
@@ -133,8 +133,26 @@ def _at(config: RunConfig, batch: Batch | None) -> RunConfig:
     return config.model_copy(update={"training": training})
 
 
-def _uneven(counts: Sequence[tuple[int, int]], fitting: Mapping[tuple[int, int], int]) -> list[str]:
-    left_out = [str(nodes * nproc) for nodes, nproc in counts if (nodes, nproc) not in fitting]
-    if not left_out:
-        return []
-    return [f"sizes of {', '.join(left_out)} ranks are left out: distributed.hsdp.shard does not divide them"]
+def _left_out(
+    counts: Sequence[tuple[int, int]],
+    possible: Sequence[tuple[tuple[int, int], int]],
+    chosen: Sequence[tuple[tuple[int, int], int]],
+) -> list[str]:
+    """Which sizes of the range the run cannot go on with, and why, a sentence each."""
+    even = {size for size, _ in possible}
+    odd = [f"{nodes * nproc:,}" for nodes, nproc in counts if (nodes, nproc) not in even]
+    found = []
+    if odd:
+        more = f" and {len(odd) - SAID:,} more" if len(odd) > SAID else ""
+        sizes = f"sizes of {', '.join(odd[:SAID])}{more} ranks"
+        found.append(f"{sizes} are left out: distributed.hsdp.shard does not divide them")
+    if len(chosen) < len(possible):
+        found.append(
+            f"of {len(possible):,} smaller sizes the {MOST - 1} largest and the smallest are planned for"
+        )
+    return found
+
+
+def _shortened(said: Sequence[str]) -> list[str]:
+    more = len(said) - SAID
+    return [*said[:SAID], f"and so on at {more} more sizes"] if more > 0 else list(said)

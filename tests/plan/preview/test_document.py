@@ -12,7 +12,14 @@ from torchdeck.nodes.inventory import Inventory
 from torchdeck.plan.preview import make_preview
 
 KEYS = {
-    "": ["arithmetic", "communication", "data", "headline", "memory", "notes", "placement", "version"],
+    "": [
+        *("arithmetic", "communication", "data", "headline", "memory", "notes", "placement", "smaller"),
+        "version",
+    ],
+    "smaller[]": [
+        *("accumulation", "global_batch", "lr", "nodes", "nproc", "peak_bytes", "verdict", "warnings"),
+        "world_size",
+    ],
     "placement": ["nodes", "replicas", "shard", "world_size"],
     "placement.nodes[]": ["address", "devices", "kind", "name", "node_rank", "ranks"],
     "data": [
@@ -44,7 +51,8 @@ def keys(value: Any, path: str = "") -> dict[str, list[str]]:
 def test_the_keys_stay() -> None:
     """A key that goes, or another meaning, is another version."""
     lengths = build_batch_plan(np.arange(1, 65), token_budget=64)
-    made = preview(1, 2, batch_plan=lengths, training={"epochs": 1, "batch_plan": "/bp"})
+    training = {"epochs": 1, "batch_plan": "/bp"}
+    made = preview(1, 2, batch_plan=lengths, training=training, distributed={"nproc": "1:2"})
     document = with_memory(made, memory()).document()
     assert document["version"] == 1
     found = keys(json.loads(json.dumps(document)))

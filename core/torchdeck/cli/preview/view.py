@@ -12,6 +12,7 @@ from torchdeck.cli.preview.lines import head, wrapped
 from torchdeck.cli.preview.placement import placement_lines
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.plan.preview import Preview
+from torchdeck.plan.preview.sizes import size_lines
 
 
 def print_preview(preview: Preview, console: Console) -> None:
@@ -40,6 +41,9 @@ def _sections(preview: Preview, width: int) -> Iterator[tuple[str, list[Text]]]:
     if preview.arithmetic:
         yield "Step", [Text(f"  {line}") for line in preview.arithmetic]
     yield from _predicted(preview, width)
+    sizes = size_lines(preview.plan)
+    if sizes:
+        yield "Smaller sizes", [Text(f"  {line}") for line in sizes]
     checkpoints = checkpoint_lines(preview.plan)
     if checkpoints:
         yield "Checkpoints", [Text(f"  {line}") for line in checkpoints]

@@ -30,10 +30,34 @@ def check_memory(config: RunConfig, plan: LaunchPlan, found: Survey) -> Iterator
     memory = None if plan.prediction is None else make_memory(plan.prediction)
     if memory is not None:
         yield _judged(config, plan, found, memory, node)
+        if memory.verdict != "does not fit":
+            yield from _smaller(config, plan, node)
     elif found.known.broken and not missing(config):
         yield failed("recipe", node, found.known.broken, f"mend it; {_ANYHOW}")
     elif found.known.failure:
         yield warning("memory", node, found.known.failure, _LEFT_OUT)
+
+
+def _smaller(config: RunConfig, plan: LaunchPlan, node: str) -> Iterator[Check]:
+    """The first of the sizes a run may go on with that does not fit: shards grow when ranks are lost."""
+    for smaller in plan.smaller:
+        memory = None if smaller.prediction is None else make_memory(smaller.prediction)
+        if memory is None or memory.verdict != "does not fit":
+            continue
+        what = f"with {smaller.world_size} of {plan.world_size} left, {_needs(memory)}"
+        right = "a range whose least is more, or a strategy that needs less there"
+        if config.limits.memory == "refuse":
+            yield failed("memory", node, what, f"{right}; {_ANYWAY}")
+        else:
+            yield warning("memory", node, what, right)
+        return
+
+
+def _needs(memory: MemoryPreview) -> str:
+    """`ranks 0–1 need 5 GiB at the peak, and there are 4 GiB for each`."""
+    group = memory.decisive
+    what = f"{ranks_text(group)} need{'s' if is_one(group) else ''} {size(group.peak_bytes)} at the peak"
+    return f"{what}, and {_there(group)}"
 
 
 def _judged(config: RunConfig, plan: LaunchPlan, found: Survey, memory: MemoryPreview, node: str) -> Check:

@@ -7,6 +7,8 @@ Sizes are bytes, ranks count from 0, `[first, last]` is a range with both ends i
 - `placement`: `world_size`; `shard` (ranks that divide one model's state) and `replicas` (such groups);
   `nodes`, each `name`, `address`, `node_rank`, `ranks` [first, last], `devices`, `kind`.
 - `arithmetic`: sentences.
+- `smaller`: sizes that a run with a range goes on with, most ranks first: `nodes`, `nproc`, `world_size`,
+  `accumulation`, `global_batch`, `lr`, `verdict` and `peak_bytes` of its memory, `warnings`.
 - `data`, or null: `source`, `size`, `steps_per_epoch`, `steps`, `epochs`, `unit` (what loads count),
   `imbalance` (largest load ÷ mean), `padding` (share of what is computed), `ranks` (each `ranks`
   [first, last], `samples`, `tokens`), `policies` (each `name`, `imbalance`, `slowest`, `chosen`,
@@ -32,6 +34,7 @@ from torchdeck.plan.preview.board import Board
 from torchdeck.plan.preview.data import DataPreview
 from torchdeck.plan.preview.headline import headline
 from torchdeck.plan.preview.memory import MemoryPreview
+from torchdeck.plan.preview.sizes import size_values
 
 if TYPE_CHECKING:
     from torchdeck.plan.preview.preview import Preview
@@ -47,6 +50,7 @@ def document(preview: Preview) -> dict[str, Any]:
         "headline": headline(preview),
         "placement": _placement(preview.board),
         "arithmetic": list(preview.arithmetic),
+        "smaller": list(size_values(preview.plan)),
         "data": None if preview.data is None or predicted is None else _data(preview.data, predicted),
         "memory": None if preview.memory is None else _memory(preview.memory),
         "communication": None if preview.traffic is None else dataclasses.asdict(preview.traffic),

@@ -1,0 +1,90 @@
+"""A real agent whose gang becomes smaller: leases, plans and a take-over."""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+from pathlib import Path
+
+import pytest
+
+from support.agent_run import AgentRun, cleaning, make_plan, script, with_policy
+from support.waiting import wait_until
+from torchdeck.agent.gpus import gone_devices
+from torchdeck.agent.leases import lease_holder
+from torchdeck.plan.launch_plan import LaunchPlan, RankPlacement, SmallerSize
+from torchdeck.rundir.atomic import read_json
+
+GPUS = ("GPU-a", "GPU-b", "GPU-c")
+DIES = """
+    import os, pathlib, signal, sys, time
+    print("device", os.environ["CUDA_VISIBLE_DEVICES"], "rank", os.environ["RANK"], flush=True)
+    if os.environ["WORLD_SIZE"] == "3":
+        if os.environ["RANK"] == "1":
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(60)
+    while not pathlib.Path("go").exists():
+        time.sleep(0.02)
+    """
+
+
+def elastic_plan(folder: Path) -> LaunchPlan:
+    plan = make_plan(
+        script(folder, DIES),
+        folder,
+        nproc=3,
+        devices=GPUS,
+        policy=with_policy(max_restarts=0),
+        env={"CUDA_VISIBLE_DEVICES": ",".join(GPUS)},
+    )
+    return dataclasses.replace(
+        plan,
+        ranks=tuple(RankPlacement(rank, "localhost", 0, rank, f"cuda:{rank}") for rank in range(3)),
+        smaller=(SmallerSize(1, 2, None, 1, {"localhost": 7}),),
+    )
+
+
+def test_the_failed_ranks_device_is_free_while_the_others_go_on(tmp_path: Path) -> None:
+    """The second attempt has a plan of its own; an agent that takes over knows who takes part, and leases."""
+    home = tmp_path / "home"
+    run = AgentRun(home, elastic_plan(tmp_path))
+    with cleaning([run]):
+        run.start()
+        run.wait("attempt_started", count=2)
+        run.wait_stdout("device GPU-a,GPU-c rank 1", rank=1, attempt=2)
+        restarting = run.wait("restarting").fields
+        assert restarting["reason"] == "smaller"
+        assert restarting["suspect"] == {"node": "localhost", "local_rank": 1}
+        plan = read_json(run.layout.attempt(2).plan)
+        assert (plan["world_size"], plan["nodes"][0]["devices"]) == (2, ["GPU-a", "GPU-c"])
+        assert plan["nodes"][0]["env"]["OMP_NUM_THREADS"] == "7"
+        assert [rank["device"] for rank in plan["ranks"]] == ["cuda:0", "cuda:2"]
+
+        agent = run.agent()
+        assert agent is not None
+        agent.send(signal.SIGKILL)
+        wait_until(lambda: run.agent() not in (None, agent), 20, "another agent")
+        run.wait("agent_started", count=2)
+        held = [lease_holder(home / "leases", device) is not None for device in GPUS]
+        assert held == [True, False, True]
+        wait_until(lambda: sorted(run.heartbeat().get("ranks", {})) == ["0", "1"], 20, "two ranks watched")
+        (tmp_path / "go").touch()
+        assert run.finished()["state"] == "SUCCEEDED"
+        started = run.events("attempt_started")
+        assert [event.fields["world_size"] for event in started] == [3, 2]
+        assert all(lease_holder(home / "leases", device) is None for device in GPUS)
+
+
+def test_devices_that_the_driver_does_not_list_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By UUID or index; where nvidia-smi cannot say, none is."""
+    program = tmp_path / "nvidia-smi"
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    program.write_text("#!/bin/sh\necho '0, GPU-a'\necho '2, GPU-c'\n")
+    program.chmod(0o755)
+    assert gone_devices(GPUS) == ["GPU-b"]
+    assert gone_devices(["0", "1", "2"]) == ["1"]
+    assert gone_devices([]) == []
+    program.write_text("#!/bin/sh\necho 'no devices were found'; exit 6\n")
+    assert gone_devices(GPUS) == []
