@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import pickle
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -10,6 +11,7 @@ import torch.distributed as dist
 from torch.distributed.checkpoint.api import CheckpointException
 
 from torchdeck.distributed.checkpoints.manifest import CheckpointError
+from torchdeck.distributed.checkpoints.refusal import refusal
 
 T = TypeVar("T")
 
@@ -123,6 +125,8 @@ def sentence(error: BaseException) -> str:
     """An exception as part of one line."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if isinstance(error, pickle.UnpicklingError):
+        return refusal(error)
     lines = str(error).strip().splitlines()
     text = lines[0] if lines else type(error).__name__
     return text if isinstance(error, CheckpointError) else f"{type(error).__name__}: {text}"

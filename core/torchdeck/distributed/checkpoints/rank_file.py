@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from torchdeck.distributed.checkpoints.manifest import CheckpointError
+from torchdeck.distributed.checkpoints.refusal import refusal
 from torchdeck.distributed.checkpoints.rng import derive_rng, restore_rng, rng_state
 from torchdeck.distributed.checkpoints.training_tensors import TrainingTensors
 
@@ -53,8 +54,7 @@ def read_rank_file(path: Path) -> dict[str, Any]:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
-        why = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise CheckpointError(f"{path} cannot be read: {why}") from error
+        raise CheckpointError(f"{path} cannot be read: {refusal(error)}") from error
     if not isinstance(state, dict) or not {"rng", "buffers"} <= state.keys():
         raise CheckpointError(f"{path} is not a rank's part of a checkpoint")
     return state

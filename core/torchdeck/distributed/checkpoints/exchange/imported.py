@@ -15,6 +15,7 @@ from torchdeck.distributed.checkpoints.exchange.safetensors_file import Safetens
 from torchdeck.distributed.checkpoints.exchange.whole import InMemory, WholeCheckpoint, listing_of_specs
 from torchdeck.distributed.checkpoints.manifest import CheckpointError, Manifest
 from torchdeck.distributed.checkpoints.model_state import bare_name, model_fingerprint
+from torchdeck.distributed.checkpoints.refusal import refusal
 from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX
 from torchdeck.distributed.checkpoints.trainer_file import TrainerFile
 
@@ -50,8 +51,7 @@ def _from_pickle(path: Path) -> dict[str, torch.Tensor]:
         except RuntimeError:  # of before torch 1.6: such a file cannot be mapped
             value = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
-        why = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise CheckpointError(f"{path} cannot be read as weights alone: {why}") from error
+        raise CheckpointError(f"{path} cannot be read as weights alone: {refusal(error)}") from error
     inside = [value[key] for key in _INSIDE if isinstance(value, dict) and isinstance(value.get(key), dict)]
     weights = inside[0] if inside else value
     if not isinstance(weights, dict) or not weights:

@@ -30,6 +30,7 @@ from torchdeck.distributed.checkpoints.manifest import (
 )
 from torchdeck.distributed.checkpoints.metadata import METADATA_NAME, CheckedReader
 from torchdeck.distributed.checkpoints.model_state import model_fingerprint
+from torchdeck.distributed.checkpoints.peers import Peers
 from torchdeck.distributed.checkpoints.rank_file import rank_file_name, read_rank_file
 from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX
 from torchdeck.distributed.checkpoints.trainer_file import TRAINER_NAME, read_trainer_file
@@ -79,6 +80,7 @@ class ShardedTensors:
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self._reader = _CachedReader(folder, manifest.files)
+        self._alone = Peers(0, 1, timeout=0.0)
         dcp.alone_is_fine()
         self.specs = {
             name: self._spec(folder, name, entry, manifest.size)
@@ -94,15 +96,11 @@ class ShardedTensors:
     def read(self, name: str) -> torch.Tensor:
         spec = self.specs[name]
         tensor = torch.empty(spec.shape, dtype=spec.dtype)
-        try:
-            load(
-                {name: tensor},
-                storage_reader=self._reader,
-                planner=DefaultLoadPlanner(flatten_state_dict=False, flatten_sharded_tensors=False),
-                no_dist=True,
-            )
-        except Exception as error:
-            raise CheckpointError(f"{name} cannot be read: {_first_line(error)}") from error
+        planner = DefaultLoadPlanner(flatten_state_dict=False, flatten_sharded_tensors=False)
+        self._alone.collectively(
+            f"reading {name}",
+            lambda: load({name: tensor}, storage_reader=self._reader, planner=planner, no_dist=True),
+        )
         return tensor
 
 
@@ -232,7 +230,3 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
