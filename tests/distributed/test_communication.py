@@ -22,6 +22,7 @@ CASES: list[tuple[Kind, int, dict[str, Any]]] = [
     ("hsdp", 2, {"accumulation": 2}),
     ("hsdp", 2, {"fsdp": BF16, "training": {"steps": 1, "precision": "bf16"}}),
     ("hsdp", 1, {}),
+    ("ddp", 1, {"ddp": {"comm_hook": "bf16"}}),
 ]
 """DistributedStrategy, ranks that shard, and what is asked for besides."""
 
@@ -58,6 +59,7 @@ def test_collectives_of_a_step_are_as_counted(case: int, counted: list[dict[str,
         RANKS,
         shard,
         accumulation=asked.get("accumulation", 1),
+        comm_hook=asked.get("ddp", {}).get("comm_hook", "none"),
         reshard_after_forward=asked.get("fsdp", {}).get("reshard_after_forward", True),
         checkpointing=asked.get("checkpointing", False),
         param_precision=precision,

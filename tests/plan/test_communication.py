@@ -45,6 +45,9 @@ BLOCK = model((8, 5), (4, 10))
     ("kind", "options", "bytes_sent"),
     [
         ("ddp", {}, 480),  # 2 · 3/4 · 320
+        ("ddp", {"comm_hook": "bf16"}, 240),
+        ("ddp", {"comm_hook": "powersgd", "powersgd_rank": 1}, 162),  # 2 · 3/4 · 4 · (8 + 5 + 4 + 10)
+        ("ddp", {"comm_hook": "powersgd"}, 480),  # two columns would not halve matrices as small as these
         ("ddp", {"accumulation": 8, "precision": "bf16"}, 480),  # gradients of fp32 weights, once a step
         ("fsdp", {}, 3 * 240),  # two gathers and a reduction of 3/4 · 320
         ("fsdp", {"reshard_after_forward": False}, 2 * 240),

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from torchdeck.config.cluster import Cluster
 from torchdeck.nodes.gpu_models import gpu_model
+from torchdeck.plan.memory.comm_hooks import sent_bytes
 from torchdeck.plan.memory.spec import FULLY_SHARDED, PRECISION_SIZES, StrategySpec
 from torchdeck.plan.memory.unit_sizes import unit_sizes
 from torchdeck.plan.model_profile import ModelProfile
@@ -119,7 +120,7 @@ def collectives_of(profile: ModelProfile, spec: StrategySpec) -> list[Collective
     if spec.kind == "single":
         return []
     if spec.kind == "ddp":
-        gradients = sum(tensor.size for tensor in profile.parameters if tensor.trainable)
+        gradients = sum(sent_bytes(tensor, spec) for tensor in profile.parameters if tensor.trainable)
         return [_all_reduce(gradients, spec.world_size)]
     return _fully_sharded(profile, spec) if spec.kind in FULLY_SHARDED else _zero(profile, spec)
 

@@ -71,7 +71,7 @@ def fitted(
         groups = predict_memory(known.profile, spec, capacities(shares), free)
     except UntracedError as error:
         return (), (f"memory is not predicted: {error}",)
-    notes = memory_notes(spec)
+    notes = memory_notes(known.profile, spec)
     if spec.kind in FULLY_SHARDED and spec.shard > 1 and spec.accumulation > 1:
         notes += (_whole_gradients(spec, groups),)
     if config.training.compile:

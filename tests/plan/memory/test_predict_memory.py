@@ -11,6 +11,7 @@ from torchdeck.plan.memory.predict import memory_notes, predict_memory
 from torchdeck.plan.memory.simulate import simulate
 from torchdeck.plan.memory.spec import Kind, StrategySpec
 from torchdeck.plan.memory.state import sharded_state
+from torchdeck.plan.memory.unit_sizes import unit_sizes
 from torchdeck.plan.prediction import PredictedMemory
 
 
@@ -90,10 +91,11 @@ def test_a_cpu_rank_takes_more_than_its_tensors() -> None:
 
 def test_what_nobody_measured_is_said() -> None:
     """A CUDA device's own memory, and ZeRO there."""
-    assert memory_notes(fsdp(2)) == ()
-    assert "not validated" in memory_notes(replace(fsdp(2), device="cuda"))[0]
-    assert memory_notes(StrategySpec("zero1", 2)) == ()
-    assert "ZeRO" in memory_notes(StrategySpec("zero1", 2, device="cuda"))[-1]
+    model = profile()
+    assert memory_notes(model, fsdp(2)) == ()
+    assert "not validated" in memory_notes(model, replace(fsdp(2), device="cuda"))[0]
+    assert memory_notes(model, StrategySpec("zero1", 2)) == ()
+    assert "ZeRO" in memory_notes(model, StrategySpec("zero1", 2, device="cuda"))[-1]
 
 
 def test_zero_is_one_peak_for_ranks_that_keep_different_gradients() -> None:
@@ -105,3 +107,36 @@ def test_zero_is_one_peak_for_ranks_that_keep_different_gradients() -> None:
         assert len({group.peak_bytes for group in groups}) == 1
         kept = {group.state["gradients"] for group in groups}
         assert (len(kept) > 1) == (stage != "zero3")
+
+
+def test_offloaded_state_is_the_hosts() -> None:
+    """A device is spared weights, gradients and optimizer state; what the host holds is said."""
+    model, on_gpu = profile(), replace(fsdp(2), device="cuda", backend="nccl")
+    kept, offloaded = (predict_memory(model, spec)[0] for spec in (on_gpu, replace(on_gpu, cpu_offload=True)))
+    assert set(offloaded.state.values()) == {0}
+    assert {"parameters", "optimizer"} <= kept.terms.keys() - offloaded.terms.keys()
+    spared = kept.state["parameters"] + kept.state["optimizer"]
+    largest_part = max(unit.brought for unit in unit_sizes(model, replace(on_gpu, cpu_offload=True)))
+    # what is gathered comes by way of a copy on the device, of at most two units at a time
+    assert spared - 2 * largest_part <= kept.peak_bytes - offloaded.peak_bytes
+    assert "lie in the machine's memory" in memory_notes(model, replace(on_gpu, cpu_offload=True))[-1]
+
+
+def test_a_rank_without_a_gpu_offloads_to_where_it_is() -> None:
+    """The prediction is the same, and nothing is said."""
+    offloaded = replace(fsdp(2), cpu_offload=True)
+    assert predict_memory(profile(), offloaded) == predict_memory(profile(), fsdp(2))
+    assert memory_notes(profile(), offloaded) == ()
+
+
+def test_smaller_gradients_take_memory_of_their_own() -> None:
+    """PowerSGD remembers what it left out of every gradient; bf16 is a copy that passes."""
+    model, ddp = profile(), StrategySpec("ddp", 2)
+    whole, remembered, cut = (
+        simulate(model, replace(ddp, comm_hook=hook), 0).peaks() for hook in ("none", "powersgd", "bf16")
+    )
+    gradients = sum(tensor.size for tensor in model.parameters if tensor.trainable)
+    forward = [next(peak.total for peak in peaks if peak.phase == "forward") for peaks in (whole, remembered)]
+    assert forward[1] - forward[0] >= gradients
+    backward = [next(peak.total for peak in peaks if peak.phase == "backward") for peaks in (whole, cut)]
+    assert backward[1] - backward[0] == gradients // 2

@@ -58,7 +58,7 @@ def _compared(
         memory = predict_memory(profile, spec, capacities, free)
     except ValueError as error:
         return Compared(spec, (), str(error))
-    return Compared(spec, memory, notes=memory_notes(spec))
+    return Compared(spec, memory, notes=memory_notes(profile, spec))
 
 
 def _need(memory: PredictedMemory) -> float:

@@ -62,6 +62,8 @@ class FsdpStep:
 
     def end(self) -> None:
         """The optimizer has stepped: gradients go."""
+        if self._spec.state_on_host:
+            return
         reduced = sum(unit.gradient for unit in self._sizes)
         self._timeline.add(Term.GRADIENTS, -reduced)
 
@@ -98,10 +100,11 @@ class FsdpStep:
 
     def _all_gather(self, unit: int) -> None:
         sizes = self._sizes[unit]
+        self._timeline.add(Term.GATHERED, sizes.brought)
         self._timeline.add(Term.GATHERED, sizes.cast)
         self._timeline.add(Term.GATHERED, sizes.gathered)
         self._timeline.spike(Term.BUCKETS, all_gather_copy(self._spec, sizes.gathered))
-        self._timeline.add(Term.GATHERED, -sizes.cast)
+        self._timeline.add(Term.GATHERED, -sizes.cast - sizes.brought)
 
     def _end_forward(self, unit: int) -> None:
         self._order.append(unit)
@@ -175,3 +178,5 @@ class FsdpStep:
         if sizes.gradient != sizes.reduced:
             timeline.add(Term.GRADIENTS, sizes.gradient)
             timeline.add(Term.GRADIENTS, -sizes.reduced)
+        if self._spec.state_on_host:
+            timeline.add(Term.GRADIENTS, -sizes.gradient)

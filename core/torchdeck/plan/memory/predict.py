@@ -18,7 +18,9 @@ from torchdeck.plan.memory.zero import ZeroOptions, zero_state
 from torchdeck.plan.memory.zero_peak import ZERO_NOTE
 from torchdeck.plan.model_profile import ModelProfile
 from torchdeck.plan.prediction import PredictedMemory, RankRanges
+from torchdeck.quantities import size
 
+_STATE = ("parameters", "gradients", "optimizer")
 _UNKNOWN = -1
 """Stands for a size that is not known, among sizes."""
 
@@ -53,14 +55,25 @@ def predict_memory(
     return tuple(found)
 
 
-def memory_notes(spec: StrategySpec) -> tuple[str, ...]:
-    """What of a prediction for `spec` nobody has compared with a measurement, one sentence each."""
+def memory_notes(profile: ModelProfile, spec: StrategySpec) -> tuple[str, ...]:
+    """What of a prediction for `spec` nobody has compared with a measurement, and what lies elsewhere, one
+    sentence each."""
     cuda = (CUDA_NOTE,) if spec.device == "cuda" else ()
-    return (*cuda, ZERO_NOTE) if cuda and spec.kind in ZERO else cuda
+    zero = (ZERO_NOTE,) if cuda and spec.kind in ZERO else ()
+    return (*cuda, *zero, *((_on_host(profile, spec),) if spec.state_on_host else ()))
+
+
+def _on_host(profile: ModelProfile, spec: StrategySpec) -> str:
+    state = sharded_state(profile, spec, [0])
+    whole = int(state.parameters[0] + state.gradients[0] + state.optimizer[0])
+    return (
+        f"with distributed.fsdp.cpu_offload {size(whole)} of weights, gradients and optimizer state for each "
+        "rank lie in the machine's memory, which is not counted here"
+    )
 
 
 def _state(profile: ModelProfile, spec: StrategySpec) -> dict[str, Bytes]:
-    """State of every rank by term, shape (world size,)."""
+    """State of every rank on its device by term, shape (world size,)."""
     if spec.kind in ZERO:
         share = zero_state(profile.parameters, spec, options=ZeroOptions.of(spec)).device
         return {
@@ -69,6 +82,8 @@ def _state(profile: ModelProfile, spec: StrategySpec) -> dict[str, Bytes]:
             "optimizer": share.optimizer,
         }
     shards = sharded_state(profile, spec)
+    if spec.state_on_host:
+        return {name: np.zeros(spec.world_size, dtype=np.int64) for name in _STATE}
     return {
         "parameters": np.tile(shards.parameters, spec.replicas),
         "gradients": np.tile(shards.gradients, spec.replicas),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from torchdeck.plan.memory.comm_hooks import kept_bytes, passing_bytes
 from torchdeck.plan.memory.fsdp_step import FsdpStep
 from torchdeck.plan.memory.replay import Replay
 from torchdeck.plan.memory.replicated_step import ReplicatedStep
@@ -35,7 +36,7 @@ def simulate(profile: ModelProfile, spec: StrategySpec, optimizer: int) -> Timel
     timeline.add(Term.BUFFERS, sum(tensor.size for tensor in profile.buffers))
     _set_up(timeline, profile, spec)
     timeline.enter("forward")
-    timeline.add(Term.OPTIMIZER, optimizer)
+    timeline.add(Term.OPTIMIZER, 0 if spec.state_on_host else optimizer)
     _step(timeline, profile, spec, replay)
     return timeline
 
@@ -49,8 +50,10 @@ def _set_up(timeline: Timeline, profile: ModelProfile, spec: StrategySpec) -> No
         tensors = [*profile.parameters, *profile.buffers]
         whole = sum(tensor.size for tensor in tensors)
         timeline.spike(Term.BUCKETS, min(whole, 2 * _BROADCAST_LIMIT))
-        buckets = sum(tensor.size for tensor in profile.parameters if tensor.trainable)
+        gradients = _trainable(profile)
+        buckets = sum(tensor.size for tensor in gradients)
         timeline.add(Term.GRADIENTS if spec.gradient_as_bucket_view else Term.BUCKETS, buckets)
+        timeline.add(Term.BUCKETS, kept_bytes(gradients, spec))
 
 
 def _shard(timeline: Timeline, profile: ModelProfile, spec: StrategySpec) -> None:
@@ -70,6 +73,12 @@ def _shard(timeline: Timeline, profile: ModelProfile, spec: StrategySpec) -> Non
         timeline.add(Term.PARAMETERS, 0 if on_cpu else whole[unit])
         timeline.add(Term.PARAMETERS, stored[unit])
         timeline.add(Term.PARAMETERS, -whole[unit])
+        timeline.add(Term.PARAMETERS, -stored[unit] if spec.state_on_host else 0)
+
+
+def _trainable(profile: ModelProfile) -> list[TensorInfo]:
+    """Parameters that have gradients."""
+    return [tensor for tensor in profile.parameters if tensor.trainable]
 
 
 def _stored(tensor: TensorInfo, spec: StrategySpec) -> int:
@@ -88,7 +97,11 @@ def _step(timeline: Timeline, profile: ModelProfile, spec: StrategySpec, replay:
         timeline.enter("forward")
         # the loader keeps a step's first batch to the end of the step; later ones make room for each other
         timeline.add(Term.INPUTS, replay.inputs if index < 2 else 0)
-        step.microbatch(replay, first=index == 0, last=index == count - 1)
+        last = index == count - 1
+        passing = passing_bytes(_trainable(profile), spec) if last and spec.kind == "ddp" else 0
+        timeline.add(Term.BUCKETS, passing)
+        step.microbatch(replay, first=index == 0, last=last)
+        timeline.add(Term.BUCKETS, -passing)
     timeline.enter("optimizer")
     timeline.spike(Term.OPTIMIZER, _optimizer_copies(profile, spec))
     step.end()
@@ -100,9 +113,9 @@ def _optimizer_copies(profile: ModelProfile, spec: StrategySpec) -> int:
     Fused Adam works in place. SGD adds weight decay to a copy of the gradient: on the CPU of one parameter at
     a time, on GPUs of all (torch/optim/sgd.py: `_single_tensor_sgd`, `_multi_tensor_sgd`); vectors have none.
     """
-    if spec.optimizer != "sgd" or not spec.weight_decay:
+    if spec.optimizer != "sgd" or not spec.weight_decay or spec.state_on_host:
         return 0
     first = np.zeros(1, dtype=np.int64)
-    decayed = [tensor for tensor in profile.parameters if tensor.trainable and len(tensor.shape) >= 2]
+    decayed = [tensor for tensor in _trainable(profile) if len(tensor.shape) >= 2]
     sizes = [int(local_bytes([tensor], spec.shard, first)[0]) for tensor in decayed]
     return sum(sizes) if spec.device == "cuda" else max(sizes, default=0)

@@ -47,6 +47,11 @@ class StrategySpec:
     bucket_mb: float = 25.0
     """Size of DDP's buckets, MiB."""
     gradient_as_bucket_view: bool = True
+    comm_hook: Literal["none", "bf16", "powersgd"] = "none"
+    """How DDP's gradients are made smaller on their way."""
+    powersgd_rank: int = 2
+    cpu_offload: bool = False
+    """fsdp and hsdp: weights, gradients and optimizer state lie in the machine's memory."""
     offload: bool = False
     """ZeRO: optimizer state lies in the machine's memory, not on the device."""
     offload_parameters: bool = False
@@ -77,6 +82,11 @@ class StrategySpec:
     def replicas(self) -> int:
         """Groups that hold the whole state each."""
         return self.world_size // self.shard
+
+    @property
+    def state_on_host(self) -> bool:
+        """What stays between steps is not on the device; for a CPU rank both are the same memory."""
+        return self.cpu_offload and self.kind in FULLY_SHARDED and self.device == "cuda"
 
     @property
     def param_size(self) -> int:
@@ -138,6 +148,9 @@ def spec_from(
         reduce_precision=_REDUCTION if options.reduce_dtype == "auto" else options.reduce_dtype,
         bucket_mb=distributed.ddp.bucket_size_mb,
         gradient_as_bucket_view=distributed.ddp.gradient_as_bucket_view,
+        comm_hook=distributed.ddp.comm_hook if kind == "ddp" else "none",
+        powersgd_rank=distributed.ddp.powersgd_rank,
+        cpu_offload=options.cpu_offload and kind in FULLY_SHARDED,
         offload=distributed.deepspeed.offload_optimizer and kind in ZERO,
         offload_parameters=distributed.deepspeed.offload_parameters and kind == "zero3",
         zero_bucket_mb=distributed.deepspeed.bucket_size_mb,

@@ -18,6 +18,8 @@ class UnitSizes:
 
     gathered: int
     """All ranks' stored parts in the precision of the forward."""
+    brought: int
+    """This rank's part on its way from the machine's memory to the device, where it lies there."""
     cast: int
     """This rank's part in that precision, where it is another than the weights'."""
     scattered: int
@@ -46,6 +48,9 @@ def _sizes(tensors: Sequence[TensorInfo], spec: StrategySpec) -> UnitSizes:
     uneven = [tensor for tensor in trainable if rows(tensor) % ranks]
     return UnitSizes(
         gathered=ranks * stored,
+        brought=sum(padded_elements(t, ranks) * ITEM_SIZES[t.dtype] for t in tensors)
+        if spec.state_on_host
+        else 0,
         cast=stored if any(_param_size(t, spec) != ITEM_SIZES[t.dtype] for t in tensors) else 0,
         scattered=ranks * elements * spec.reduce_size,
         reduced=elements * spec.reduce_size,
