@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 
-_ASKED = re.compile(r"(?:GLOBAL|class|function|global) ([\w.]+\.[\w.]+)")
+_ASKED = re.compile(r"GLOBAL ([\w.]+)")
 
 
 def refusal(error: BaseException) -> str:
