@@ -1,5 +1,7 @@
 """Optimizers by name."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -44,7 +46,10 @@ def test_nothing_to_train_is_a_mistake() -> None:
 def test_groups_keep_the_ratio_of_their_own_learning_rates() -> None:
     """As an optimizer was made, whatever the schedule; a resumed one has the ratios from its groups."""
     first, second = nn.Linear(2, 2), nn.Linear(2, 2)
-    groups = [{"params": first.parameters()}, {"params": second.parameters(), "lr": 1e-4}]
+    groups: list[dict[str, Any]] = [
+        {"params": first.parameters()},
+        {"params": second.parameters(), "lr": 1e-4},
+    ]
     optimizer = torch.optim.AdamW(groups, lr=1e-3)
     keep_lr_ratios(optimizer)
     for lr in (0.5, 0.2):

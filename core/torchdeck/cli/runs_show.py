@@ -98,6 +98,9 @@ def _facts(view: RunView, layout: RunLayout) -> Iterator[str]:
         if attempt.given_up:
             yield f"    goes on without {attempt.given_up}"
         yield from (f"    {note}" for note in attempt.notes)
+        traces = sorted(layout.attempt(attempt.number).ranks.glob("*/trace.json.gz"))
+        if traces:
+            yield f"    traces of steps, for Perfetto or chrome://tracing: {', '.join(map(str, traces))}"
         if attempt.rendezvous == "c10d" and not attempt.notes:
             yield "    rendezvous c10d: rank order not guaranteed"
     for rank in view.ranks if not view.is_over else ():

@@ -20,6 +20,7 @@ from torchdeck.config.problems import shown
 from torchdeck.config.recipe_rules import RECIPE_RULES
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.config.spelling import nearest
+from torchdeck.config.training_rules import TRAINING_RULES
 
 RUN_KINDS = (("run", "recipe"), ("run", "script"), ("run", "module"))
 RECIPE_KEYS: tuple[KeyPath, ...] = (
@@ -166,6 +167,17 @@ def ddp_options(given: Given) -> Iterator[Finding]:
         yield Finding(static, wrong, "false, or accumulation = 1", (accumulation, strategy, *RUN_KINDS))
 
 
+def powersgd(given: Given) -> Iterator[Finding]:
+    """An overflow, by which the loss scaler of fp16 finds its scale, would stay in PowerSGD's memory."""
+    distributed, training = given.config.distributed, given.config.training
+    if distributed.strategy != "ddp" or distributed.ddp.comm_hook != "powersgd":
+        return
+    if training.precision == "fp16" and given.config.run.recipe is not None:
+        wrong = '"powersgd" remembers gradients, and those of fp16 overflow now and then'
+        uses: tuple[KeyPath, ...] = (("training", "precision"), ("distributed", "strategy"), *RUN_KINDS)
+        yield Finding(("distributed", "ddp", "comm_hook"), wrong, '"bf16" or "none", or precision = "bf16"', uses)
+
+
 def fsdp_dtypes(given: Given) -> Iterator[Finding]:
     """One 16-bit format: the loss scaler belongs to fp16 alone."""
     distributed, precision = given.config.distributed, given.config.training.precision
@@ -231,8 +243,8 @@ def _value(config: RunConfig, path: tuple[str, ...]) -> object:
 
 RULES: tuple[Rule, ...] = (
     one_kind, recipe_name, recipe_only, recipe_keys, restarts, module_name, environment, length,
-    batch_plan, *PLACEMENT_RULES, *ESTIMATE_RULES, ddp_options, fsdp_dtypes, *DEEPSPEED_RULES,
-    *RECIPE_RULES, *CHECKPOINT_RULES, resume, patterns, without_effect,
+    batch_plan, *PLACEMENT_RULES, *ESTIMATE_RULES, ddp_options, powersgd, fsdp_dtypes, *DEEPSPEED_RULES,
+    *RECIPE_RULES, *CHECKPOINT_RULES, *TRAINING_RULES, resume, patterns, without_effect,
 )  # fmt: skip
 
 

@@ -77,7 +77,9 @@ def _train(settings: RecipeSettings, place: Place, context: RunContext) -> None:
     strategy.setup()
     check_agreement(strategy.group, settings.to_be_same())
     hooks = [
-        *make_hooks(context.rank_layout(place.rank), place, strategy.device),
+        *make_hooks(
+            context.rank_layout(place.rank), place, strategy.device, settings.telemetry.profile_steps
+        ),
         *recipe_callbacks(recipe, settings),
     ]
     trainer = Trainer(settings, recipe, strategy, context, hooks)

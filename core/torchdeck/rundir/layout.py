@@ -191,6 +191,11 @@ class RankLayout(NamedTuple):
         return self.root / "metrics"
 
     @property
+    def trace(self) -> Path:
+        """What torch.profiler recorded of telemetry.profile_steps, in Chrome's format; the trainer."""
+        return self.root / "trace.json.gz"
+
+    @property
     def samples(self) -> Path:
         """Which samples the rank really used, a record a step (`torchdeck.data.sample_log`); the trainer."""
         return self.root / "samples.log"

@@ -12,6 +12,7 @@ from torchdeck.data.sample_log import SampleLogHeader, SampleLogWriter
 from torchdeck.data.step_order import DataPosition, StepOrder
 from torchdeck.distributed.trainer.callback import Callback, Counts
 from torchdeck.distributed.trainer.memory import RankMemory
+from torchdeck.distributed.trainer.profiling import ProfileHook
 from torchdeck.distributed.trainer.step import StepResult
 from torchdeck.distributed.trainer.throughput import Rates
 from torchdeck.environment import Place
@@ -47,6 +48,10 @@ class MetricsHook(Callback):
 
     def model_next(self) -> None:
         self._memory.mark()
+
+    def step(self, result: StepResult) -> None:
+        if self._leads and result.statistics:
+            self._writer.log(dict(result.statistics), step=result.step)
 
     def row(self, result: StepResult, rates: Rates, counts: Counts) -> None:
         values = {"step_time": rates.step_time, **self._memory.read()}
@@ -152,7 +157,12 @@ class LinesHook(Callback):
         print(f"training ends at step {step}: {reason}", flush=True)
 
 
-def make_hooks(layout: RankLayout | None, place: Place, device: torch.device) -> list[Callback]:
+def make_hooks(
+    layout: RankLayout | None,
+    place: Place,
+    device: torch.device,
+    profile_steps: tuple[int, int] | None = None,
+) -> list[Callback]:
     """What tells of a rank's training: files where there is a run directory, lines on rank 0."""
     hooks: list[Callback] = []
     if layout is not None:
@@ -162,6 +172,8 @@ def make_hooks(layout: RankLayout | None, place: Place, device: torch.device) ->
             SamplesHook(layout.samples, place.rank, place.world_size),
             MetricsHook(layout.metrics, place.rank, device),
         ]
+        if profile_steps is not None:
+            hooks.append(ProfileHook(layout.trace, profile_steps, device))
     if place.rank == 0:
         hooks.append(LinesHook())
     return hooks

@@ -144,6 +144,7 @@ class TrainingLoop:
                 save=parts.cadence.wished(step) or parts.saving.failed,
                 end=any(hook.stop_reason for hook in parts.hooks),
             ),
+            statistics=_due(self._settings.telemetry.stats_every, step),
             began=began,
         )
         self._position = batches.after

@@ -20,6 +20,7 @@ from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.ema import Ema
 from torchdeck.distributed.trainer.faults import raise_for_bad_gradient, raise_for_bad_loss
 from torchdeck.distributed.trainer.losses import WeightedSum, checked_loss, global_mean
+from torchdeck.distributed.trainer.statistics import tensor_statistics
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,8 @@ class StepResult:
     """Samples that this rank's microbatches held, fillers left out."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """What the recipe's loss returned beside the loss: means over the same."""
+    statistics: Mapping[str, float] = field(default_factory=dict)
+    """Of gradients, before clipping, and weights, before the update; empty where they are not wanted."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,7 @@ class Stepper:
         lr: float,
         measure: bool,
         wishes: Wishes,
+        statistics: bool = False,
         began: float,
     ) -> StepResult:
         """One step.
@@ -122,6 +126,7 @@ class Stepper:
             lr: learning rate of this step.
             measure: the gradient's norm is wanted; it is measured anyway where something depends on it.
             wishes: this rank's.
+            statistics: those of gradients and weights are wanted, on all ranks.
             began: `time.perf_counter()` before the batches were asked for.
 
         Raises:
@@ -139,7 +144,9 @@ class Stepper:
             raise_for_bad_loss(parts.strategy.group, losses, ids, what=f"loss in step {step}")
         loss = global_mean(total, weight, what="training")
         # a save may follow this step: what is not finite must not get into that checkpoint
-        norm = self._update(expected / weight, step, measure=measure or stop + save + end > 0)
+        correction = expected / weight / parts.scaler.scale
+        found = tensor_statistics(parts.strategy, parts.model, correction) if statistics else {}
+        norm = self._update(correction, step, measure=measure or stop + save + end > 0)
         if self.tokens_per_sample is None:
             self.tokens_per_sample = weight / batches.samples
         seconds = time.perf_counter() - began
@@ -161,6 +168,7 @@ class Stepper:
                 name: global_mean(total, weight, what="training")
                 for name, total in zip(losses.names, metrics, strict=True)
             },
+            statistics=found,
         )
 
     def _accumulate(
@@ -202,7 +210,7 @@ class Stepper:
         parts = self._parts
         norm = parts.strategy.clip_grad_norm(
             parts.model,
-            scale=correction / parts.scaler.scale,
+            scale=correction,
             max_norm=self._clip,
             measure=measure or parts.scaler.enabled,
         )

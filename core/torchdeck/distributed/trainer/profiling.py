@@ -1,0 +1,62 @@
+"""A trace of some steps, as torch.profiler makes it."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from torchdeck.distributed.trainer.callback import Callback
+from torchdeck.distributed.trainer.step import StepResult
+
+_COMPUTING = frozenset({"training", "compiling"})
+
+
+class ProfileHook(Callback):
+    """Records what this rank does in some steps: operators, kernels, and the time of each.
+
+    The trace is in Chrome's format (chrome://tracing, Perfetto), gzipped. Outside those steps it costs a
+    comparison a step.
+
+    Args:
+        path: of the trace.
+        steps: first and last step that is recorded.
+        device: of the rank.
+    """
+
+    def __init__(self, path: Path, steps: tuple[int, int], device: torch.device) -> None:
+        self._path = path
+        self._first, self._last = steps
+        self._device = device
+        self._profile: profile | None = None
+
+    def phase(self, phase: str, step: int, total: int | None) -> None:  # noqa: ARG002 - how many does not matter
+        if self._profile is None and step + 1 == self._first and phase in _COMPUTING:
+            activities = [ProfilerActivity.CPU]
+            if self._device.type == "cuda":
+                activities.append(ProfilerActivity.CUDA)
+            self._profile = profile(activities=activities)
+            self._profile.start()
+
+    def step(self, result: StepResult) -> None:
+        if self._profile is not None and result.step >= self._last:
+            self._finish(self._profile)
+
+    def close(self) -> None:
+        # training ended inside the window: what there is, is worth having
+        if self._profile is not None:
+            self._finish(self._profile)
+
+    def _finish(self, recorded: profile) -> None:
+        self._profile = None
+        self._first = 0  # never again
+        recorded.stop()
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            recorded.export_chrome_trace(str(self._path))
+        except OSError as error:
+            logging.getLogger("torchdeck").warning(
+                "the trace of steps could not be written: %s: %s", self._path, error.strerror
+            )

@@ -1,0 +1,88 @@
+"""Statistics of every gradient and weight, over the whole tensor however it is sharded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from torchdeck.distributed.checkpoints.model_state import bare_name
+from torchdeck.distributed.local_tensors import local_part
+from torchdeck.distributed.strategies.base import DistributedStrategy
+
+
+def tensor_statistics(
+    strategy: DistributedStrategy, model: nn.Module, gradient_scale: float
+) -> dict[str, float]:
+    """`grad_norm/NAME`, `grad_mean/…`, `grad_std/…`, `grad_max/…` (of absolute values), `grad_nonfinite/…` (a
+    share) of each parameter that has a gradient, and `weight_norm/…` and so on of each parameter.
+
+    Every rank calls it, between backward and the optimizer's step; two small reductions where weights are
+    sharded, none where every rank has all.
+
+    Args:
+        strategy: how tensors are divided.
+        model: whose.
+        gradient_scale: what the gradients are to be multiplied by to be the mean loss's.
+
+    Returns:
+        The same on every rank. Where elements are not finite, only the share of them tells anything.
+    """
+    names: list[str] = []
+    tensors: list[Tensor] = []
+    factors: list[float] = []
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            gradient = weight.grad
+            for kind, tensor, factor in (("grad", gradient, gradient_scale), ("weight", weight, 1.0)):
+                if tensor is not None:
+                    names.append(f"{kind}_{{}}/{bare_name(name)}")
+                    tensors.append(local_part(tensor.detach()))
+                    factors.append(factor)
+        sums, largest = _over_ranks(strategy, tensors)
+    values: dict[str, float] = {}
+    for number, (name, factor) in enumerate(zip(names, factors, strict=True)):
+        elements, nonfinite, total, squares = sums[4 * number : 4 * number + 4]
+        count = max(elements, 1.0)
+        mean = total / count
+        variance = squares / count - mean * mean
+        values[name.format("norm")] = factor * math.sqrt(squares)
+        values[name.format("mean")] = factor * mean
+        # rounding may leave a variance of nothing just below 0; NaN stays NaN
+        values[name.format("std")] = factor * math.sqrt(0.0 if variance < 0 else variance)
+        values[name.format("max")] = factor * largest[number]
+        values[name.format("nonfinite")] = nonfinite / count
+    return values
+
+
+def _over_ranks(strategy: DistributedStrategy, tensors: Sequence[Tensor]) -> tuple[list[float], list[float]]:
+    """[elements, not finite, sum, sum of squares] of each tensor after another, and the largest absolute
+    value of each; of the whole tensors, or of as many copies of them as there are."""
+    if not tensors:
+        return [], []
+    sums = torch.cat([_sums(tensor) for tensor in tensors]).tolist()
+    largest = torch.stack([_largest(tensor) for tensor in tensors]).tolist()
+    if strategy.weight_parts == 1:
+        return sums, largest
+    # copies are counted with their elements: means and shares are right, sums are too large by their number
+    copies = strategy.world_size / strategy.weight_parts
+    total = [number / copies for number in strategy.group.sum(sums)]
+    return total, [-number for number in strategy.group.minimum([-number for number in largest])]
+
+
+def _sums(tensor: Tensor) -> Tensor:
+    """In float64, shape (4,), without waiting for the device."""
+    if tensor.numel() == 0:
+        return torch.zeros(4, dtype=torch.float64, device=tensor.device)
+    finite = torch.isfinite(tensor)
+    count = torch.full((), tensor.numel(), dtype=torch.float64, device=tensor.device)
+    squares = torch.linalg.vector_norm(tensor, dtype=torch.float64) ** 2
+    return torch.stack([count, count - finite.sum(), tensor.sum(dtype=torch.float64), squares])
+
+
+def _largest(tensor: Tensor) -> Tensor:
+    if tensor.numel() == 0:
+        return torch.zeros((), dtype=torch.float64, device=tensor.device)
+    return torch.linalg.vector_norm(tensor, math.inf).double()
