@@ -43,6 +43,9 @@ SCRIPT = "[run]\nscript = 'train.py'\n"
             "distributed.ddp.find_unused_parameters",
             "by itself",
         ),
+        (["distributed.ddp.comm_hook=powersgd", "training.precision=fp16"],
+         "distributed.ddp.comm_hook", "overflow"),
+        (["distributed.ddp.powersgd_rank=4"], "distributed.ddp.powersgd_rank", "no effect"),
         (["distributed.ddp.static_graph=true", "training.accumulation=2"],
          "distributed.ddp.static_graph", "fails"),
         (
