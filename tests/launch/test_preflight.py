@@ -347,6 +347,13 @@ def test_data_that_is_not_there_is_refused(checked: Checked) -> None:
     assert_refused(checked.recipe(data={"source": "nowhere"})["data"], "nowhere", "does not exist")
 
 
+def test_a_file_of_tokens_must_be_there(checked: Checked) -> None:
+    """Of a run that reads tokens no text is looked for."""
+    assert_refused(checked.recipe(data={"tokens": "t.bin"})["data"], "t.bin is no file", "no tokens")
+    (checked.folder / "t.bin").write_bytes(b"\1\0" * 500)
+    assert "tokens in" in str(checked.recipe(data={"tokens": "t.bin"})["data"])
+
+
 def test_a_limit_on_data_counts(checked: Checked) -> None:
     """max_bytes can make the standard library too short."""
     assert_refused(checked.recipe(data={"max_bytes": 1000})["data"], "data.max_bytes", "model.context")
