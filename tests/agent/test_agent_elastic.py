@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import signal
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from torchdeck.agent.gpus import gone_devices
 from torchdeck.agent.leases import lease_holder
 from torchdeck.plan.launch_plan import LaunchPlan, RankPlacement, SmallerSize
 from torchdeck.rundir.atomic import read_json
+from torchdeck.rundir.journal import JournalWriter
 
 GPUS = ("GPU-a", "GPU-b", "GPU-c")
 DIES = """
@@ -28,13 +30,13 @@ DIES = """
     """
 
 
-def elastic_plan(folder: Path) -> LaunchPlan:
+def elastic_plan(folder: Path, max_restarts: int = 0) -> LaunchPlan:
     plan = make_plan(
         script(folder, DIES),
         folder,
         nproc=3,
         devices=GPUS,
-        policy=with_policy(max_restarts=0),
+        policy=with_policy(max_restarts=max_restarts),
         env={"CUDA_VISIBLE_DEVICES": ",".join(GPUS)},
     )
     return dataclasses.replace(
@@ -75,16 +77,48 @@ def test_the_failed_ranks_device_is_free_while_the_others_go_on(tmp_path: Path) 
         assert all(lease_holder(home / "leases", device) is None for device in GPUS)
 
 
+def test_a_device_that_is_gone_is_done_without_before_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """nvidia-smi lists it no more after the first failure; resumed by hand, the run begins with all again."""
+    nvidia_smi(tmp_path, monkeypatch, "echo '0, GPU-a'; echo '2, GPU-c'")
+    run = AgentRun(tmp_path / "home", elastic_plan(tmp_path, max_restarts=3))
+    (tmp_path / "go").touch()
+    with cleaning([run]):
+        run.start()
+        assert run.finished()["state"] == "SUCCEEDED"
+        reasons = [event.fields["reason"] for event in run.events("restarting")]
+        assert reasons == ["restart", "smaller"]
+        told = run.events("restarting")[1].fields
+        assert told["why"] == "GPU GPU-b is not there any more: nvidia-smi does not list it"
+        assert told["suspect"] == {"node": "localhost", "local_rank": 1}
+        assert [event.fields["world_size"] for event in run.events("attempt_started")] == [3, 2]
+
+        nvidia_smi(tmp_path, monkeypatch, "echo '0, GPU-a'; echo '1, GPU-b'; echo '2, GPU-c'")
+        with JournalWriter(run.layout.journal) as journal:
+            journal.append("resumed", finished=1)
+        run.start()
+        run.wait("finished", count=2)
+        assert [event.fields["world_size"] for event in run.events("attempt_started")] == [3, 2, 3, 3, 2]
+        assert "it failed twice" in run.events("restarting")[-1].fields["why"]
+
+
+def nvidia_smi(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
+    """A program of that name, first on the PATH."""
+    program = folder / "bin" / "nvidia-smi"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f"#!/bin/sh\n{body}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+
+
 def test_devices_that_the_driver_does_not_list_are_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By UUID or index; where nvidia-smi cannot say, none is."""
-    program = tmp_path / "nvidia-smi"
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    program.write_text("#!/bin/sh\necho '0, GPU-a'\necho '2, GPU-c'\n")
-    program.chmod(0o755)
+    nvidia_smi(tmp_path, monkeypatch, "echo '0, GPU-a'; echo '2, GPU-c'")
     assert gone_devices(GPUS) == ["GPU-b"]
     assert gone_devices(["0", "1", "2"]) == ["1"]
     assert gone_devices([]) == []
-    program.write_text("#!/bin/sh\necho 'no devices were found'; exit 6\n")
+    nvidia_smi(tmp_path, monkeypatch, "echo 'no devices were found'; exit 6")
     assert gone_devices(GPUS) == []

@@ -5,6 +5,7 @@ from typing import Any
 
 from support.command import Command, agent_events
 from support.training import Training, losses
+from torchdeck.distributed.checkpoints.manifest import list_checkpoints
 from torchdeck.plan.torchrun import RANK_ORDER
 from torchdeck.rundir.atomic import read_json
 from torchdeck.rundir.layout import RunLayout
@@ -74,6 +75,10 @@ def test_a_run_that_loses_a_rank_for_good_finishes_on_the_others(tmp_path: Path)
     assert [at["given_up"] for at in view["attempts"]] == ["", "", why]
     assert_each_sample_once(view["audit"], steps=21)
     assert sorted(losses(run)) == list(range(1, 22))
+
+    assert [found.manifest and found.manifest.world_size for found in list_checkpoints(run.checkpoints)] == [
+        2
+    ] * 3
 
     plan = read_json(run.attempt(3).plan)
     assert (plan["world_size"], len(plan["ranks"]), plan["batch"]["accumulation"]) == (2, 2, 3)

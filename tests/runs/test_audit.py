@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,25 @@ import pytest
 from support.audited_run import PER_EPOCH, SIZE, AuditedRun, Change, steps_of
 from torchdeck.data.batch_plan import build_batch_plan, save_batch_plan
 from torchdeck.data.planned_steps import PlannedSteps
+from torchdeck.plan.launch_plan import SmallerSize
 from torchdeck.plan.prediction import PredictedData, PredictedMemory, Prediction, RankCounts
 from torchdeck.runs.audit.audit import audit_run
 from torchdeck.runs.audit.lines import table_lines, verdict_lines
 from torchdeck.runs.audit.result import Audit
 from torchdeck.runs.audit.samples import Limits
+
+LEAST_MEMORY = PredictedMemory(
+    ranks=((0, 1),),
+    peak_bytes=0,
+    low_bytes=0,
+    high_bytes=0,
+    phase="backward",
+    terms={},
+    state={},
+    capacity_bytes=None,
+    free_bytes=None,
+    verdict="fits",
+)
 
 
 def audit_of(run: AuditedRun, **limits: int) -> Audit:
@@ -268,6 +284,27 @@ def test_memory_beside_its_range(tmp_path: Path) -> None:
         assert f"memory: tensors | {kind}   " in head
         assert f"3.0 MiB (2.0 MiB to 4.0 MiB) | {measured}   " in row
         assert any("the process grew by" in note for note in audit.notes) == (device == "cpu")
+
+
+def test_memory_is_set_beside_the_prediction_of_the_size_it_was_measured_at(tmp_path: Path) -> None:
+    """A rank that went on in a smaller gang holds more; one that was given up is held to what it had."""
+
+    def predicted(mebibytes: int) -> Prediction:
+        return Prediction("traced", (dataclasses.replace(LEAST_MEMORY, peak_bytes=mebibytes << 20),))
+
+    run = AuditedRun(tmp_path, predicted(3))
+    run.attempt(1, 1, 8)
+    smaller = SmallerSize(1, 1, None, 1, {}, prediction=predicted(6))
+    plan = dataclasses.replace(run.plan(), smaller=(smaller,))
+    run.layout.plan.write_text(json.dumps(plan.document()))
+    run.attempt(2, 5, 8, world=1, before=steps_of())
+    of_attempt = dataclasses.replace(run.plan(), prediction=smaller.prediction)
+    run.layout.attempt(2).plan.write_text(json.dumps(of_attempt.document()))
+    values = {"memory_growth_peak_bytes": 5 << 20}
+    run.measure(0, values)
+    run.measure(1, values)
+    run.measure(0, values, attempt=2)
+    assert [rank.predicted_memory_bytes for rank in audit_of(run).ranks] == [6 << 20, 3 << 20]
 
 
 def test_tokens_are_shown_where_there_are_any(tmp_path: Path) -> None:
