@@ -34,7 +34,7 @@ def run_jobs(jobs: list[Job]) -> list[list[Any]]:
 
 def work(job: Job) -> Any:
     """One job on one rank: what `job["do"]` names, else a training of `support.equivalence`."""
-    actions = {"train": train, "copy": copy}
+    actions = {"train": train, "copy": copy, "save_as_deepspeed": save_as_deepspeed}
     return actions[job.get("do", "train")](job)
 
 
@@ -56,6 +56,27 @@ def copy(job: Job) -> dict[str, Any]:
             strategy.load(job["from"], model, optimizer)
         strategy.save(job["to"], model, optimizer, step=1)
         return {"lr": [group["lr"] for group in optimizer.param_groups]}
+
+
+def save_as_deepspeed(job: Job) -> dict[str, Any]:
+    """A checkpoint as DeepSpeed itself writes it into `to`; `digest` of the weights that are in it."""
+    config = {"strategy": "deepspeed", "deepspeed": job["deepspeed"]}
+    with DistributedStrategy.from_config(config, precision=job["precision"]) as strategy:
+        torch.manual_seed(7)
+        model = load_recipe(RECIPE).build_model({})
+        weights = digest(model.state_dict())
+        wrapped = strategy.wrap_model(model)
+        optimizer: Any = strategy.prepare_optimizer(wrapped, AdamW(model.parameters()))
+        optimizer._engine.save_checkpoint(job["to"], tag="global_step1")
+        return weights
+
+
+def digest(weights: dict[str, torch.Tensor]) -> dict[str, list[Any]]:
+    """Type, shape and sum of each tensor."""
+    return {
+        name: [str(value.dtype), list(value.shape), value.double().sum().item()]
+        for name, value in sorted(weights.items())
+    }
 
 
 def saved_tensors(folder: Path) -> dict[str, torch.Tensor]:

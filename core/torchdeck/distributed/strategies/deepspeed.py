@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from torchdeck.distributed.checkpoints.model_state import bare_name
 from torchdeck.distributed.checkpoints.training_tensors import TrainingTensors
 from torchdeck.distributed.process_group import ProcessGroup
 from torchdeck.distributed.strategies.base import DistributedStrategy
@@ -51,8 +52,12 @@ class DeepSpeedStrategy(DistributedStrategy):
             raise TypeError("give prepare_optimizer what wrap_model returned")
         model = wrapped.module
         self._whole.add_optimizer(model, optimizer)
+        # as they are before the engine rounds them
+        weights = {bare_name(name): param.data for name, param in model.named_parameters()}
         self._engine = make_engine(self.settings, self.precision, self.device, model, optimizer)
         self._tensors = DeepSpeedTensors(model, self._engine, self._whole, self.rank, self.world_size)
+        if self.precision.name != "fp32":
+            self._tensors.set_master_weights(weights)
         wrapped.call = self._engine.__call__
         return EngineOptimizer(self._engine)
 

@@ -111,6 +111,13 @@ class DeepSpeedTensors:
         """This rank's part of the averaged gradients."""
         return self._partitions.gradients()
 
+    @torch.no_grad()
+    def set_master_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Copy this rank's pieces of `weights` into what the optimizer steps; the model's own stay."""
+        flat = self._partitions.flat
+        for name in self._trained:
+            self._scatter(name, weights[name], flat)
+
     def listing(self) -> Listing:
         return self._whole.listing
 
@@ -176,9 +183,7 @@ class DeepSpeedTensors:
         optimizer: dict[str, Tensor],
         saved: Sequence[Mapping[str, Any]],
     ) -> None:
-        flat = self._partitions.flat
-        for name in self._trained:
-            self._scatter(name, model[name], flat)
+        self.set_master_weights(model)
         for name, param in self._params.items():
             if not param.requires_grad:
                 self._set_frozen(param, model[name])
