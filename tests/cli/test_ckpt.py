@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.checkpoint_files import flip, save
+from support.recipe_ranks import recipe_settings
 from torchdeck.cli import ckpt
 
 
@@ -40,6 +41,39 @@ def test_list_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert (row["step"], row["name"], row["path"]) == (10, "step_00000010", str(folder))
     assert (row["complete"], row["why"], row["world_size"]) == (True, "", 1)
     assert row["size"] > 0
+
+
+def test_list_shows_metrics_the_best_and_why_each_is_kept(
+    torchdeck_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Metrics are the manifest's; what stays, and which is best, follows from the run's own rule."""
+    run = torchdeck_home / "runs" / "20261121T034455Z-quick-0a1b2c"
+    run.mkdir(parents=True)
+    torchdeck_home.chmod(0o700)
+    settings = recipe_settings(run)
+    settings["checkpoint"] |= {"keep_last": 1, "keep_every": 2, "keep_best": 1}
+    env = {"TORCHDECK_RECIPE": json.dumps(settings)}
+    plan = {"version": 1, "checkpoint": {"directory": "@{run_dir}/kept"}, "nodes": [{"env": env}]}
+    (run / "plan.json").write_text(json.dumps(plan))
+    (run / "journal.jsonl").touch()
+    for step, loss in ((1, 0.25), (2, 0.5), (3, 0.75), (4, 0.5)):
+        save(run / "kept", step, metrics={"heldout_loss": loss})
+    save(run / "kept", 4, name="final")
+    assert _run("list", run.name, "--json") == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["metrics"].get("heldout_loss") for row in rows] == [0.25, 0.5, 0.75, 0.5, None]
+    assert [row["best"] for row in rows] == [True, False, False, False, False]
+    assert [row["kept"] for row in rows] == [
+        ["lowest heldout_loss"],
+        ["every 2 steps"],
+        [],
+        ["newest 1", "every 2 steps"],
+        ["final"],
+    ]
+    assert _run("list", run.name) == 0
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert first.endswith("heldout_loss 0.25 (best); kept: lowest heldout_loss")
+    assert "kept" not in last
 
 
 def test_list_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

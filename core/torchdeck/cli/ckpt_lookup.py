@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torchdeck.distributed.checkpoints.manifest import CheckpointInfo
+    from torchdeck.distributed.checkpoints.retention import Retention
     from torchdeck.rundir.layout import RunLayout
 
 WHERE = "a run's id, the beginning of one, its name, or a directory with checkpoints"
@@ -31,15 +32,37 @@ def checkpoints_of(asked: str) -> list[CheckpointInfo]:
         raise CkptUsageError(str(error)) from error
 
 
+def retention_of(asked: str) -> Retention | None:
+    """By which rule the run that is named keeps checkpoints; None where no plan of a recipe says one."""
+    from torchdeck.distributed.checked import SettingsError
+    from torchdeck.distributed.checkpoints.retention import Retention
+    from torchdeck.distributed.settings import RecipeSettings
+    from torchdeck.rundir.atomic import read_json
+
+    layout = _layout(asked)
+    plan: Any = read_json(layout.plan) if layout is not None else None
+    try:
+        settings = RecipeSettings.from_json(plan["nodes"][0]["env"]["TORCHDECK_RECIPE"])
+    except (TypeError, KeyError, IndexError, SettingsError):
+        return None
+    return Retention.from_settings(settings.checkpoint)
+
+
 def _folder(asked: str) -> Path:
     """The folder that a path or a run's id names."""
+    layout = _layout(asked)
+    return _directory_of(layout) if layout is not None else Path(asked).expanduser()
+
+
+def _layout(asked: str) -> RunLayout | None:
+    """The run that is named, by its directory too; None for another folder."""
     from torchdeck.rundir.layout import RunLayout
 
     path = Path(asked).expanduser()
     if asked and path.is_dir():
         layout = RunLayout(path.absolute())
-        return _directory_of(layout) if layout.plan.is_file() else path
-    return _directory_of(_find_run(asked))
+        return layout if layout.plan.is_file() else None
+    return _find_run(asked)
 
 
 def _find_run(asked: str) -> RunLayout:

@@ -1,0 +1,117 @@
+"""`torchdeck ckpt list`: what lies there, how good each is, and why it is kept."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from torchdeck.cli.ckpt_lookup import CkptUsageError, checkpoints_of, retention_of
+from torchdeck.cli.exit_codes import USAGE
+from torchdeck.quantities import size
+
+if TYPE_CHECKING:
+    from torchdeck.distributed.checkpoints.manifest import CheckpointInfo
+    from torchdeck.distributed.checkpoints.retention import Retention
+
+
+@dataclass(frozen=True)
+class _Standing:
+    """Of a checkpoint among the others."""
+
+    best: bool
+    kept: tuple[str, ...]
+    """Why it stays when the next one is saved; empty where that is not known, or it does not."""
+
+
+def run_list(args: argparse.Namespace) -> int:
+    """Print what lies in the run's checkpoint directory; 2 when there is no such run."""
+    try:
+        found = checkpoints_of(args.id)
+        standings = _standings(found, retention_of(args.id))
+    except CkptUsageError as error:
+        return refuse("list", error)
+    if args.json:
+        print_json([_row(*pair) for pair in zip(found, standings, strict=True)])
+        return 0
+    if not found:
+        sys.stdout.write("no checkpoints yet\n")
+    for info, standing in zip(found, standings, strict=True):
+        sys.stdout.write(_line(info, standing) + "\n")
+    return 0
+
+
+def print_json(value: Any) -> None:
+    """Print a value for programs."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def refuse(command: str, error: CkptUsageError) -> int:
+    """Say what is wrong with the command line; the exit code."""
+    sys.stderr.write(f"torchdeck ckpt {command}: {error}\n")
+    return USAGE
+
+
+def _standings(found: Sequence[CheckpointInfo], rule: Retention | None) -> list[_Standing]:
+    """By the run's `rule`; where none is known the best is that with the lowest held-out loss."""
+    from torchdeck.distributed.checkpoints.manifest import FINAL_NAME
+    from torchdeck.distributed.checkpoints.retention import Retention, is_named_by_step
+
+    metrics = {info.path: info.manifest.metrics for info in found if info.complete and info.manifest}
+    steps = {info.step: metrics[info.path] for info in found if info.path in metrics}
+    named = {
+        info.step: metrics[info.path] for info in found if info.path in metrics and is_named_by_step(info)
+    }
+    best = (rule or Retention()).best(steps)[:1]
+    kept = rule.kept(named) if rule is not None else {}
+
+    def why(info: CheckpointInfo) -> tuple[str, ...]:
+        if info.path.name == FINAL_NAME:
+            return (FINAL_NAME,)
+        return kept.get(info.step, ()) if info.path in metrics else ()
+
+    return [_Standing(info.path in metrics and info.step in best, why(info)) for info in found]
+
+
+def _row(info: CheckpointInfo, standing: _Standing) -> dict[str, Any]:
+    manifest = info.manifest
+    return {
+        "step": info.step,
+        "name": info.path.name,
+        "path": str(info.path),
+        "complete": info.complete,
+        "why": info.why,
+        "size": info.size,
+        "created": manifest.created if manifest else None,
+        "seconds": manifest.seconds if manifest else None,
+        "world_size": manifest.world_size if manifest else None,
+        "strategy": manifest.strategy if manifest else None,
+        "run_id": manifest.run_id if manifest else None,
+        "attempt": manifest.attempt if manifest else None,
+        "position": dict(manifest.position) if manifest else None,
+        "metrics": dict(manifest.metrics) if manifest else {},
+        "best": standing.best,
+        "kept": list(standing.kept),
+    }
+
+
+def _line(info: CheckpointInfo, standing: _Standing) -> str:
+    if info.manifest is None or not info.complete:
+        return f"{info.path.name:<16} {size(info.size):>10}  not complete: {info.why}"
+    manifest = info.manifest
+    created = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(manifest.created))
+    ranks = "1 rank" if manifest.world_size == 1 else f"{manifest.world_size} ranks"
+    parts = [
+        f"{info.path.name:<16} {size(info.size):>10}  step {info.step}, {manifest.strategy} on {ranks}",
+        created,
+        f"saved in {manifest.seconds:.2f} s",
+        *(f"{name} {number:.6g}" for name, number in sorted(manifest.metrics.items())),
+    ]
+    best = " (best)" if standing.best else ""
+    reasons = [why for why in standing.kept if why != info.path.name]
+    kept = f"; kept: {', '.join(reasons)}" if reasons else ""
+    return ", ".join(parts) + best + kept
