@@ -183,6 +183,18 @@ def test_a_program_among_weights_never_runs(tmp_path: Path, trusted: bool) -> No
     assert not (tmp_path / "marker").exists()
 
 
+def test_a_program_in_a_folder_of_deepspeeds_does_not_run_untrusted(tmp_path: Path) -> None:
+    """Its pickles are not touched without --trust, which the sentence names."""
+    (tmp_path / "theirs" / "global_step1").mkdir(parents=True)
+    (tmp_path / "theirs" / "latest").write_text("global_step1")
+    for name in ("mp_rank_00_model_states.pt", "zero_pp_rank_0_mp_rank_00_optim_states.pt"):
+        _dump(Program(tmp_path / "marker"), tmp_path / "theirs" / "global_step1" / name)
+    for source in (tmp_path / "theirs", tmp_path / "theirs" / "global_step1"):
+        with pytest.raises(CheckpointError, match="--trust"):
+            _to_sharded(source, tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["theirs"]
+
+
 def _dump(value: object, file: Path) -> None:
     file.write_bytes(pickle.dumps(value, protocol=2))
 

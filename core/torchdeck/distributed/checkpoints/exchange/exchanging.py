@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from torchdeck.distributed.checkpoints.exchange.imported import open_weights
+from torchdeck.distributed.checkpoints.deepspeed_import import is_deepspeed
+from torchdeck.distributed.checkpoints.exchange.imported import open_deepspeed, open_weights
 from torchdeck.distributed.checkpoints.exchange.output_folder import output_folder
 from torchdeck.distributed.checkpoints.exchange.sharded import open_sharded, verified_manifest, write_sharded
 from torchdeck.distributed.checkpoints.exchange.single import (
@@ -109,8 +110,8 @@ def open_source(source: Path, world_size: int, *, trusted: bool, progress: Progr
     """
     if source.is_file():
         return open_weights(source, world_size)
-    if not (source / MANIFEST_NAME).exists() and _is_deepspeed(source):
-        return _open_deepspeed(source, world_size, trusted=trusted)
+    if not (source / MANIFEST_NAME).exists() and is_deepspeed(source):
+        return open_deepspeed(source, world_size, trusted=trusted)
     manifest = verified_manifest(source, progress)
     # where it lies now is not where it was: how long saving took is of no interest any more
     manifest = replace(manifest, seconds=0.0)
@@ -127,14 +128,6 @@ def _check_resumable(source: Path, whole: WholeCheckpoint) -> None:
             f"{source} lacks what going on takes, as an export does: `torchdeck ckpt convert --to single` "
             "keeps all of a checkpoint"
         )
-
-
-def _is_deepspeed(folder: Path) -> bool:
-    return (folder / "latest").is_file() or any(folder.glob("*_model_states.pt"))
-
-
-def _open_deepspeed(folder: Path, world_size: int, *, trusted: bool) -> WholeCheckpoint:
-    raise NotImplementedError
 
 
 def _told(target: Path, step: int, size: int, files: int, notice: str) -> dict[str, Any]:

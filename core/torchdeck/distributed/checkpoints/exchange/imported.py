@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from torchdeck.distributed.checkpoints.deepspeed_import import read_deepspeed
 from torchdeck.distributed.checkpoints.exchange.safetensors_file import SafetensorsFile
 from torchdeck.distributed.checkpoints.exchange.whole import InMemory, WholeCheckpoint, listing_of_specs
 from torchdeck.distributed.checkpoints.manifest import CheckpointError, Manifest
@@ -41,7 +42,16 @@ def open_weights(path: Path, world_size: int) -> WholeCheckpoint:
         weights = {name: file.read(name) for name in file.specs}
     else:
         weights = _from_pickle(path)
-    return _of_weights({bare_name(name): value for name, value in weights.items()}, path.name, world_size)
+    return _of_weights(weights, path.name, world_size)
+
+
+def open_deepspeed(folder: Path, world_size: int, *, trusted: bool) -> WholeCheckpoint:
+    """The fp32 weights in a folder that DeepSpeed wrote, as a checkpoint before the first step.
+
+    Raises:
+        CheckpointError: it is not trusted, and its pickles were not touched; or it cannot be read.
+    """
+    return _of_weights(read_deepspeed(folder, trusted=trusted), folder.name, world_size)
 
 
 def _from_pickle(path: Path) -> dict[str, torch.Tensor]:
@@ -67,7 +77,9 @@ def _from_pickle(path: Path) -> dict[str, torch.Tensor]:
 
 
 def _of_weights(weights: Mapping[str, torch.Tensor], source: str, world_size: int) -> WholeCheckpoint:
-    tensors = InMemory({MODEL_PREFIX + name: value.contiguous() for name, value in weights.items()})
+    tensors = InMemory(
+        {MODEL_PREFIX + bare_name(name): value.contiguous() for name, value in weights.items()}
+    )
     listing = listing_of_specs(
         {name.removeprefix(MODEL_PREFIX): spec for name, spec in tensors.specs.items()}
     )
