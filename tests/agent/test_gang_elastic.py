@@ -173,6 +173,15 @@ def test_a_program_that_fails_before_it_trains_is_not_tried_on_fewer_ranks() -> 
     assert reason_and_suspect(story.end(killed(1))) == ("smaller", Place("a", 1))
 
 
+def test_a_failure_that_the_trainer_explains_is_the_programs() -> None:
+    """A rank whose loss is not a number is not given up for it; one that raised for another reason may be."""
+    for traceback, reason in (("", "FAILED"), ("Traceback: CUDA error", "smaller")):
+        story = Story(dataclasses.replace(RECIPE, max_restarts=0))
+        story.begin()
+        last = story.end(on.Failure(1, 1, None, "the loss is nan at step 7", traceback, 5.0))
+        assert reason in last
+
+
 def test_a_hang_counts_against_the_rank_that_hangs() -> None:
     """With on_hang = "restart", whatever signal ended whichever rank."""
     story = Story(dataclasses.replace(RECIPE, max_restarts=0, on_hang="restart"))

@@ -21,6 +21,11 @@ class Failure(NamedTuple):
     time: float
     """Seconds since the epoch; the earliest of several failures counts."""
 
+    @property
+    def explained(self) -> bool:
+        """Our trainer ended the rank, and its message says all: the traceback is empty, not unknown."""
+        return self.traceback == ""
+
 
 class NodeReady(NamedTuple):
     """The node's agent is there and can take orders."""

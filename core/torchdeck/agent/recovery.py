@@ -80,8 +80,8 @@ class Recovery:
             return None
         if attempt.gone is not None:
             return attempt.gone
-        if not self._ran and (failure is None or failure.signal is None):
-            return None  # it never trained and ended by itself: the program would do so without this rank too
+        if attempt.hung is None and self._is_the_programs(failure):
+            return None
         rank = attempt.hung if attempt.hung is not None else None if failure is None else failure.rank
         places = self.roster.places
         if rank is not None and rank < len(places):
@@ -89,6 +89,12 @@ class Recovery:
         if attempt.failed_node is not None and len(self.roster.nodes) > 1:
             return Place(attempt.failed_node, None)
         return None
+
+    def _is_the_programs(self, failure: Failure | None) -> bool:
+        """Whether it would come without this rank too: nothing trained yet, or our trainer explains it."""
+        if failure is None:
+            return not self._ran
+        return failure.signal is None and (not self._ran or failure.explained)
 
     def _why(self, attempt: AttemptState, suspect: Place | None, *, used_up: bool) -> str:
         """Why it is not tried again with `suspect`; empty where it is."""
