@@ -160,6 +160,9 @@ def test_weights_of_others_become_a_checkpoint(tmp_path: Path, kind: str) -> Non
     assert verify(tmp_path / "made") == []
     _single(tmp_path / "made", tmp_path / "out", export=True)
     _same(load_file(tmp_path / "out" / "model.safetensors"), weights)
+    (tmp_path / "made").rename(tmp_path / "step_00000000")
+    with pytest.raises(CheckpointError, match="it holds weights and no optimizer"):
+        auto_resume(tmp_path, *_training())
 
 
 def test_what_lies_there_is_not_replaced_unasked(saved: Saved, tmp_path: Path) -> None:

@@ -68,6 +68,11 @@ def check_same_optimizers(
     """Raises CheckpointError with what differs unless `saved` describes optimizers like these."""
     kinds = [type(optimizer).__name__ for optimizer in optimizers]
     saved_kinds = [str(item["kind"]) for item in saved]
+    if kinds and not saved_kinds:
+        raise CheckpointError(
+            "it holds weights and no optimizer, as one made of others' weights does: training can begin with "
+            "them (model.init_from), not go on from them"
+        )
     if kinds != saved_kinds:
         raise CheckpointError(
             f"the checkpoint's optimizer is {_listed(saved_kinds)}, this run's is {_listed(kinds)}: "
