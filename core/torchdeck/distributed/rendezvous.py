@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import time
@@ -57,23 +58,34 @@ def join(config: DistributedConfig, *, backend: str, device: torch.device | None
 def _open_store(config: DistributedConfig, timeout: timedelta) -> Store:
     """The store at the meeting point: torchrun's own where it offers one, else served by rank 0."""
     offered = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    serves = config.rank == 0 and not offered
     try:
-        store: Store = TCPStore(
-            config.master_addr,
-            config.master_port,
-            config.world_size,
-            is_master=config.rank == 0 and not offered,
-            timeout=timeout,
-            wait_for_workers=False,
-            multi_tenant=True,
-        )
+        store: Store = _connect(config.master_addr, config.master_port, config.world_size, timeout, serves)
     except RuntimeError as error:
         raise RendezvousError(_unreachable(config, str(error), offered=offered)) from error
     if offered:
         # the store outlives a restart of torchrun's own, and what an earlier gang wrote must not be read
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         store = PrefixStore(f"/worker/attempt_{attempt}", store)
-    return store
+    # ranks that left may join again: what they wrote the time before must not be read
+    return PrefixStore(f"join_{store.add(f'joins/{config.rank}', 1)}", store)
+
+
+@functools.cache
+def _connect(address: str, port: int, world_size: int, timeout: timedelta, serves: bool) -> TCPStore:  # noqa: FBT001
+    """The store of a meeting point, which the process keeps.
+
+    Were it closed with a group, a rank that joins again at once would find the one that is about to go.
+    """
+    return TCPStore(
+        address,
+        port,
+        world_size,
+        is_master=serves,
+        timeout=timeout,
+        wait_for_workers=False,
+        multi_tenant=True,
+    )
 
 
 def _unreachable(config: DistributedConfig, error: str, *, offered: bool) -> str:
