@@ -8,8 +8,6 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
-from torchdeck.distributed.optimizers import LR_RATIO
-
 
 class OwnOptimizer:
     """Somebody's own optimizer, over the parameters that the model has once a strategy has wrapped it.
@@ -26,7 +24,7 @@ class OwnOptimizer:
         self._given = given
         self._names: list[list[str]] = []
         self.lr = 0.0
-        """The largest learning rate of its groups, once it was built; the others keep their share of it."""
+        """Its learning rate, once it was built; groups that have another keep their share of it."""
         if isinstance(given, Optimizer):
             names = {id(parameter): name for name, parameter in model.named_parameters()}
             self._names = [
@@ -44,13 +42,9 @@ class OwnOptimizer:
         optimizer = given if isinstance(given, Optimizer) else self._made(given, model)
         if isinstance(given, Optimizer):
             self._rebind(given, dict(model.named_parameters()))
-        rates = [float(group.get("lr", 0.0)) for group in optimizer.param_groups]
-        self.lr = max(rates)
+        self.lr = float(optimizer.defaults.get("lr") or 0.0)
         if not self.lr > 0:
             raise ValueError("the optimizer has no learning rate above 0: nothing would be learned")
-        for group, rate in zip(optimizer.param_groups, rates, strict=True):
-            if rate != self.lr:
-                group[LR_RATIO] = rate / self.lr
         return optimizer
 
     def _made(self, make: Callable[[Any], Any], model: nn.Module) -> Optimizer:

@@ -27,8 +27,12 @@ def chosen_strategy(
     given: str | Mapping[str, Any] | DistributedSettings | DistributedStrategy | None,
     precision: str,
     environment: DistributedConfig | None,
+    *,
+    by_blocks: bool,
 ) -> DistributedStrategy:
     """The strategy that is meant; what it is given as is not changed.
+
+    Where the model's blocks are not known, sharding is by size unless something else is asked for.
 
     Raises:
         TypeError: it is given as something else.
@@ -51,6 +55,9 @@ def chosen_strategy(
             f"strategy is {type(given).__name__}: give a name, a mapping with strategy and its options, or a "
             "DistributedStrategy"
         )
+    if isinstance(config, Mapping) and not by_blocks:
+        asked: Any = config.get("fsdp", {})
+        config = {**config, "fsdp": {"wrap": "size", **asked}}
     return DistributedStrategy.from_config(config, precision=precision, environment=environment)
 
 

@@ -6,8 +6,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from torchdeck.distributed.agreement import check_agreement
 from torchdeck.distributed.process_group import ProcessGroup
+from torchdeck.distributed.strategies.same_model import check_same_shapes
 
 
 def take_weights_of_first_rank(model: nn.Module, group: ProcessGroup) -> None:
@@ -24,11 +24,9 @@ def take_weights_of_first_rank(model: nn.Module, group: ProcessGroup) -> None:
     """
     if group.world_size == 1:
         return
-    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    shapes = {name: f"{list(tensor.shape)} {tensor.dtype}" for name, tensor in tensors.items()}
-    check_agreement(group, {"model": shapes})
+    check_same_shapes(group, model)
     with torch.no_grad():
-        for tensor in tensors.values():
+        for tensor in [*model.parameters(), *model.buffers()]:
             there = tensor.detach().to(group.device).contiguous()
             dist.broadcast(there, src=0)
             tensor.copy_(there)

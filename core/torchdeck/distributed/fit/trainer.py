@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -128,7 +129,7 @@ class DistributedTrainer:
         if resume == "auto" and not (checkpoint_dir or self._context.run_dir):
             raise ValueError('resume is "auto" without a checkpoint_dir to look in')
         self._strategy_was_up = isinstance(strategy, DistributedStrategy) and strategy.is_set_up
-        self.strategy = chosen_strategy(strategy, precision, environment)
+        self.strategy = chosen_strategy(strategy, precision, environment, by_blocks=blocks is not None)
         if checkpoint_dir is None and self._context.run_dir is not None:
             checkpoint_dir = self._context.run_dir / "checkpoints"
         self._settings = make_settings(
@@ -341,6 +342,10 @@ class DistributedTrainer:
         for hook in [*self._run_hooks, *self._callbacks]:
             hook.close()
         self._run_hooks, self._callbacks = [], []
+        # a wrapped model that outlives the group would tear it down holding Python's lock, for which a worker
+        # of gloo that lets go of its last tensor may be waiting
+        self._parts = self._trainer = None
+        gc.collect()
         if not self._strategy_was_up and self.strategy.is_set_up:
             self.strategy.close()
 
