@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from support.deepspeed_jobs import run_jobs
 from support.deepspeed_python import ABSENT, deepspeed_environment, deepspeed_python
-from torchdeck.plan.memory.spec import Kind, StrategySpec
+from torchdeck.config.loader import config_from_dict
+from torchdeck.plan.memory.spec import Kind, StrategySpec, spec_from
 from torchdeck.plan.memory.zero import ZeroOptions, ZeroState, zero_state
 from torchdeck.plan.model_profile import TensorInfo
 
@@ -72,6 +74,32 @@ def test_what_a_rank_holds_when_a_step_begins(world_size: int, tmp_path: Path) -
             assert rest <= SCALARS * (len(case.shapes) + 4), f"{case}, rank {rank}"
             passing = int(state.passing_gradients[rank])
             assert held["before"]["gradients"] - held["after"]["gradients"] == passing, f"{case}, rank {rank}"
+
+
+def test_ranks_of_our_strategy_hold_what_is_predicted(tmp_path: Path) -> None:
+    """With its buckets and what it leaves to DeepSpeed, by the spec that a config makes."""
+    settings = [
+        (1, "fp32", False),
+        (2, "bf16", False),
+        (3, "fp32", False),
+        (2, "fp32", True),
+        (3, "bf16", True),
+    ]
+    jobs = [
+        {"do": "hold", "world_size": 2, "shapes": UNEVEN, "precision": precision,
+         "deepspeed": {"zero_stage": stage, "offload_optimizer": offload, "bucket_size_mb": 0.002}}
+        for stage, precision, offload in settings
+    ]  # fmt: skip
+    tensors = [TensorInfo(str(i), tuple(shape), "float32", True, 0) for i, shape in enumerate(UNEVEN)]
+    for job, ranks in zip(jobs, run_jobs(jobs), strict=True):
+        tables: dict[str, Any] = {
+            "training": {"steps": 1, "precision": job["precision"]},
+            "distributed": {"strategy": "deepspeed", "deepspeed": job["deepspeed"]},
+        }
+        spec = spec_from(config_from_dict({"run": {"recipe": "byte-gpt"}, **tables}, tmp_path), 2)
+        state = zero_state(tensors, spec, options=ZeroOptions.of(spec))
+        for rank, held in enumerate(ranks):
+            assert held == _of_rank(state, rank), f"{job}, rank {rank}"
 
 
 @pytest.mark.soak

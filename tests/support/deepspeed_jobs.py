@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 from torch.optim import AdamW
 
 from support.deepspeed_python import deepspeed_python
 from support.equivalence import train
 from support.measured_ranks import Job, measure
+from support.zero_ranks import Scaled, held_by, make_optimizer
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.recipes.loader import load_recipe
 
@@ -34,7 +36,7 @@ def run_jobs(jobs: list[Job]) -> list[list[Any]]:
 
 def work(job: Job) -> Any:
     """One job on one rank: what `job["do"]` names, else a training of `support.equivalence`."""
-    actions = {"train": train, "copy": copy, "save_as_deepspeed": save_as_deepspeed}
+    actions = {"train": train, "copy": copy, "save_as_deepspeed": save_as_deepspeed, "hold": hold}
     return actions[job.get("do", "train")](job)
 
 
@@ -69,6 +71,26 @@ def save_as_deepspeed(job: Job) -> dict[str, Any]:
         optimizer: Any = strategy.prepare_optimizer(wrapped, AdamW(model.parameters()))
         optimizer._engine.save_checkpoint(job["to"], tag="global_step1")
         return weights
+
+
+def hold(job: Job) -> dict[str, int]:
+    """Bytes by part that a rank of our strategy holds when its second step begins, of `shapes`."""
+    config = {"strategy": "deepspeed", "deepspeed": job["deepspeed"]}
+    with DistributedStrategy.from_config(config, precision=job["precision"]) as strategy:
+        model = nn.Sequential(*(Scaled(shape, trainable=True) for shape in job["shapes"]))
+        wrapped = strategy.wrap_model(model)
+        case = {"optimizer": "adamw", "vectors_apart": True}
+        optimizer: Any = strategy.prepare_optimizer(wrapped, make_optimizer(model, case))
+        for last in (False, True):
+            with strategy.accumulate(wrapped, last=True):
+                strategy.backward(wrapped(torch.ones(())))
+            if not last:
+                strategy.clip_grad_norm(model, 1.0)
+                strategy.optimizer_step(optimizer)
+                optimizer.zero_grad()
+        found = held_by(optimizer._engine, {})
+        del found["rest"]
+        return found
 
 
 def digest(weights: dict[str, torch.Tensor]) -> dict[str, list[Any]]:

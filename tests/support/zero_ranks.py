@@ -61,9 +61,9 @@ def run_case(case: dict[str, Any]) -> dict[str, Any]:
     for microbatch in range(microbatches):
         engine.backward(engine(torch.ones(())))
         if microbatch == microbatches - 1:
-            held["before"] = _held(engine, before)
+            held["before"] = held_by(engine, before)
         engine.step()
-    held["after"] = _held(engine, before)
+    held["after"] = held_by(engine, before)
     engine.destroy()
     return held
 
@@ -99,7 +99,7 @@ def _config(case: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _held(engine: Any, before: Storages) -> dict[str, int]:
+def held_by(engine: Any, before: Storages) -> dict[str, int]:
     """Bytes by part, each storage in the first part that names it; `rest` is what no part names."""
     zero, parameters = engine.optimizer, list(engine.module.parameters())
     weights = [

@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -75,6 +76,8 @@ def make_engine(
 
     The ranks must have joined each other: DeepSpeed uses their process group and looks for none.
     """
+    # a name of torch's own that DeepSpeed has yet to replace; said in every rank at every first gather
+    warnings.filterwarnings("ignore", message=".*all_gather_into_tensor.*", category=FutureWarning)
     with _in_its_environment(device), contextlib.redirect_stdout(sys.stderr):
         # what it says goes to stderr: its logger keeps the stream it finds when it is imported
         deepspeed = importlib.import_module("deepspeed")
