@@ -25,6 +25,8 @@ JOBS: list[dict[str, Any]] = [
     {"world_size": 1, "strategy": "single", "models": WITH_SCALAR},
     {"world_size": 1, "strategy": "single", "models": WITH_SCALAR, "optimizer": {"optimizer": "sgd"}},
     {"world_size": 2, "strategy": "ddp", "models": WITH_SCALAR},
+    {"world_size": 2, "strategy": "ddp", "models": MODELS, "optimizer": {"ema": 0.9}},
+    {"world_size": 3, "strategy": "fsdp", "models": MODELS, "optimizer": {"ema": 0.9}},
     {"world_size": 2, "strategy": "ddp", "models": MODELS, "ddp": {"gradient_as_bucket_view": False}},
 ]
 
@@ -43,7 +45,8 @@ def measured() -> list[list[Any]]:
 
 
 def spec_of(job: dict[str, Any]) -> StrategySpec:
-    world_size, optimizer = job["world_size"], job.get("optimizer", {})
+    world_size, optimizer = job["world_size"], dict(job.get("optimizer", {}))
+    optimizer["ema"] = "ema" in optimizer
     spec = StrategySpec(job["strategy"], world_size, **{"optimizer": "adamw", **optimizer})
     shard = job.get("distributed", {}).get("hsdp", {}).get("shard")
     return spec.with_kind(spec.kind, shard=shard)

@@ -19,8 +19,9 @@ def measure_state(job: Job) -> dict[str, Any]:
     """State of this rank after one step of each of the job's `models`, pairs of a recipe and its options.
 
     Returns:
-        By recipe, "parameters", "gradients" (when the optimizer is about to step), "optimizer" and "buffers"
-        in bytes, and "parameter": bytes behind each parameter by name.
+        By recipe, "parameters", "gradients" (when the optimizer is about to step), "optimizer" (with the
+        moving average of the weights) and "buffers" in bytes, and "parameter": bytes behind each parameter by
+        name.
     """
     first: DistributedStrategy | None = None
     found = {}
@@ -51,7 +52,9 @@ def _after_one_step(trainer: Any) -> dict[str, Any]:
     found["parameter"] = {name: _bytes([parameter]) for name, parameter in model.named_parameters()}
     found["buffers"] = _bytes(model.buffers())
     states = optimizer.state.values()
-    found["optimizer"] = _bytes(value for state in states for value in state.values() if value is not None)
+    kept = [value for state in states for value in state.values() if value is not None]
+    averages = [] if trainer.parts.ema is None else trainer.parts.ema.averages.values()
+    found["optimizer"] = _bytes([*kept, *averages])
     return found
 
 

@@ -142,3 +142,13 @@ def test_thousands_of_ranks_are_a_few_vector_operations() -> None:
     padded = 200 * 4096 * 4096 + 17 * 2 * 8192
     assert np.all(state.device.parameters == 4 * padded)
     assert int(state.device.optimizer.sum()) == 12 * padded + 8 * 8192
+
+
+@pytest.mark.parametrize("offload", [False, True])
+@pytest.mark.parametrize("kind", ["zero1", "zero2"])
+def test_an_average_of_the_weights_is_whole_on_every_device(kind: Kind, offload: bool) -> None:
+    """Stages 1 and 2 leave the model whole, so 4 bytes a trainable parameter, offloaded optimizer or not."""
+    shapes = tensors([(3, 5), (7,)])
+    plain, averaged = (zero_state(shapes, spec(kind, 2, offload=offload, ema=ema)) for ema in (False, True))
+    assert (averaged.device.total - plain.device.total).tolist() == [4 * 22] * 2
+    assert averaged.host.total.tolist() == plain.host.total.tolist()

@@ -62,6 +62,8 @@ class StrategySpec:
     """`adamw`, `adam` or `sgd`."""
     momentum: float = 0.0
     weight_decay: float = 0.01
+    ema: bool = False
+    """A moving average of the weights is kept."""
     device: Literal["cpu", "cuda"] = "cpu"
     backend: str = "gloo"
 
@@ -157,6 +159,7 @@ def spec_from(
         optimizer=training.optimizer,
         momentum=training.momentum,
         weight_decay=training.weight_decay,
+        ema=training.ema is not None,
         device=device,
         backend=backend or ("nccl" if device == "cuda" else "gloo"),
     )

@@ -23,6 +23,7 @@ class StateBytes:
     gradients: Bytes
     """From backward to the end of the step; 0 in between."""
     optimizer: Bytes
+    """And the moving average of the weights, where there is one."""
     buffers: Bytes
     """Of the model; every rank has all of them."""
 
@@ -65,6 +66,7 @@ def moments(spec: StrategySpec) -> int:
 
 
 def _optimizer(trainable: Sequence[TensorInfo], spec: StrategySpec, chosen: Bytes) -> Bytes:
-    """Moments are made like the local tensor, which a narrowed view of the padded one is: without padding."""
+    """Moments and averages are made like the local tensor, a narrowed view of the padded one: without padding."""
     steps = 0 if spec.optimizer == "sgd" else _STEP_BYTES * len(trainable)
-    return moments(spec) * local_bytes(trainable, spec.shard, chosen) + steps
+    copies = moments(spec) + (1 if spec.ema else 0)
+    return copies * local_bytes(trainable, spec.shard, chosen) + steps

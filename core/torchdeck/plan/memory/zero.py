@@ -60,7 +60,7 @@ class ZeroShare:
     parameters: Bytes
     gradients: Bytes
     optimizer: Bytes
-    """Master weights and moments."""
+    """Master weights and moments, and the moving average of the weights where there is one."""
     buffers: Bytes
     """Buffers that stand between steps: stage 3's bucket, what offload copies through."""
 
@@ -96,6 +96,8 @@ class _Layout:
     moments: int
     steps: bool
     """The optimizer keeps a step count a partition."""
+    averages: bool
+    """A moving average of the weights is kept."""
     accumulation: int
     options: ZeroOptions
 
@@ -138,6 +140,7 @@ def zero_state(
         ranks=chosen,
         moments=moments(spec),
         steps=spec.optimizer != "sgd",
+        averages=spec.ema,
         accumulation=spec.accumulation,
         options=options or ZeroOptions(),
     )
@@ -190,9 +193,11 @@ def _replicated_weights(
         padding += missing
     trainable = sum(sum(group) for group in groups)
     unreduced = layout.each(trainable * layout.item) if stage == 1 else none
+    # every rank averages the whole model that it holds
+    averages = layout.each(trainable * _MASTER_SIZE if layout.averages else 0)
     if not offload:
         gradients = (whole + padding) * layout.item
-        device = ZeroShare(flat, gradients, optimizer, none)
+        device = ZeroShare(flat, gradients, optimizer + averages, none)
         update = layout.each(local * _MASTER_SIZE)
         return ZeroState(device, ZeroShare(none, none, none, none), gradients, unreduced, update)
     through = layout.each(max(max(group) for group in groups) * layout.item)
@@ -201,7 +206,7 @@ def _replicated_weights(
     host = ZeroShare(
         none, layout.each(local * _MASTER_SIZE) + kept, optimizer, layout.each(local * layout.item) + through
     )
-    return ZeroState(ZeroShare(flat, none, none, through), host, none, unreduced, none)
+    return ZeroState(ZeroShare(flat, none, averages, through), host, none, unreduced, none)
 
 
 def _partition_contents(group: Sequence[int], partition: int, ranks: Bytes) -> tuple[Bytes, Bytes]:
