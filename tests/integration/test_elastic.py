@@ -76,9 +76,8 @@ def test_a_run_that_loses_a_rank_for_good_finishes_on_the_others(tmp_path: Path)
     assert_each_sample_once(view["audit"], steps=21)
     assert sorted(losses(run)) == list(range(1, 22))
 
-    assert [found.manifest and found.manifest.world_size for found in list_checkpoints(run.checkpoints)] == [
-        2
-    ] * 3
+    saved = list_checkpoints(run.checkpoints)
+    assert {found.manifest.world_size for found in saved if found.manifest is not None} == {2}
 
     plan = read_json(run.attempt(3).plan)
     assert (plan["world_size"], len(plan["ranks"]), plan["batch"]["accumulation"]) == (2, 2, 3)
@@ -92,12 +91,13 @@ def test_a_run_that_loses_a_rank_for_good_finishes_on_the_others(tmp_path: Path)
 
 def test_a_global_batch_that_cannot_be_divided_is_said(tmp_path: Path) -> None:
     """Three microbatches a step become four on two ranks: in the plan, the journal and `runs show`; the
-    learning rate follows, and each sample counts once all the same. Under torchrun's c10d, which is labelled.
+    learning rate follows, and each sample counts once all the same. Shards
+    of three ranks become shards of two; under torchrun's c10d, which is labelled.
     """
     command = Command(tmp_path / "home")
     settings = ('training.scaling="linear"', "training.reference_batch=12", "launch.max_restarts=0")
-    c10d = 'distributed.rendezvous.backend="c10d"'
-    run, _ = started(command, tmp_path / "work", *settings, c10d, "launch.restart_delay=0.1", rank=2, left=5)
+    how = ('distributed.rendezvous.backend="c10d"', "distributed.strategy=fsdp")
+    run, _ = started(command, tmp_path / "work", *settings, *how, "launch.restart_delay=0.1", rank=2, left=5)
     said = (
         "at 2 ranks the global batch is 16 samples in place of 12: 3 microbatches cannot be divided evenly "
         "among them, so each makes 2; lr 0.01 becomes 0.0133333 (linear in the global batch)"
