@@ -110,6 +110,20 @@ def test_verify_names_the_damaged_file(tmp_path: Path, capsys: pytest.CaptureFix
     assert "trainer.json" in damaged["problems"][0]
 
 
+def test_a_checkpoint_under_any_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One that was converted or moved is listed and verified by its folder, whatever that is called."""
+    folder = save(tmp_path, 10).rename(tmp_path / "mine")
+    assert _run("list", str(folder)) == 0
+    assert "step 10, single on 1 rank" in capsys.readouterr().out
+    assert _run("verify", str(folder)) == 0
+    (folder / "trainer.json").unlink()
+    assert _run("list", str(folder)) == 0
+    assert "not complete: trainer.json is missing" in capsys.readouterr().out
+    (folder / "manifest.json").write_text("{")
+    assert _run("verify", str(folder)) == 1
+    assert "mine: damaged" in capsys.readouterr().out
+
+
 def test_a_checkpoint_without_manifest_is_damaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A folder named like a checkpoint that lost its manifest does not pass."""
     (save(tmp_path, 10) / "manifest.json").unlink()

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from support.checkpoint_files import save
+from support.deepspeed_jobs import run_jobs
+from support.deepspeed_python import ABSENT, deepspeed_python
 from torchdeck.cli import ckpt
 from torchdeck.cli.ckpt_process import ExchangeFailedError, exchange_in_process
 
@@ -115,3 +117,24 @@ def test_a_process_that_says_nothing_or_dies_is_ended(tmp_path: Path) -> None:
         program.chmod(0o700)
         with pytest.raises(ExchangeFailedError, match=said):
             exchange_in_process({}, str(program), silence=0.3)
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(deepspeed_python() is None, reason=ABSENT)
+def test_a_folder_of_deepspeeds_becomes_a_checkpoint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is trusted, by the interpreter that has DeepSpeed; its weights are those of the engine."""
+    monkeypatch.setenv("DS_ACCELERATOR", "cpu")
+    theirs, made, out = tmp_path / "theirs", tmp_path / "made", tmp_path / "out"
+    job = {"do": "save_as_deepspeed", "world_size": 2, "precision": "fp32", "to": str(theirs)}
+    ((saved, _),) = run_jobs([{**job, "deepspeed": {"zero_stage": 2}}])
+    convert = ["convert", str(theirs), str(made), "--to", "sharded", "--python", str(deepspeed_python())]
+    assert _run(*convert) == 1
+    assert "--trust" in capsys.readouterr().err
+    assert _run(*convert, "--trust") == 0
+    assert "weights only" in capsys.readouterr().out
+    assert _run("export", str(made), "-o", str(out)) == 0
+    header = (out / "model.safetensors").read_bytes()
+    tensors = json.loads(header[8 : 8 + int.from_bytes(header[:8], "little")])
+    assert tensors.keys() - {"__metadata__"} == saved.keys()

@@ -23,13 +23,35 @@ def checkpoints_of(asked: str) -> list[CheckpointInfo]:
     from torchdeck.distributed.checkpoints.manifest import CheckpointError, inspect, list_checkpoints
 
     folder = _folder(asked)
-    alone = inspect(folder)
+    alone = inspect(folder) or _freely_named(folder)
     if alone is not None:
         return [alone]
     try:
         return list_checkpoints(folder)
     except CheckpointError as error:
         raise CkptUsageError(str(error)) from error
+
+
+def _freely_named(folder: Path) -> CheckpointInfo | None:
+    """A checkpoint or export under a name that no run gives, such as one that was converted."""
+    from torchdeck.distributed.checkpoints.manifest import (
+        MANIFEST_NAME,
+        CheckpointError,
+        CheckpointInfo,
+        read_manifest,
+    )
+
+    if not (folder / MANIFEST_NAME).exists():
+        return None
+    try:
+        manifest = read_manifest(folder)
+    except CheckpointError as error:
+        return CheckpointInfo(folder, -1, complete=False, size=0, manifest=None, why=str(error))
+    missing = [name for name in manifest.files if not (folder / name).is_file()]
+    why = f"{missing[0]} is missing" if missing else ""
+    return CheckpointInfo(
+        folder, manifest.step, complete=not why, size=manifest.size, manifest=manifest, why=why
+    )
 
 
 def retention_of(asked: str) -> Retention | None:
@@ -102,7 +124,7 @@ def chosen(found: Sequence[CheckpointInfo], step: str | None, *, every: bool) ->
         info for info in found if not is_leftover(info.path) and not info.path.name.startswith(".")
     ]
     if not checkpoints:
-        raise CkptUsageError("there is no checkpoint to verify")
+        raise CkptUsageError("there is no checkpoint yet")
     if every:
         return checkpoints
     if step is None:
