@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import signal
 import sys
-import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from torchdeck.agent import events as on
-from torchdeck.agent.attempt_plan import AttemptError, PreparedAttempt, describe_size, prepare_attempt
+from torchdeck.agent.attempt_plan import PreparedAttempt, describe_size
 from torchdeck.agent.ending import Sweep, kill_all
 from torchdeck.agent.failures import first_failure, torchrun_failure
-from torchdeck.agent.gpus import gone_devices
 from torchdeck.agent.leases import Leases
 from torchdeck.agent.local_attempt import LocalAttempt
+from torchdeck.agent.preparation import Preparation
 from torchdeck.plan.elastic import Place
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.rundir.atomic import read_json
@@ -293,39 +292,3 @@ class LocalNode:
 
 def _ranks_on(plan: LaunchPlan, name: str) -> list[int]:
     return [placement.rank for placement in plan.ranks if placement.node == name]
-
-
-class Preparation:
-    """Fills the slots of an attempt in a thread: hashing a large checkpoint takes its time.
-
-    Attributes:
-        done: the outcome is there: `prepared`, or `error` when that is None.
-        damaged: (path, why) of checkpoints that were passed over.
-        gone: devices that the driver lists no more.
-    """
-
-    def __init__(
-        self, layout: RunLayout, plan: LaunchPlan, number: int, shipped: Path, devices: Sequence[str] = ()
-    ) -> None:
-        """Begin; `devices` are looked for again, by UUID or index."""
-        self.number = number
-        self.gone: list[str] = []
-        self._devices = tuple(devices)
-        self.done = False
-        self.prepared: PreparedAttempt | None = None
-        self.error = ""
-        self.damaged: list[tuple[str, str]] = []
-        self._arguments = (layout, plan, number, shipped)
-        threading.Thread(target=self._run, name="preparing", daemon=True).start()
-
-    def _run(self) -> None:
-        layout, plan, number, shipped = self._arguments
-        try:
-            self.gone = gone_devices(self._devices)
-            self.prepared = prepare_attempt(
-                layout, plan, number, shipped, lambda path, why: self.damaged.append((path, why))
-            )
-        except (AttemptError, OSError, ValueError) as error:
-            self.error = str(error)
-        finally:
-            self.done = True

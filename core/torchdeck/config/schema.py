@@ -200,7 +200,12 @@ class Limits(Section):
 class Launch(Section):
     """The [launch] table: how the run is supervised."""
 
-    max_restarts: int = option("Times all ranks are started again after a failure.", default=0, ge=0, le=1000)
+    max_restarts: int = option(
+        "Times all ranks are started again after a failure; with a range of ranks or nodes, at each size.",
+        default=0,
+        ge=0,
+        le=1000,
+    )
     restart_delay: float = option("Pause before such a start.", default=1.0, unit="s", ge=0, le=86_400)
     on_hang: Literal["watch", "stop", "restart"] = option(
         "What happens when a rank stands still: it is flagged, and the run goes on, stops or restarts.",
