@@ -13,6 +13,7 @@ from support.recipe_ranks import recipe_settings, run_ranks
 from torchdeck.cli.main import main
 from torchdeck.data.batch_plan import load_batch_plan
 from torchdeck.data.step_order import Layout
+from torchdeck.distributed.checkpoints.exchange.exchanging import to_single
 from torchdeck.recipes import byte_finetune, byte_gpt
 from torchdeck.recipes.byte_finetune import IGNORED, collate, sample_of
 from torchdeck.recipes.errors import RecipeError
@@ -138,6 +139,15 @@ def start_from(checkpoint: Path, folder: Path) -> None:
     assert not torch.equal(started.embedding.weight, fresh.embedding.weight)
     again = byte_finetune.build_model({**MODEL, "init_from": str(checkpoint)})
     assert all(torch.equal(a, b) for a, b in zip(started.parameters(), again.parameters(), strict=True))
+    to_single(
+        checkpoint, folder / "export", export=True, optimizer=False, dtype=None, max_file=1 << 30,
+        trusted=False, force=False, progress=lambda *_: None,
+    )  # fmt: skip
+    for start in (folder / "export", folder / "export" / "model.safetensors"):
+        exported = byte_finetune.build_model({**MODEL, "init_from": str(start)})
+        assert all(
+            torch.equal(a, b) for a, b in zip(started.parameters(), exported.parameters(), strict=True)
+        )
     with pytest.raises(
         RecipeError, match=r"another model: positions.weight is \(48, 16\) there and \(24, 16\)"
     ):
