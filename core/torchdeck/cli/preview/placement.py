@@ -91,7 +91,7 @@ def kind_line(node: BoardNode) -> str:
 
 
 def groups_line(board: Board) -> str:
-    """How the ranks divide the weights."""
+    """How the ranks divide weights, or what else they do."""
     if board.replicas == 1:
-        return f"weights are sharded over all {board.shard:,} ranks"
+        return f"{board.sharded} sharded over all {board.shard:,} ranks"
     return f"weights are sharded over {board.shard:,} ranks each, in {board.replicas:,} groups that replicate"

@@ -107,6 +107,12 @@ class StrategySpec:
             return self.param_precision != "fp32"
         return self.kind in ZERO and self.precision != "fp32"
 
+    @property
+    def sharded(self) -> str:
+        """What the ranks of a group divide among them, with its verb."""
+        partly = {"zero1": "optimizer state is", "zero2": "gradients and optimizer state are"}
+        return partly.get(self.kind, "weights are")
+
     def with_kind(self, kind: Kind, *, shard: int | None = None) -> StrategySpec:
         """The same run under another strategy; `shard` is asked for by hsdp."""
         return replace(self, kind=kind, shard=_shard(kind, self.world_size, shard))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from torchdeck.nodes.inventory import Device
 from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.plan.memory.spec import StrategySpec
 from torchdeck.plan.placement import NodeShare
 
 
@@ -45,6 +46,8 @@ class Board:
     nodes: tuple[BoardNode, ...]
     shard: int
     """Ranks that divide one model's state among them: 1 where each holds all of it."""
+    sharded: str = "weights are"
+    """What of it, with its verb."""
 
     @property
     def world_size(self) -> int:
@@ -71,8 +74,8 @@ class Board:
         return tuple((stretch[0], stretch[-1]) for stretch in stretches)
 
 
-def make_board(plan: LaunchPlan, shares: Sequence[NodeShare], shard: int) -> Board:
-    """The board of `plan`; `shares` say what its devices are."""
+def make_board(plan: LaunchPlan, shares: Sequence[NodeShare], spec: StrategySpec | None) -> Board:
+    """The board of `plan`; `shares` say what its devices are, `spec` how they divide the model."""
     nodes = []
     first = 0
     for part, share in zip(plan.nodes, shares, strict=True):
@@ -81,7 +84,7 @@ def make_board(plan: LaunchPlan, shares: Sequence[NodeShare], shard: int) -> Boa
         kind = _kind(share.devices) if share.devices else "CPU"
         nodes.append(BoardNode(part.name, part.address, part.node_rank, first, devices, kind))
         first += part.nproc
-    return Board(tuple(nodes), shard)
+    return Board(tuple(nodes), 1) if spec is None else Board(tuple(nodes), spec.shard, spec.sharded)
 
 
 def _kind(devices: Sequence[Device]) -> str:

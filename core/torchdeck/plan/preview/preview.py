@@ -84,7 +84,7 @@ def make_preview(
     data = _data(config, plan, known)
     return Preview(
         plan=plan,
-        board=make_board(plan, shares, 1 if spec is None else spec.shard),
+        board=make_board(plan, shares, spec),
         arithmetic=_arithmetic(plan, data),
         data=data,
         memory=_memory(plan, spec, known),
