@@ -5,29 +5,17 @@ support/checkpoint_scenarios.py), in saves that rotate an old checkpoint out, re
 and replace `final`. A fixed seed samples them; `--soak` takes them all.
 """
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-TESTS = Path(__file__).parents[2]
+from support.ranked_scenario import scenario
 
 
 def _killed(folder: Path, world_size: int, count: str, how: str, limit: float) -> Any:
-    arguments = ["killed_in_saves", str(folder), str(world_size), "20261121", count, how]
-    done = subprocess.run(
-        [sys.executable, "-m", "support.checkpoint_ranks", *arguments],
-        cwd=TESTS,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=limit,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    arguments = ["killed_in_saves", str(world_size), "20261121", count, how]
+    return scenario(folder, *arguments, limit=limit)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,8 @@
 """Saving and loading in real ranks over gloo: one process, DDP and FSDP2."""
 
-import json
 import os
 import pickle
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ import torch
 from torch import nn
 
 from support.checkpoint_files import flip
+from support.ranked_scenario import scenario
 from torchdeck.distributed.checkpoints.manifest import (
     MANIFEST_NAME,
     CheckpointError,
@@ -25,23 +24,6 @@ from torchdeck.distributed.checkpoints.manifest import (
 )
 from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.store import CheckpointStore, TrainState
-
-TESTS = Path(__file__).parents[2]
-LIMIT = 200.0
-
-
-def scenario(folder: Path, name: str, *arguments: str) -> Any:
-    """What a scenario of support/checkpoint_scenarios.py prints; its ranks are real processes."""
-    done = subprocess.run(
-        [sys.executable, "-m", "support.checkpoint_ranks", name, str(folder), *arguments],
-        cwd=TESTS,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 @pytest.mark.parametrize(

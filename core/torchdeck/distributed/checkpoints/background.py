@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import logging
+import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -11,7 +12,8 @@ from concurrent.futures import TimeoutError as StillRunning
 
 from torchdeck.distributed.checkpoints.manifest import CheckpointError
 
-_log = logging.getLogger(__name__)
+_NICE = 10
+"""Priority of the thread; 0 is usual, 19 the least."""
 
 
 class BackgroundWriter:
@@ -77,6 +79,9 @@ class BackgroundWriter:
 
 
 def _do(action: Callable[[], None], outcome: Future[None]) -> None:
+    with contextlib.suppress(OSError, AttributeError):
+        # on Linux a thread has a priority of its own: where cores are scarce, training comes first
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
     try:
         action()
     except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits

@@ -43,6 +43,15 @@ def read(folder: Path, files: Collection[str], tensors: dict[str, torch.Tensor],
     )
 
 
+def files_needed(folder: Path, files: Collection[str], tensors: dict[str, torch.Tensor]) -> set[str]:
+    """Of a checkpoint's files, those that `read` reads to fill `tensors` on this rank."""
+    metadata = CheckedReader(folder, files).read_metadata()
+    planner = DefaultLoadPlanner(flatten_state_dict=False, flatten_sharded_tensors=False)
+    planner.set_up_planner(tensors, metadata, is_coordinator=False)
+    places = metadata.storage_data or {}
+    return {places[item.storage_index].relative_path for item in planner.create_local_plan().items}
+
+
 def alone_is_fine() -> None:
     """Silence, for this process, what DCP warns of whenever a single rank saves or loads.
 

@@ -21,6 +21,8 @@ import logging
 import os
 import shutil
 import time
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from torchdeck.distributed.checkpoints.manifest import (
@@ -35,6 +37,8 @@ from torchdeck.distributed.checkpoints.manifest import (
 from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.rundir.atomic import sync_folder, write_bytes
 
+MARK_PREFIX = ".shared-"
+"""Of files by which ranks find out whether they share the directory."""
 _LOCK_NAME = ".lock"
 _LOCK_POLL = 0.1
 _log = logging.getLogger(__name__)
@@ -47,12 +51,16 @@ class CheckpointDirectory:
         self.path = path
         self._lock: int | None = None
 
-    def open(self, run_id: str, *, wait: float = 10.0) -> None:
+    def open(
+        self, run_id: str, *, wait: float = 10.0, elsewhere: Mapping[str, Manifest] | None = None
+    ) -> None:
         """Make the directory, become its only writer, and remove what interrupted saves left.
 
         Args:
             run_id: said to whoever finds the directory locked.
             wait: seconds to wait for a former writer to go away.
+            elsewhere: the checkpoints, by name, that are committed on the first node, where each node has a
+                directory of its own: what was placed here of one of them, and not confirmed, is.
 
         Raises:
             CheckpointError: it cannot be made or written to, or another run is saving into it.
@@ -66,6 +74,8 @@ class CheckpointDirectory:
                 f"checkpoints cannot be written to {self.path}: {error.strerror}; "
                 "choose another checkpoint.directory"
             ) from error
+        for name, manifest in (elsewhere or {}).items():
+            self._confirm_late(name, manifest)
         self.clean()
 
     def close(self) -> None:
@@ -79,6 +89,8 @@ class CheckpointDirectory:
         leftovers = [path for path in self.path.iterdir() if is_leftover(path)]
         for path in leftovers:
             _remove_tree(path)
+        for mark in self.path.glob(f"{MARK_PREFIX}*"):
+            mark.unlink(missing_ok=True)
         return leftovers
 
     def make_temporary(self, folder: Path) -> None:
@@ -98,6 +110,11 @@ class CheckpointDirectory:
         Raises:
             OSError: a former checkpoint of that name is then still one.
         """
+        self.place(temporary, name)
+        return self.confirm(name, manifest)
+
+    def place(self, temporary: Path, name: str) -> None:
+        """The first half of `commit`: all files are where they belong, and it is no checkpoint yet."""
         target = self.path / name
         aside = self.path / f".replaced-{name}"
         sync_folder(temporary)
@@ -105,6 +122,10 @@ class CheckpointDirectory:
             self._move_aside(target, aside)
         temporary.rename(target)
         sync_folder(self.path)
+
+    def confirm(self, name: str, manifest: Manifest) -> Path:
+        """The second half of `commit`: the manifest makes what was placed a checkpoint."""
+        target, aside = self.path / name, self.path / f".replaced-{name}"
         write_bytes(target / MANIFEST_NAME, manifest.render())
         (target / UNCOMMITTED_NAME).unlink()
         if aside.exists():
@@ -151,6 +172,19 @@ class CheckpointDirectory:
         for info in surplus:
             self.delete(info.path)
         return [info.path for info in surplus]
+
+    def _confirm_late(self, name: str, manifest: Manifest) -> None:
+        folder = self.path / name
+        if not (folder / UNCOMMITTED_NAME).exists() or (folder / MANIFEST_NAME).exists():
+            return
+        sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
+        for node in sorted({entry.node or "" for entry in manifest.files.values()}):
+            part = replace(manifest, node=node)
+            if all(sizes.get(file) == entry.size for file, entry in part.files_here.items()):
+                for file in sizes.keys() - part.files_here.keys() - {UNCOMMITTED_NAME}:
+                    (folder / file).unlink()  # of a manifest that was being written
+                self.confirm(name, part)
+                return
 
     def _unused(self, stem: str) -> Path:
         names = (self.path / f"{stem}-{number}" for number in itertools.count(1))

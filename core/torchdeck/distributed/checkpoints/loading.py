@@ -11,12 +11,14 @@ import torch
 
 from torchdeck.distributed.checkpoints import dcp
 from torchdeck.distributed.checkpoints.manifest import CheckpointError, Manifest, read_manifest, verify_files
+from torchdeck.distributed.checkpoints.metadata import METADATA_NAME
 from torchdeck.distributed.checkpoints.model_state import first_difference, model_fingerprint
+from torchdeck.distributed.checkpoints.parts import Parts, gathered
 from torchdeck.distributed.checkpoints.peers import Peers
-from torchdeck.distributed.checkpoints.rank_file import derive_rank, restore_rank
+from torchdeck.distributed.checkpoints.rank_file import derive_rank, rank_file_name, restore_rank
 from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX
 from torchdeck.distributed.checkpoints.state import LoadedState, TrainState
-from torchdeck.distributed.checkpoints.trainer_file import TrainerFile, read_trainer_file
+from torchdeck.distributed.checkpoints.trainer_file import TRAINER_NAME, TrainerFile, read_trainer_file
 
 T = TypeVar("T")
 
@@ -28,12 +30,27 @@ def load_all(folder: Path, state: TrainState, peers: Peers) -> LoadedState:
         CheckpointError: on every rank.
     """
     what = f"loading checkpoint {folder}"
-    manifests = peers.together(what, lambda: read_manifest(folder))
-    manifest = manifests[0]
-    if any(other != manifest for other in manifests):
-        raise CheckpointError(f"{what} failed: ranks see different files there; all nodes must share it")
-    peers.together(what, lambda: _verify_share(folder, manifest, peers))
+    manifest = peers.first(what, lambda: read_manifest(folder))
+    if manifest.node is None:
+        manifests = peers.together(what, lambda: read_manifest(folder))
+        if any(other != manifest for other in manifests):
+            raise CheckpointError(f"{what} failed: ranks see different files there; all nodes must share it")
+        peers.together(what, lambda: _verify_share(folder, manifest, peers))
+        return _fill(folder, manifest, state, peers, what)
+    with gathered(folder, manifest, peers) as parts:
+        rank_file = rank_file_name(peers.rank if manifest.world_size == peers.world_size else 0)
+        parts.bring([METADATA_NAME, TRAINER_NAME, rank_file])
+        return _fill(parts.folder, manifest, state, peers, what, parts)
+
+
+def _fill(
+    folder: Path, manifest: Manifest, state: TrainState, peers: Peers, what: str, parts: Parts | None = None
+) -> LoadedState:
+    """From files that were checked; `parts`: those with tensors are brought here first."""
     plan = _locally(peers, what, lambda: _compare(folder, manifest, state))
+    if parts is not None:
+        needed = _locally(peers, what, lambda: dcp.files_needed(folder, manifest.files, plan.places))
+        parts.bring(needed)
     peers.collectively(what, lambda: dcp.read(folder, manifest.files, plan.places, peers))
     peers.together(what, lambda: _put_back(folder, manifest, state, plan, peers))
     trainer = plan.trainer

@@ -70,6 +70,15 @@ class Manifest:
     """What the evaluation at this step gave, by name; only numbers (JSON has no NaN) are written."""
     version: int = MANIFEST_VERSION
     """Of the format it is written in."""
+    node: str | None = None
+    """The node that this copy lies on, where each has files of its own; None where all are in one folder."""
+
+    @property
+    def files_here(self) -> Mapping[str, FileEntry]:
+        """The files that lie beside this copy."""
+        if self.node is None:
+            return self.files
+        return {name: entry for name, entry in self.files.items() if entry.node == self.node}
 
     @property
     def size(self) -> int:
@@ -99,6 +108,8 @@ class Manifest:
             value["metrics"] = {
                 name: float(number) for name, number in self.metrics.items() if math.isfinite(number)
             }
+        if self.node is not None:
+            value["node"] = self.node
         return _encode({**value, "sha256": hashlib.sha256(_encode(value)).hexdigest()})
 
 
@@ -167,7 +178,7 @@ def verify(folder: Path) -> list[str]:
         manifest = read_manifest(folder)
     except CheckpointError as error:
         return [str(error)]
-    return verify_files(folder, manifest, manifest.files)
+    return verify_files(folder, manifest, manifest.files_here)
 
 
 def verify_files(folder: Path, manifest: Manifest, names: Iterable[str]) -> list[str]:
@@ -254,7 +265,7 @@ def inspect(folder: Path) -> CheckpointInfo | None:
         return CheckpointInfo(
             folder, step, complete=False, size=_size_on_disk(folder), manifest=None, why=str(error)
         )
-    problems = (_size_problem(folder, name, entry) for name, entry in manifest.files.items())
+    problems = (_size_problem(folder, name, entry) for name, entry in manifest.files_here.items())
     why = next((problem for problem in problems if problem is not None), "")
     if step not in (-1, manifest.step):
         why = f"{folder} holds the checkpoint of step {manifest.step}: it was renamed"
@@ -319,6 +330,7 @@ def _manifest_from(value: Mapping[str, Any]) -> Manifest:
         files=files,
         metrics={name: _number(value["metrics"], name) for name in value["metrics"]} if version > 1 else {},
         version=version,
+        node=_text(value, "node") if "node" in value else None,
     )
 
 

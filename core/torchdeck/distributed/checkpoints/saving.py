@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torchdeck.distributed.checkpoints import dcp
+from torchdeck.distributed.checkpoints.disks import Disks
 from torchdeck.distributed.checkpoints.manifest import CheckpointError, FileEntry, hash_file
 from torchdeck.distributed.checkpoints.metadata import METADATA_NAME
 from torchdeck.distributed.checkpoints.peers import Peers
@@ -24,13 +25,14 @@ class Written:
     snapshot: Snapshot
 
 
-def write_all(folder: Path, take: Callable[[], Snapshot], peers: Peers) -> Written:
+def write_all(folder: Path, take: Callable[[], Snapshot], peers: Peers, disks: Disks) -> Written:
     """Write every rank's part of a checkpoint into `folder`; all of it is on disk when this returns.
 
     Args:
         folder: exists, empty.
         take: gives what this rank saves, or raises what went wrong with it.
         peers: all ranks.
+        disks: which of them share the folder.
 
     Raises:
         CheckpointError: on every rank.
@@ -44,11 +46,17 @@ def write_all(folder: Path, take: Callable[[], Snapshot], peers: Peers) -> Writt
         (folder / rank_file_name(peers.rank)).write_bytes(snapshot.rank_file)
         if peers.rank == 0:
             (folder / TRAINER_NAME).write_bytes(snapshot.trainer_file)
-        return {name: _sync_and_hash(folder / name) for name in _own_files(folder, peers.rank)}
+        node = disks.node(peers.rank)
+        names = _own_files(folder, peers.rank)
+        return {name: replace(_sync_and_hash(folder / name), node=node) for name in names}
 
     parts = peers.together("writing the files", finish)
     files = {name: entry for part in parts for name, entry in part.items()}
-    peers.first("gathering the files", lambda: _check_visible(folder, files))
+    beside = {name: entry for name, entry in files.items() if entry.node == disks.node(peers.rank)}
+    peers.together(
+        "gathering the files",
+        lambda: _check_visible(folder, beside) if disks.leads(peers.rank) else None,
+    )
     return Written(files, snapshot)
 
 
@@ -71,6 +79,6 @@ def _check_visible(folder: Path, files: dict[str, FileEntry]) -> None:
         path = folder / name
         if not path.exists() or path.stat().st_size != entry.size:
             raise CheckpointError(
-                f"{name} was written by its rank but is not in {folder} for rank 0: "
-                "checkpoint.directory must be a folder that all nodes share"
+                f"{name} was written by its rank but is not in {folder} for another one: "
+                "checkpoint.directory must be one folder for all ranks of a node"
             )

@@ -14,7 +14,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
@@ -22,8 +22,15 @@ from typing import NamedTuple
 from torchdeck.distributed.checkpoints import dcp
 from torchdeck.distributed.checkpoints.background import BackgroundWriter
 from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
+from torchdeck.distributed.checkpoints.disks import Disks, find_disks
 from torchdeck.distributed.checkpoints.loading import load_all
-from torchdeck.distributed.checkpoints.manifest import FINAL_NAME, CheckpointError, Manifest, checkpoint_name
+from torchdeck.distributed.checkpoints.manifest import (
+    FINAL_NAME,
+    CheckpointError,
+    Manifest,
+    checkpoint_name,
+    list_checkpoints,
+)
 from torchdeck.distributed.checkpoints.peers import Peers
 from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.saving import write_all
@@ -105,8 +112,9 @@ class CheckpointStore:
         self._times: SimpleQueue[SaveTime] = SimpleQueue()
         if world_size == 1:
             dcp.alone_is_fine()
-        if rank == 0 and directory is not None:
-            self._directory.open(run_id)
+        self._disks = Disks((0,) * world_size)
+        if directory is not None:
+            self._disks = self._open()
 
     def close(self) -> None:
         """Let another run have the directory; a save in the background is waited for, but not for long."""
@@ -193,11 +201,32 @@ class CheckpointStore:
         self.wait()
         return load_all(Path(folder), state, self._peers)
 
+    def _open(self) -> Disks:
+        peers, directory = self._peers, self._directory
+        if peers.world_size == 1:
+            directory.open(self._run_id)
+            return Disks((0,))
+        what = "opening the checkpoint directory"
+        peers.first(what, lambda: directory.open(self._run_id))
+        disks = find_disks(directory.path, peers)
+        if not disks.shared:
+            committed = peers.first(what, lambda: _by_node(directory.path))
+            self._led(what, lambda: directory.open(self._run_id, elsewhere=committed), disks, but_first=True)
+        return disks
+
+    def _led(
+        self, what: str, action: Callable[[], object], disks: Disks | None = None, *, but_first: bool = False
+    ) -> None:
+        """`action` on the ranks that lead, each for the directory of its node; `but_first`: not on rank 0."""
+        rank = self._peers.rank
+        leads = (disks or self._disks).leads(rank) and not (but_first and rank == 0)
+        self._peers.together(what, lambda: None if not leads else _nothing(action()))
+
     def _write(self, job: _Job, take: Callable[[], Snapshot]) -> None:
         temporary = self._directory.path / f".tmp-{job.name}-{self._attempt}"
         try:
-            self._peers.first("making its folder", lambda: self._directory.make_temporary(temporary))
-            written = write_all(temporary, take, self._peers)
+            self._led("making its folder", lambda: self._directory.make_temporary(temporary))
+            written = write_all(temporary, take, self._peers, self._disks)
             manifest = Manifest(
                 step=job.step,
                 world_size=self._peers.world_size,
@@ -210,13 +239,29 @@ class CheckpointStore:
                 model_fingerprint=written.snapshot.model_fingerprint,
                 files=written.files,
                 metrics=job.metrics,
+                node=self._disks.node(self._peers.rank),
             )
-            self._peers.first("committing it", lambda: self._directory.commit(temporary, job.name, manifest))
+            self._commit(temporary, job.name, manifest)
         except CheckpointError as error:
             raise CheckpointError(self._failed(error, temporary, job.name)) from error
         self._times.put(SaveTime(job.step, time.monotonic() - job.began))
-        if self._peers.rank == 0 and not job.final:
+        if self._disks.leads(self._peers.rank) and not job.final:
             self._directory.rotate(self._directory.path / job.name, self._retention)
+
+    def _commit(self, temporary: Path, name: str, manifest: Manifest) -> None:
+        """Every node's part is in place before the first node confirms, and that decides: the others follow,
+        at once or, where they are killed in between, when they open the directory again."""
+        what = "committing it"
+        self._led(what, lambda: self._directory.place(temporary, name))
+
+        def decide() -> Manifest:
+            self._directory.confirm(name, manifest)
+            return manifest
+
+        decided = self._peers.first(what, decide)
+        if not self._disks.shared:
+            own = replace(decided, node=manifest.node)
+            self._led(what, lambda: self._directory.confirm(name, own), but_first=True)
 
     def _failed(self, error: CheckpointError, temporary: Path, name: str) -> str:
         path = self._directory.path
@@ -224,12 +269,24 @@ class CheckpointStore:
             free = f"{shutil.disk_usage(path).free / 2**20:.0f} MiB are free there"
         except OSError as gone:
             free = f"{path}: {gone.strerror}"
-        if self._peers.rank == 0:
+        if self._disks.leads(self._peers.rank):
             self._directory.discard(temporary, name)
         return (
             f"checkpoint {name} could not be saved to {path}: {error} ({free}); "
             "earlier checkpoints are untouched"
         )
+
+
+def _by_node(directory: Path) -> dict[str, Manifest]:
+    """The complete checkpoints in a directory that have files on several nodes, by name."""
+    found = [info for info in list_checkpoints(directory) if info.complete and info.manifest is not None]
+    return {
+        info.path.name: info.manifest for info in found if info.manifest and info.manifest.node is not None
+    }
+
+
+def _nothing(_: object) -> None:
+    """What is not worth telling the other ranks."""
 
 
 def _done_now(take: Callable[[], Snapshot]) -> Future[Snapshot]:

@@ -1,0 +1,74 @@
+"""Which ranks share the folder of the checkpoints: all of them, or those of one node each."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchdeck.distributed.checkpoints.directory import MARK_PREFIX
+from torchdeck.distributed.checkpoints.peers import Peers
+
+
+@dataclass(frozen=True)
+class Disks:
+    """By rank, the lowest rank that sees the same folder: it leads there."""
+
+    leaders: tuple[int, ...]
+    nodes: tuple[str, ...] = ()
+    """By rank, the name of its node in manifests."""
+
+    @property
+    def shared(self) -> bool:
+        """There is one folder for all."""
+        return len(set(self.leaders)) == 1
+
+    def leads(self, rank: int) -> bool:
+        return self.leaders[rank] == rank
+
+    def beside(self, rank: int) -> list[int]:
+        """The ranks that share the folder of `rank`, itself included."""
+        return [other for other, leader in enumerate(self.leaders) if leader == self.leaders[rank]]
+
+    def node(self, rank: int) -> str | None:
+        """The node of `rank`; None where all share one folder."""
+        return None if self.shared else self.nodes[rank]
+
+
+def find_disks(folder: Path, peers: Peers) -> Disks:
+    """Find out by a file which ranks see the same `folder`; it is made where it is absent.
+
+    Raises:
+        CheckpointError: on every rank: a rank cannot write there.
+    """
+    if peers.world_size == 1:
+        return Disks((0,))
+    what = f"looking at {folder} from every rank"
+    rank = peers.rank
+    first = peers.first(what, lambda: _leave_mark(folder))
+    sees = peers.together(what, (folder / first).exists)
+    marks = peers.together(what, lambda: None if sees[rank] else _leave_mark(folder))
+
+    def leader() -> int:
+        if sees[rank]:
+            return 0
+        return next(other for other, mark in enumerate(marks) if mark and (folder / mark).exists())
+
+    leaders = tuple(peers.together(what, leader))
+    for mark in (first if rank == 0 else None, marks[rank]):
+        if mark:
+            (folder / mark).unlink(missing_ok=True)
+    if len(set(leaders)) == 1:
+        return Disks(leaders)
+    hosts = peers.together(what, socket.gethostname)
+    order = sorted(set(leaders))
+    return Disks(leaders, tuple(f"node {order.index(leads)} ({hosts[leads]})" for leads in leaders))
+
+
+def _leave_mark(folder: Path) -> str:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    name = f"{MARK_PREFIX}{secrets.token_hex(8)}"
+    os.close(os.open(folder / name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    return name

@@ -1,0 +1,167 @@
+"""A checkpoint whose files lie on several nodes, brought together where they are needed.
+
+Files go from the rank that has them to the ranks that lack them, in pieces over the checkpoints' own process
+group, and are checked against the manifest where they arrive.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from torchdeck.distributed.checkpoints.disks import Disks, find_disks
+from torchdeck.distributed.checkpoints.manifest import (
+    CheckpointError,
+    Manifest,
+    read_manifest,
+    verify_files,
+)
+from torchdeck.distributed.checkpoints.peers import Peers
+
+_PIECE = 16 << 20
+"""Bytes of a file in memory at a time."""
+
+
+class Parts:
+    """One checkpoint, as far as this rank's node has it.
+
+    Attributes:
+        folder: where all files that were brought here can be read, this node's own among them.
+        manifest: of the whole.
+    """
+
+    def __init__(
+        self, source: Path | None, folder: Path, manifest: Manifest, disks: Disks, peers: Peers
+    ) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        self._source = source
+        self._disks = disks
+        self._peers = peers
+        self._what = f"bringing the parts of the checkpoint of step {manifest.step} together"
+
+    def prepare(self) -> None:
+        """Check what lies here, and make the folder.
+
+        Raises:
+            CheckpointError: on every rank: a file is damaged, or lies on no node that takes part.
+        """
+        names = sorted(self._here())
+        beside = self._disks.beside(self._peers.rank)
+        share = names[beside.index(self._peers.rank) :: len(beside)]
+        source = self._source
+
+        def check() -> list[str]:
+            problems = verify_files(source, self.manifest, share) if source is not None else []
+            if problems:
+                raise CheckpointError("; ".join(problems))
+            if self._leads:
+                self._link(names)
+            return names
+
+        there = {name for part in self._peers.together(self._what, check) for name in part}
+        lost = sorted(self.manifest.files.keys() - there)
+        if lost:
+            where = sorted({self.manifest.files[name].node or "?" for name in lost})
+            raise CheckpointError(
+                f"{self._what} failed: {', '.join(lost)} was written by {', '.join(where)} and lies on "
+                "no node of this run: let that node take part, or copy its checkpoint folder to one that does"
+            )
+
+    def bring(self, needed: Iterable[str]) -> None:
+        """Have the files that this rank needs in `folder`; every rank calls it.
+
+        Raises:
+            CheckpointError: on every rank: a file did not arrive as it was written.
+        """
+        wishes = self._peers.together(self._what, lambda: sorted(set(needed)))
+        has = self._peers.together(self._what, lambda: sorted(self._in_folder()))
+        arrived: list[str] = []
+        for name in sorted({name for part in wishes for name in part}):
+            sender = next(rank for rank, names in enumerate(has) if name in names)
+            wanting = {self._disks.leaders[rank] for rank, names in enumerate(wishes) if name in names}
+            for receiver in sorted(leader for leader in wanting if name not in has[leader]):
+                self._move(name, sender, receiver)
+                if receiver == self._peers.rank:
+                    arrived.append(name)
+
+        def check() -> None:
+            problems = verify_files(self.folder, self.manifest, arrived)
+            if problems:
+                raise CheckpointError("; ".join(problems))
+
+        self._peers.together(self._what, check)
+
+    @property
+    def _leads(self) -> bool:
+        return self._disks.leads(self._peers.rank)
+
+    def _here(self) -> list[str]:
+        source = self._source
+        return [] if source is None else [name for name in self.manifest.files if (source / name).exists()]
+
+    def _in_folder(self) -> list[str]:
+        return [name for name in self.manifest.files if (self.folder / name).exists()]
+
+    def _link(self, names: Sequence[str]) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(mode=0o700)
+        for name in names:
+            (self.folder / name).symlink_to((Path(str(self._source)) / name).resolve())
+
+    def _move(self, name: str, sender: int, receiver: int) -> None:
+        if self._peers.rank not in (sender, receiver):
+            return
+        left = self.manifest.files[name].size
+        with (self.folder / name).open("rb" if self._peers.rank == sender else "wb") as file:
+            while left:
+                content = bytearray(min(left, _PIECE))
+                piece = torch.frombuffer(content, dtype=torch.uint8)
+                if self._peers.rank == sender:
+                    # a file that ends too soon is sent as zeros: the hash is wrong there, and nobody waits
+                    read = file.read(len(content))
+                    content[: len(read)] = read
+                    dist.send(piece, dst=receiver, group=self._peers.group)
+                else:
+                    dist.recv(piece, src=sender, group=self._peers.group)
+                    file.write(content)
+                left -= len(content)
+
+
+@contextmanager
+def gathered(folder: Path, manifest: Manifest, peers: Peers) -> Iterator[Parts]:
+    """The parts of the checkpoint that is `folder` on each node, `manifest` being rank 0's.
+
+    Raises:
+        CheckpointError: on every rank.
+    """
+    disks = find_disks(folder.parent, peers)
+    whole = folder.parent / f".tmp-{folder.name.removeprefix('.replaced-')}-parts"
+    parts = Parts(_part_of(folder, manifest), whole, manifest, disks, peers)
+    try:
+        parts.prepare()
+        yield parts
+    finally:
+        if disks.leads(peers.rank):
+            shutil.rmtree(whole, ignore_errors=True)
+
+
+def _part_of(folder: Path, manifest: Manifest) -> Path | None:
+    """This node's part: `folder`, or where a save that was broken off moved it."""
+    name = folder.name.removeprefix(".replaced-")
+    candidates = (folder, folder.with_name(name), folder.with_name(f".replaced-{name}"))
+    return next((candidate for candidate in candidates if _is_of(candidate, manifest)), None)
+
+
+def _is_of(folder: Path, manifest: Manifest) -> bool:
+    try:
+        found = read_manifest(folder)
+    except CheckpointError:
+        return False
+    return replace(found, node=None) == replace(manifest, node=None)
