@@ -22,8 +22,13 @@ def test_a_minimal_file_is_complete_when_read(tmp_path: Path) -> None:
     config = load(tmp_path, MINIMAL)
     assert config.name == "run"
     assert config.run.working_dir == str(tmp_path)
-    assert config.model == {"layers": 4, "heads": 4, "width": 128, "context": 128, "dropout": 0.0}
-    assert config.data == {"source": "stdlib", "heldout": 0.05, "max_bytes": None}
+    assert config.model == {
+        "layers": 4, "heads": 4, "width": 128, "context": 128, "vocabulary": 256, "dropout": 0.0,
+    }  # fmt: skip
+    assert config.data == {
+        "source": "stdlib", "tokens": None, "token_dtype": "uint16", "heldout": 0.05,
+        "max_bytes": None, "workers": 0,
+    }  # fmt: skip
 
 
 def test_the_name_is_the_files(tmp_path: Path) -> None:
