@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import random
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,13 @@ import torch
 
 from torchdeck.distributed.checkpoints.deepspeed_import import read_deepspeed
 from torchdeck.distributed.checkpoints.exchange.safetensors_file import SafetensorsFile
-from torchdeck.distributed.checkpoints.exchange.whole import InMemory, WholeCheckpoint, listing_of_specs
+from torchdeck.distributed.checkpoints.exchange.whole import (
+    InMemory,
+    Renamed,
+    Tensors,
+    WholeCheckpoint,
+    listing_of_specs,
+)
 from torchdeck.distributed.checkpoints.manifest import CheckpointError, Manifest
 from torchdeck.distributed.checkpoints.model_state import bare_name, model_fingerprint
 from torchdeck.distributed.checkpoints.refusal import refusal
@@ -37,11 +42,7 @@ def open_weights(path: Path, world_size: int) -> WholeCheckpoint:
     Raises:
         CheckpointError: it holds no weights, or more than weights.
     """
-    if path.suffix == ".safetensors":
-        file = SafetensorsFile(path)
-        weights = {name: file.read(name) for name in file.specs}
-    else:
-        weights = _from_pickle(path)
+    weights = SafetensorsFile(path) if path.suffix == ".safetensors" else InMemory(_from_pickle(path))
     return _of_weights(weights, path.name, world_size)
 
 
@@ -51,7 +52,8 @@ def open_deepspeed(folder: Path, world_size: int, *, trusted: bool) -> WholeChec
     Raises:
         CheckpointError: it is not trusted, and its pickles were not touched; or it cannot be read.
     """
-    return _of_weights(read_deepspeed(folder, trusted=trusted), folder.name, world_size)
+    weights = InMemory(read_deepspeed(folder, trusted=trusted))
+    return _of_weights(weights, folder.name, world_size)
 
 
 def _from_pickle(path: Path) -> dict[str, torch.Tensor]:
@@ -76,10 +78,8 @@ def _from_pickle(path: Path) -> dict[str, torch.Tensor]:
     return weights
 
 
-def _of_weights(weights: Mapping[str, torch.Tensor], source: str, world_size: int) -> WholeCheckpoint:
-    tensors = InMemory(
-        {MODEL_PREFIX + bare_name(name): value.contiguous() for name, value in weights.items()}
-    )
+def _of_weights(weights: Tensors, source: str, world_size: int) -> WholeCheckpoint:
+    tensors = Renamed(weights, {MODEL_PREFIX + bare_name(name): name for name in weights.specs})
     listing = listing_of_specs(
         {name.removeprefix(MODEL_PREFIX): spec for name, spec in tensors.specs.items()}
     )

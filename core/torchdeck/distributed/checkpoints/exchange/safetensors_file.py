@@ -12,7 +12,6 @@ import ctypes
 import hashlib
 import json
 import math
-import mmap
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -94,7 +93,7 @@ def dtype_exists(dtype: torch.dtype) -> bool:
 
 
 class SafetensorsFile:
-    """A file whose header was checked; its tensors are mapped from disk.
+    """A file whose header was checked; a tensor is read when it is asked for.
 
     Raises:
         CheckpointError: it is not a safetensors file; nothing was allocated by what it says.
@@ -106,7 +105,6 @@ class SafetensorsFile:
             with path.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 header, start = _read_header(file.read, size)
-                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
             self._offsets, self.specs = _checked(header, size - start)
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise CheckpointError(f"{path} is not a safetensors file: {error}") from None
@@ -114,13 +112,20 @@ class SafetensorsFile:
 
     def read(self, name: str) -> torch.Tensor:
         spec = self.specs[name]
-        if not spec.size:
-            return torch.empty(spec.shape, dtype=spec.dtype)
-        begin = self._start + self._offsets[name]
-        raw = torch.frombuffer(self._map, dtype=torch.uint8, count=spec.size, offset=begin)
-        if begin % spec.dtype.itemsize:
-            raw = raw.clone()
-        return raw.view(spec.dtype).reshape(spec.shape)
+        tensor = torch.empty(spec.shape, dtype=spec.dtype)
+        content = _bytes_of(name, tensor, spec)
+        try:
+            with self._path.open("rb", buffering=0) as file:
+                file.seek(self._start + self._offsets[name])
+                done = 0
+                while done < len(content):
+                    count = file.readinto(content[done : done + _PIECE])
+                    if not count:
+                        raise CheckpointError(f"{self._path} ended while {name} was read")
+                    done += count
+        except OSError as error:
+            raise CheckpointError(f"{self._path} cannot be read: {error.strerror}") from error
+        return tensor
 
 
 def _header(specs: Mapping[str, TensorSpec], metadata: Mapping[str, str]) -> bytes:
@@ -142,6 +147,7 @@ def _header(specs: Mapping[str, TensorSpec], metadata: Mapping[str, str]) -> byt
 
 
 def _bytes_of(name: str, tensor: torch.Tensor, spec: TensorSpec) -> memoryview:
+    """The memory of `tensor`, or of a contiguous copy."""
     if tuple(tensor.shape) != spec.shape or tensor.dtype != spec.dtype:
         raise CheckpointError(f"{name} is {tuple(tensor.shape)} of {tensor.dtype}, not what was announced")
     tensor = tensor.detach().contiguous()

@@ -81,5 +81,21 @@ class InMemory:
         return self._tensors[name]
 
 
+class Renamed:
+    """Tensors under other names.
+
+    Args:
+        tensors: to read from.
+        names: new name → the name there.
+    """
+
+    def __init__(self, tensors: Tensors, names: Mapping[str, str]) -> None:
+        self._tensors, self._names = tensors, names
+        self.specs = {name: tensors.specs[inner] for name, inner in names.items()}
+
+    def read(self, name: str) -> torch.Tensor:
+        return self._tensors.read(self._names[name])
+
+
 def listing_of_specs(specs: Mapping[str, TensorSpec]) -> Listing:
     return {name: (spec.shape, dtype_name(spec.dtype)) for name, spec in specs.items()}
