@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
 from torch.utils.data import IterableDataset
 
+from torchdeck.distributed.agreement import check_agreement
 from torchdeck.distributed.batches import SizedDataset
 from torchdeck.distributed.process_group import ProcessGroup
 from torchdeck.distributed.seeding import seed_all
 from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.distributed.trainer.callback import Callback
+from torchdeck.distributed.trainer.data_identity import DataIdentity, data_identity
 from torchdeck.recipes.errors import RecipeError
 from torchdeck.recipes.loader import Recipe
 
@@ -53,6 +56,33 @@ def recipe_callbacks(recipe: Recipe, settings: RecipeSettings) -> list[Callback]
                 "list of objects of a class derived from torchdeck.distributed.Callback"
             )
     return callbacks
+
+
+@dataclass(frozen=True)
+class Datasets:
+    """What a training reads."""
+
+    training: SizedDataset
+    heldout: SizedDataset | None
+    identity: DataIdentity
+    """Of the training data."""
+
+
+def build_datasets(recipe: Recipe, settings: RecipeSettings, group: ProcessGroup) -> Datasets:
+    """The recipe's data, the same on every rank; held-out data only where it is evaluated on.
+
+    Raises:
+        RecipeError: it is not a map-style data set, is empty, or its size differs between ranks.
+        AgreementError: it differs otherwise.
+    """
+    training = settings.training
+    options = recipe.options_of_data(settings.model, settings.data)
+    data = build_training_data(recipe, options, group, training.seed)
+    evaluated = training.eval_every or training.eval_every_epochs
+    heldout = build_heldout_data(recipe, options, group, training.seed) if evaluated else None
+    identity = data_identity(recipe, options, data)
+    check_agreement(group, {"training data": identity.to_json()})
+    return Datasets(data, heldout, identity)
 
 
 def build_training_data(

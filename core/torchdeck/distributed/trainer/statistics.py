@@ -85,4 +85,5 @@ def _sums(tensor: Tensor) -> Tensor:
 def _largest(tensor: Tensor) -> Tensor:
     if tensor.numel() == 0:
         return torch.zeros((), dtype=torch.float64, device=tensor.device)
-    return torch.linalg.vector_norm(tensor, math.inf).double()
+    largest: Tensor = torch.linalg.vector_norm(tensor, math.inf)
+    return largest.double()

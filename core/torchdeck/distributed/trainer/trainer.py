@@ -9,7 +9,6 @@ from pathlib import Path
 from torch.utils.data import default_collate
 
 from torchdeck.data.step_order import DataPosition, StepOrder
-from torchdeck.distributed.agreement import check_agreement
 from torchdeck.distributed.batches import BatchLoader, SizedDataset
 from torchdeck.distributed.checkpoints.manifest import checkpoint_name
 from torchdeck.distributed.checkpoints.rng import restore_rng, rng_state
@@ -18,7 +17,6 @@ from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.cadence import SaveCadence
 from torchdeck.distributed.trainer.callback import Callback, Counts
-from torchdeck.distributed.trainer.data_identity import data_identity
 from torchdeck.distributed.trainer.drift import DriftCheck
 from torchdeck.distributed.trainer.early_stopping import EarlyStopping
 from torchdeck.distributed.trainer.evaluation import Evaluation
@@ -28,7 +26,7 @@ from torchdeck.distributed.trainer.parts import build_parts
 from torchdeck.distributed.trainer.phases import Phases
 from torchdeck.distributed.trainer.progress import Progress
 from torchdeck.distributed.trainer.saving import Saving
-from torchdeck.distributed.trainer.setup import build_heldout_data, build_training_data, loader_workers
+from torchdeck.distributed.trainer.setup import build_datasets, loader_workers
 from torchdeck.distributed.trainer.step import Stepper, TrainingParts
 from torchdeck.distributed.trainer.stop import StopFlag
 from torchdeck.environment import RunContext
@@ -74,26 +72,13 @@ class Trainer:
         phases.enter("loading", 0)
         if settings.training.deterministic:
             make_deterministic()
-        options = recipe.options_of_data(settings.model, settings.data)
         drawn = None if parts is None else rng_state()
         # before the model, and so before the seed: what a data set draws must not change the weights
-        seed = settings.training.seed
-        data = build_training_data(recipe, options, strategy.group, seed)
-        heldout = (
-            build_heldout_data(recipe, options, strategy.group, seed)
-            if settings.training.eval_every or settings.training.eval_every_epochs
-            else None
-        )
-        self._identity = identity = data_identity(recipe, options, data)
-        check_agreement(strategy.group, {"training data": identity.to_json()})
+        datasets = build_datasets(recipe, settings, strategy.group)
+        self._identity = identity = datasets.identity
         self._order = order = make_order(settings.training, identity, strategy.place, strategy.group)
         check_collate(order.needs_layout, recipe)
-        for hook in hooks:
-            hook.stop_reason = ""  # it may have asked another trainer
-            hook.model_next()
-        self.parts = parts or build_parts(settings, recipe, strategy)
-        for hook in hooks:
-            hook.built(self.parts)
+        self.parts = self._built(parts, hooks)
         if drawn is not None:
             restore_rng(drawn)
         progress = progress or Progress(order.start.to_json())
@@ -117,8 +102,8 @@ class Trainer:
         loop = LoopParts(
             strategy=strategy,
             stepper=stepper,
-            loader=self._loader(data, order),
-            evaluation=self._evaluation(heldout),
+            loader=self._loader(datasets.training, order),
+            evaluation=self._evaluation(datasets.heldout),
             early_stopping=early_stopping,
             saving=saving,
             cadence=SaveCadence(settings.checkpoint, leads=strategy.is_main_process),
@@ -128,6 +113,16 @@ class Trainer:
             hooks=hooks,
         )
         self._loop = TrainingLoop(settings, loop, phases.total, position, counts)
+
+    def _built(self, parts: TrainingParts | None, hooks: Sequence[Callback]) -> TrainingParts:
+        """`parts`, or new ones; hooks are told."""
+        for hook in hooks:
+            hook.stop_reason = ""  # it may have asked another trainer
+            hook.model_next()
+        parts = parts or build_parts(self._settings, self._recipe, self._strategy)
+        for hook in hooks:
+            hook.built(parts)
+        return parts
 
     def run(self) -> bool:
         """Train; True at the end, False when it was stopped before. See `TrainingLoop.run`."""

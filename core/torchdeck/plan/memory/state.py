@@ -66,7 +66,7 @@ def moments(spec: StrategySpec) -> int:
 
 
 def _optimizer(trainable: Sequence[TensorInfo], spec: StrategySpec, chosen: Bytes) -> Bytes:
-    """Moments and averages are made like the local tensor, a narrowed view of the padded one: without padding."""
+    """Each is made like the local tensor, which a narrowed view of the padded one is: without padding."""
     steps = 0 if spec.optimizer == "sgd" else _STEP_BYTES * len(trainable)
     copies = moments(spec) + (1 if spec.ema else 0)
     return copies * local_bytes(trainable, spec.shard, chosen) + steps
