@@ -1,5 +1,6 @@
 """Strategies in scripts of one's own, and models wrapped by one call, on real ranks."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,6 +49,7 @@ def test_a_checkpoint_by_one_call_brings_everything_back(
 
 CALLS: dict[str, Job] = {
     "ddp": {"how": "ddp", "joined": True, "options": {"bucket_size_mb": 1.0}},
+    "ddp-by-hand": {"how": "ddp", "joined": "by hand", "options": {}},
     "ddp-by-environment": {"how": "ddp", "joined": False, "options": {}},
     "fsdp": {"how": "fsdp", "joined": True, "options": {}},
     "fsdp-grad-op": {
@@ -61,10 +63,11 @@ CALLS: dict[str, Job] = {
 }
 
 
-def test_one_call_wraps_a_model() -> None:
-    """DDP and every sharding of FSDP, in a group that is there or is made from torchrun's variables."""
+def test_one_call_wraps_a_model(tmp_path: Path) -> None:
+    """DDP and every sharding of FSDP, in a group that is there, of which no variable may speak, or is made
+    from torchrun's variables."""
     expected = mean_gradient(2, numbers=1)
-    jobs = [{"world_size": 2, **job} for job in CALLS.values()]
+    jobs = [{"world_size": 2, "file": str(tmp_path / "store"), **job} for job in CALLS.values()]
     for ranks in measure("support.wrapped_ranks:by_one_call", jobs):
         assert ranks == [pytest.approx(expected, rel=1e-4, abs=1e-6)] * 2
 
