@@ -66,6 +66,9 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
         }  # fmt: skip
     for name, job in VARIANTS.items():
         jobs[name] = _zero({**job, "training": SHORT | job.get("training", {})})
+    bf16 = {"training": SHORT | {"precision": "bf16"}}
+    jobs["bf16"] = _zero({"deepspeed": {"zero_stage": 2}, **bf16})
+    jobs["bf16-ddp"] = {"strategy": "ddp", "world_size": 2, "accumulation": 2, **bf16}
     for name, job in COPIES.items():
         source = folder / "zero2" / "checkpoints" / f"step_{HALF:08}"
         jobs[name] = {**job, "do": "copy", "from": str(source), "to": str(folder / name)}
@@ -122,6 +125,20 @@ def test_a_checkpoint_before_the_first_step_holds_no_optimizer_state(done: Done)
     saved = done.saved("unstepped")
     assert all(name.startswith("model.") for name in saved)
     _same(saved, done.saved("of-unstepped"))
+
+
+def test_a_loss_that_is_not_finite_stops_the_run() -> None:
+    """With the sentence that every strategy has for it, though DeepSpeed would leave such steps out."""
+    job = _zero({"deepspeed": {"zero_stage": 2}, "training": {"steps": 5, "lr": 1e38, "clip": None}})
+    with pytest.raises(RuntimeError, match=r"RecipeError: the .* (inf|nan|not finite).*lower training\.lr"):
+        run_jobs([job])
+
+
+def test_bf16_follows_ddp(done: Done) -> None:
+    """As closely as eight bits allow: DeepSpeed computes in bf16 throughout, autocast not everywhere."""
+    ours, ddp = done.results["bf16"][0], done.results["bf16-ddp"][0]
+    assert ours["losses"] == pytest.approx(ddp["losses"], rel=0.01)
+    assert ours["norms"] == pytest.approx(ddp["norms"], rel=0.02)
 
 
 def test_nothing_of_deepspeeds_is_in_a_checkpoint(done: Done) -> None:

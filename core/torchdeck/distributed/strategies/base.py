@@ -204,7 +204,7 @@ class DistributedStrategy(ABC):
         gradients = self.local_gradients(model)
         norm = None
         if measure or max_norm is not None:
-            norm = scale * math.sqrt(self.total_square(float(get_total_norm(gradients)) ** 2))
+            norm = scale * math.sqrt(self.total_square(self.local_square(gradients)))
             if not math.isfinite(norm):
                 return norm
         if norm is not None and max_norm is not None:
@@ -224,6 +224,10 @@ class DistributedStrategy(ABC):
     def local_gradients(self, model: nn.Module) -> list[Tensor]:
         """The part of each gradient that lies on this rank, as plain tensors that share memory with it."""
         return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+
+    def local_square(self, gradients: list[Tensor]) -> float:
+        """The square of the norm of this rank's part of the gradient."""
+        return float(get_total_norm(gradients)) ** 2
 
     def total_square(self, local: float) -> float:
         """The square of the whole gradient's norm, from that of this rank's part."""

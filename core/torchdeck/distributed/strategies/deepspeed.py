@@ -83,6 +83,11 @@ class DeepSpeedStrategy(DistributedStrategy):
     def local_gradients(self, model: nn.Module) -> list[Tensor]:  # noqa: ARG002 - the engine's
         return self._prepared.gradients()
 
+    def local_square(self, gradients: list[Tensor]) -> float:
+        # under bf16 they are of it, and a sum in it would have 8 bits
+        squares = [torch.linalg.vector_norm(part, dtype=torch.float32).square() for part in gradients]
+        return float(torch.stack(squares).sum()) if squares else 0.0
+
     def total_square(self, local: float) -> float:
         # each element lies on one rank, and padding is zeros
         return self.group.sum([local])[0]
