@@ -10,6 +10,7 @@ from rich.text import Text
 from torchdeck.cli.preview.glyphs import show
 from torchdeck.cli.preview.lines import head, wrapped
 from torchdeck.cli.preview.placement import placement_lines
+from torchdeck.distributed.settings import CheckpointSettings, RecipeSettings
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.plan.preview import Preview
 from torchdeck.plan.preview.sizes import size_lines
@@ -29,11 +30,27 @@ def checkpoint_lines(plan: LaunchPlan) -> list[str]:
     if plan.kind != "recipe":
         return []
     policy = plan.checkpoint
-    when = "at a stop and at the end" if policy.every_steps is None else f"every {policy.every_steps} steps"
+    settings = RecipeSettings.from_json(plan.nodes[0].env["TORCHDECK_RECIPE"]).checkpoint
     return [
-        f"checkpoints {when} in {policy.directory}",
+        f"checkpoints {saving_times(settings)} in {policy.directory}",
         f"the newest {policy.keep_last} are kept; resume {policy.resume}",
     ]
+
+
+def saving_times(settings: CheckpointSettings) -> str:
+    """When training saves, as a clause."""
+    times = []
+    if settings.every is not None:
+        times.append(f"every {settings.every} steps")
+    if settings.auto:
+        times.append(
+            f"as often as a failure every {settings.mtbf:g} h calls for, by what a save takes (at most "
+            f"{settings.max_stall:.1%} of the time)"
+        )
+    if settings.every_epochs is not None:
+        times.append("every epoch" if settings.every_epochs == 1 else f"every {settings.every_epochs} epochs")
+    background = ", written while training goes on," if settings.background and times else ""
+    return (" and ".join(times) or "at a stop and at the end") + background
 
 
 def _sections(preview: Preview, width: int) -> Iterator[tuple[str, list[Text]]]:

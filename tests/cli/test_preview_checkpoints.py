@@ -1,0 +1,26 @@
+"""What a preview says of when training saves."""
+
+import pytest
+
+from torchdeck.cli.preview.view import saving_times
+from torchdeck.distributed.settings import CheckpointSettings
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "at a stop and at the end"),
+        ({"every": 100}, "every 100 steps"),
+        ({"every_epochs": 1}, "every epoch"),
+        ({"every": 100, "every_epochs": 2}, "every 100 steps and every 2 epochs"),
+        (
+            {"auto": True, "mtbf": 6.0, "background": True},
+            "as often as a failure every 6 h calls for, by what a save takes (at most 3.5% of the time)"
+            + ", written while training goes on,",
+        ),
+    ],
+)
+def test_when_training_saves(options: dict[str, object], said: str) -> None:
+    """Steps, epochs, the rule of auto, and whether training goes on meanwhile."""
+    settings = CheckpointSettings(directory="somewhere", **options)  # type: ignore[arg-type]
+    assert saving_times(settings) == said
