@@ -1,0 +1,151 @@
+"""The process of bench_checkpoints: trains one model, saves it in turn by every way; prints JSON.
+
+`{"lost": {way: [seconds that training took longer for its first save, for its second, …]}, "stall": {way:
+[seconds that the call alone took, …]}}`.
+"""
+
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.checkpoint.state_dict_saver import (
+    AsyncCheckpointerType,
+    AsyncSaveResponse,
+    async_save,
+)
+
+from torchdeck.distributed.checkpoints.retention import Retention
+from torchdeck.distributed.checkpoints.store import CheckpointStore, TrainState
+
+WIDTH, LAYERS = 2048, 4
+"""Four layers of 2048 × 2048 in fp32 with Adam's two moments: 192 MiB of state."""
+BATCH = 32
+STEPS = 12
+"""In a window; longer than any save takes."""
+ROUNDS = 4
+WARM_UP = 1
+
+
+class Training:
+    """The model, and steps of it."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        layers = [layer for _ in range(LAYERS) for layer in (nn.Linear(WIDTH, WIDTH), nn.ReLU())]
+        self.model = nn.Sequential(*layers)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=True)
+        self.batch = torch.randn(BATCH, WIDTH)
+        self.steps = 0
+        self.stall = 0.0
+
+    def window(self, save: Callable[[], object] | None = None) -> float:
+        """Seconds of STEPS steps, with a save after the first; `stall` is then how long its call took."""
+        began = time.perf_counter()
+        for step in range(STEPS):
+            self.optimizer.zero_grad(set_to_none=True)
+            loss = self.model(self.batch).square().mean()
+            loss.backward()
+            self.optimizer.step()
+            self.steps += 1
+            if step == 0 and save is not None:
+                called = time.perf_counter()
+                save()
+                self.stall = time.perf_counter() - called
+        return time.perf_counter() - began
+
+
+class Ways:
+    """Every way to save, each into a folder of its own."""
+
+    def __init__(self, training: Training, folder: Path) -> None:
+        self._training = training
+        self._folder = folder
+        self._pending: list[Future[Any]] = []
+        self._stores = {
+            name: CheckpointStore(folder / name, Retention(1), "benchmark", 1, 0, 1, "single")
+            for name in ("background", "at once")
+        }
+        self.all: dict[str, Callable[[], object]] = {
+            "background": self._in_background,
+            "at once": lambda: self._stores["at once"].save(self._state(), training.steps),
+            "torch.save": self._by_hand,
+            "async thread": lambda: self._async(AsyncCheckpointerType.THREAD),
+            "async process": lambda: self._async(AsyncCheckpointerType.PROCESS),
+        }
+
+    def wait(self) -> None:
+        """Until nothing is being written."""
+        self._stores["background"].wait()
+        for future in self._pending:
+            future.result()
+        self._pending.clear()
+
+    def close(self) -> None:
+        for store in self._stores.values():
+            store.close()
+
+    def _state(self) -> TrainState:
+        return TrainState(self._training.model, [self._training.optimizer])
+
+    def _in_background(self) -> None:
+        self._stores["background"].save_in_background(self._state(), self._training.steps)
+
+    def _tensors(self) -> dict[str, object]:
+        state = self._training.optimizer.state_dict()["state"]
+        return {
+            "model": self._training.model.state_dict(),
+            "optimizer": {str(index): values for index, values in state.items()},
+        }
+
+    def _by_hand(self) -> None:
+        path = self._folder / "by-hand.pt"
+        with path.open("wb") as file:
+            torch.save(self._tensors(), file)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _async(self, kind: AsyncCheckpointerType) -> None:
+        future = async_save(
+            self._tensors(), checkpoint_id=self._folder / kind.value, async_checkpointer_type=kind
+        )
+        self._pending.append(future.upload_completion if isinstance(future, AsyncSaveResponse) else future)
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    folder = Path(tempfile.mkdtemp(prefix="bench-checkpoints-", dir=sys.argv[1] if sys.argv[1:] else None))
+    dist.init_process_group("gloo", init_method=f"file://{folder}/join", rank=0, world_size=1)
+    training = Training()
+    ways = Ways(training, folder)
+    lost: dict[str, list[float]] = {name: [] for name in ways.all}
+    stall: dict[str, list[float]] = {name: [] for name in ways.all}
+    for round_ in range(WARM_UP + ROUNDS):
+        before = training.window()
+        for name, save in ways.all.items():
+            seconds = training.window(save)
+            ways.wait()
+            after = training.window()
+            if round_ >= WARM_UP:
+                lost[name].append(seconds - statistics.mean((before, after)))
+                stall[name].append(training.stall)
+            before = after
+    ways.close()
+    shutil.rmtree(folder)
+    print(json.dumps({"lost": lost, "stall": stall}))
+    sys.stdout.flush()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
