@@ -143,6 +143,17 @@ def test_plain_torch_reads_what_was_converted(saved: Saved, tmp_path: Path) -> N
     _same({name.removeprefix("model."): value for name, value in state.items()}, weights)
 
 
+def test_large_files_are_divided(saved: Saved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more tensors are in memory than one file has; a rank then has several, which load as one does."""
+    monkeypatch.setattr("torchdeck.distributed.checkpoints.exchange.sharded.LARGEST_FILE", 100)
+    _sharded(saved[0], tmp_path / "step_00000002", parts=2)
+    assert len(list((tmp_path / "step_00000002").glob("__0_*.distcp"))) > 2
+    model, optimizer = _training(seed=5)
+    assert auto_resume(tmp_path, model, optimizer) is not None
+    _same(dict(model.state_dict()), saved[1])
+    assert _train(model, optimizer, 3) == saved[2]
+
+
 @pytest.mark.parametrize("kind", ["plain", "inside", "wrapped", "safetensors"])
 def test_weights_of_others_become_a_checkpoint(tmp_path: Path, kind: str) -> None:
     """A state dict by torch.save, alone, in a dict or of a DDP module, and a safetensors file."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping
+import queue
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ from torch.distributed.checkpoint import metadata as dcp_metadata
 from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
 from torch.distributed.checkpoint.filesystem import FileSystemWriter
 from torch.distributed.checkpoint.metadata import MetadataIndex
-from torch.distributed.checkpoint.planner import SavePlan
+from torch.distributed.checkpoint.planner import SavePlan, SavePlanner, WriteItem
 from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.storage import WriteResult
+from torch.futures import Future
 
 from torchdeck.distributed.checkpoints import dcp
 from torchdeck.distributed.checkpoints.exchange.whole import Progress, Tensors, TensorSpec, WholeCheckpoint
@@ -35,6 +38,9 @@ from torchdeck.distributed.checkpoints.rank_file import rank_file_name, read_ran
 from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX
 from torchdeck.distributed.checkpoints.trainer_file import TRAINER_NAME, read_trainer_file
 from torchdeck.rundir.atomic import write_bytes
+
+LARGEST_FILE = 512 << 20
+"""Bytes of tensors in one file, which are in memory while it is written; a larger tensor has its own."""
 
 
 def verified_manifest(folder: Path, progress: Progress) -> Manifest:
@@ -162,7 +168,7 @@ def commit(
 
 def _write_tensors(tensors: Tensors, folder: Path, parts: int, progress: Progress) -> None:
     """What `parts` ranks would do together, in one process and one tensor at a time."""
-    writer = FileSystemWriter(folder, sync_files=False)
+    writer = _SmallFilesWriter(folder, sync_files=False)
     writer.set_up_storage_writer(is_coordinator=True)
     advance = Advance("writing", sum(spec.size for spec in tensors.specs.values()), progress)
     planners, plans = [], []
@@ -177,6 +183,32 @@ def _write_tensors(tensors: Tensors, folder: Path, parts: int, progress: Progres
         for planner, plan in zip(planners, writer.prepare_global_plan(plans), strict=True)
     ]
     writer.finish(metadata, results)
+
+
+class _SmallFilesWriter(FileSystemWriter):
+    """Begins a new file of a rank now and then: DCP keeps a file's tensors in memory until it is closed."""
+
+    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
+        files: queue.Queue[tuple[Path, str, list[WriteItem]]] = queue.Queue()
+        for number, items in enumerate(_in_groups(plan.items)):
+            name = f"{plan.storage_data.prefix}{number}.distcp"
+            files.put((Path(self.path) / name, name, items))
+        written: Future[list[WriteResult]] = self._write_data(planner, files)
+        return written
+
+
+def _in_groups(items: Sequence[WriteItem]) -> list[list[WriteItem]]:
+    """`items` in order, of at most `LARGEST_FILE` bytes together, or one alone."""
+    groups: list[list[WriteItem]] = [[]]
+    filled = 0
+    for item in items:
+        size = item.tensor_storage_size() or 0
+        if groups[-1] and filled + size > LARGEST_FILE:
+            groups.append([])
+            filled = 0
+        groups[-1].append(item)
+        filled += size
+    return groups
 
 
 class _LazyPlanner(DefaultSavePlanner):
