@@ -6,6 +6,12 @@ from torchdeck.cli.preview.view import saving_times
 from torchdeck.distributed.settings import CheckpointSettings
 
 
+AUTO = (
+    "as often as a failure every 6 h calls for, by what a save takes (at most 3.5% of the time), "
+    "written while training goes on,"
+)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -15,8 +21,7 @@ from torchdeck.distributed.settings import CheckpointSettings
         ({"every": 100, "every_epochs": 2}, "every 100 steps and every 2 epochs"),
         (
             {"auto": True, "mtbf": 6.0, "background": True},
-            "as often as a failure every 6 h calls for, by what a save takes (at most 3.5% of the time)"
-            + ", written while training goes on,",
+            AUTO,
         ),
     ],
 )
