@@ -125,7 +125,8 @@ def test_workers_and_metrics_of_every_rank(expected: tuple[list[float], list[flo
         "clip": CLIP,
         "lr": LR,
     }
-    settings = recipe_settings(tmp_path, RECIPE, data=data, steps=STEPS, eval_every=2, **training)
+    training |= {"steps": STEPS, "eval_every": 2, "final": False}
+    settings = recipe_settings(tmp_path, RECIPE, data=data, **training)
     ranks = run_ranks(settings, tmp_path, 2).succeeded()
     assert list(ranks.losses().values()) == pytest.approx(expected[0], rel=2e-5)
     metrics = RunMetrics(tmp_path)
