@@ -86,6 +86,16 @@ def test_show_tells_what_failed(failed: RunLayout, capsys: pytest.CaptureFixture
     assert value["directory"] == str(failed.root)
 
 
+def test_show_says_where_traces_lie(failed: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
+    """What telemetry.profile_steps left in the ranks' folders, by attempt."""
+    assert "traces of steps" not in output_of(capsys, "runs", "show", "latest")
+    trace = failed.attempt(1).rank(1).trace
+    trace.parent.mkdir(parents=True, exist_ok=True)
+    trace.touch()
+    text = output_of(capsys, "runs", "show", "latest")
+    assert f"traces of steps, for Perfetto or chrome://tracing: {trace}" in text
+
+
 def test_logs_of_all_ranks_and_of_one(failed: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
     """All ranks with the rank in front; one rank's lines as they are; standard error on request."""
     text = output_of(capsys, "runs", "logs", IDS[0])
