@@ -5,7 +5,6 @@ import pytest
 from torchdeck.cli.preview.view import saving_times
 from torchdeck.distributed.settings import CheckpointSettings
 
-
 AUTO = (
     "as often as a failure every 6 h calls for, by what a save takes (at most 3.5% of the time), "
     "written while training goes on,"
