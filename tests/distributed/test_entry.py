@@ -193,6 +193,7 @@ def test_an_exception_is_in_error_json_with_its_traceback(tmp_path: Path) -> Non
 MODEL, END = 'return nn.Linear(options["features"], 1)', "** 2).mean()"
 STREAM = "return torch.utils.data.ChainDataset([]) if split else TensorDataset"
 NAN_GRADIENT = f"{END} + (model(x) * 0).sqrt().sum() * 0"
+CALLBACKS = "def callbacks(settings):\n    return [3]\n\ndef loss"
 MISTAKES = {
     "empty": ('options["samples"]', "0", "the training data of recipe {recipe} is empty"),
     "no parameters": (MODEL, "return nn.ReLU()", "has no parameters to train"),
@@ -208,6 +209,11 @@ MISTAKES = {
         "returned ChainDataset: return a map-style data set",
     ),
     "gradient": (END, NAN_GRADIENT, "the gradient's norm in step 1 is nan, first in the gradient of weight"),
+    "callbacks": (
+        "def loss",
+        CALLBACKS,
+        "callbacks(settings) of recipe {recipe} returned int: return a list",
+    ),
     "no tokens": (END, f"{END}, 0", "a mean over 0 tokens on all ranks"),
 }
 
