@@ -84,6 +84,10 @@ def main(folder: Path) -> dict[str, Any]:
     saved = folder / "fsdp"
     flip(saved / "step_00000004" / "__1_0.distcp", 3)
     told["damaged"] = ranks.results(ranks.run_round(folder, 2, lambda rank: _resumed(saved, "fsdp", rank)))
+    ranks.run_round(folder, 2, lambda rank: _saved(folder / f"own{rank.rank}", "fsdp", False, rank))
+    flip(folder / "own1" / "step_00000004" / "__1_0.distcp", 3)
+    own = ranks.run_round(folder, 2, lambda rank: _resumed(folder / f"own{rank.rank}", "fsdp", rank))
+    told["own disks"] = ranks.results(own)
     return told
 
 

@@ -133,7 +133,7 @@ def test_wrong_numbers_are_refused(tmp_path: Path) -> None:
 
 
 def test_ranks_save_and_go_on_together(tmp_path: Path) -> None:
-    """Under DDP and FSDP2, in the background too, losses go on bit for bit; all ranks take the same one."""
+    """Under DDP and FSDP2, in the background too, losses go on bit for bit; all ranks take the same."""
     done = subprocess.run(
         [sys.executable, "-m", "support.manager_ranks", str(tmp_path)],
         cwd=TESTS,
@@ -151,3 +151,5 @@ def test_ranks_save_and_go_on_together(tmp_path: Path) -> None:
         assert alone[0][:3] == [4, False, []]
         assert alone[0][3] == again[0][3] == again[1][3]
     assert [rank[:3] for rank in told["damaged"]] == [[2, True, ["step_00000004"]]] * 2
+    # each rank has a disk of its own, and what is damaged lies on the second
+    assert [rank[:3] for rank in told["own disks"]] == [[2, True, ["step_00000004"]]] * 2

@@ -15,7 +15,8 @@ from torchdeck.distributed import processes
 from torchdeck.distributed.checkpoints import dcp
 from torchdeck.distributed.checkpoints.choose import Refused, all_damaged, candidates, summary
 from torchdeck.distributed.checkpoints.loading import load_all
-from torchdeck.distributed.checkpoints.manifest import read_manifest, verify_files
+from torchdeck.distributed.checkpoints.manifest import CheckpointError, read_manifest, verify_files
+from torchdeck.distributed.checkpoints.parts import gathered
 from torchdeck.distributed.checkpoints.peers import Peers
 from torchdeck.distributed.checkpoints.state import LoadedState, TrainState
 
@@ -67,10 +68,11 @@ def resume_newest(
     """As `auto_resume`, for whoever has a state and peers."""
     found = peers.first(
         f"looking for checkpoints in {directory}",
-        lambda: [(info.path, info.why) for info in candidates(directory, run_id)],
+        lambda: [(info.path.name, info.why) for info in candidates(directory, run_id)],
     )
     refused: list[Refused] = []
-    for folder, why in found:
+    for name, why in found:
+        folder = directory / name
         problems = [why] if why else _problems(folder, peers)
         if not problems:
             loaded = load_all(folder, state, peers)
@@ -104,11 +106,17 @@ def peers_of(strategy: DistributedStrategy | None, timeout: float) -> Peers:
 
 
 def _problems(folder: Path, peers: Peers) -> list[str]:
-    def share() -> list[str]:
-        manifest = read_manifest(folder)
-        # largest first, dealt out in turn: each file is hashed by one rank, the work about even
-        names = sorted(manifest.files, key=lambda name: (-manifest.files[name].size, name))
-        return verify_files(folder, manifest, names[peers.rank :: peers.world_size])
-
-    found = peers.together(f"checking checkpoint {folder}", share)
+    """What is wrong with a checkpoint, the same on every rank."""
+    what = f"checking checkpoint {folder}"
+    manifest = peers.first(what, lambda: read_manifest(folder))
+    if manifest.node is not None:
+        try:
+            with gathered(folder, manifest, peers):
+                return []
+        except CheckpointError as error:
+            return [str(error)]
+    # largest first, dealt out in turn: each file is hashed by one rank, the work about even
+    names = sorted(manifest.files, key=lambda name: (-manifest.files[name].size, name))
+    share = names[peers.rank :: peers.world_size]
+    found = peers.together(what, lambda: verify_files(folder, manifest, share))
     return [problem for part in found for problem in part]
