@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, CheckpointError, read_manifest
-from torchdeck.quantities import size
 from torchdeck.rundir.atomic import sync_folder
 
 _SPARE = 16 << 20
@@ -57,7 +56,9 @@ def _check(target: Path, source: Path, needed: int, *, force: bool) -> None:
             raise CheckpointError(f"{target} is neither a checkpoint nor an export: it is not replaced")
     free = shutil.disk_usage(parent).free
     if free < needed + _SPARE:
-        raise CheckpointError(f"{target} needs {size(needed)}, and {size(free)} are free in {parent}")
+        raise CheckpointError(
+            f"{target} needs {needed / 2**20:.1f} MiB, and {free / 2**20:.1f} MiB are free in {parent}"
+        )
 
 
 def _is_ours(folder: Path) -> bool:
