@@ -44,14 +44,14 @@ def copy(job: Job) -> dict[str, Any]:
     """Load checkpoint `from` and save that into `to`: under another strategy, at another world size."""
     config = {"strategy": job["strategy"], "deepspeed": job.get("deepspeed", {})}
     with DistributedStrategy.from_config(config, precision=job.get("precision", "fp32")) as strategy:
-        torch.manual_seed(99)
+        torch.manual_seed(job.get("seed", 99))
         recipe = load_recipe(RECIPE)
         model = recipe.build_model({})
+        model.embedding.requires_grad_(not job.get("frozen", False))
         wrapped = strategy.wrap_model(model, recipe.blocks)
         # in groups like those of our trainer
-        members = [
-            [p for p in model.parameters() if (p.dim() >= 2) == matrices] for matrices in (True, False)
-        ]
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        members = [[p for p in trained if (p.dim() >= 2) == matrices] for matrices in (True, False)]
         made = AdamW([{"params": group} for group in members], lr=0.5, fused=True)
         optimizer = strategy.prepare_optimizer(wrapped, made)
         if "from" in job:

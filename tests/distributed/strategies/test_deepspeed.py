@@ -74,6 +74,13 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
         jobs[name] = {**job, "do": "copy", "from": str(source), "to": str(folder / name)}
     zero3 = {"do": "copy", "strategy": "deepspeed", "world_size": 2, "deepspeed": {"zero_stage": 3}}
     jobs["zero3-of-ddp"] = {**zero3, "from": str(folder / "ddp"), "to": str(folder / "zero3-of-ddp")}
+    frozen = {"do": "copy", "world_size": 2, "frozen": True}
+    jobs["frozen"] = {**frozen, "strategy": "ddp", "seed": 5, "to": str(folder / "frozen")}
+    for stage in (2, 3):
+        jobs[f"frozen{stage}"] = {
+            **frozen, "strategy": "deepspeed", "deepspeed": {"zero_stage": stage},
+            "from": str(folder / "frozen"), "to": str(folder / f"frozen{stage}"),
+        }  # fmt: skip
     jobs["unstepped"] = {**zero3, "to": str(folder / "unstepped")}
     jobs["of-unstepped"] = {
         **zero3, "world_size": 1, "from": str(folder / "unstepped"), "to": str(folder / "of-unstepped"),
@@ -118,6 +125,14 @@ def test_state_is_the_same_at_another_size_and_under_another_strategy(done: Done
     """Bit for bit, names, shapes and types too; the learning rate comes along."""
     _same(done.saved("zero2", HALF), done.saved(copy))
     assert all(rate == pytest.approx(0.02) for rate in done.results[copy][0]["lr"])
+
+
+@pytest.mark.parametrize("stage", [2, 3])
+def test_weights_that_are_not_trained_are_kept_too(done: Done, stage: int) -> None:
+    """No partition of the optimizer holds them."""
+    saved = done.saved("frozen")
+    assert "model.embedding.weight" in saved
+    _same(saved, done.saved(f"frozen{stage}"))
 
 
 def test_a_checkpoint_before_the_first_step_holds_no_optimizer_state(done: Done) -> None:
