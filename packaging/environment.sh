@@ -60,13 +60,19 @@ add_deepspeed() {
 
 # install_deepspeed VENV BESIDE: fails where a step of it fails.
 install_deepspeed() {
-  local venv=$1 beside=$2 sites
+  local venv=$1 beside=$2
   local pip=("$venv/bin/python" -m pip --python "$beside/bin/python" install --no-deps -c packaging/constraints.txt)
-  rm -rf "$beside" &&
-    "$venv/bin/python" -m venv --without-pip "$beside" &&
-    sites=$("$beside/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))') &&
-    "$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' >"$sites/torchdeck-venv.pth" &&
+  make_beside "$venv" "$beside" &&
     "${pip[@]}" wheel setuptools ninja einops hjson msgpack py-cpuinfo tqdm &&
     DS_BUILD_OPS=0 DS_ACCELERATOR=cpu "${pip[@]}" --no-build-isolation deepspeed &&
     DS_ACCELERATOR=cpu "$beside/bin/python" -c 'import deepspeed'
+}
+
+# make_beside VENV BESIDE: a new environment in BESIDE that sees VENV's packages.
+make_beside() {
+  local venv=$1 beside=$2 sites
+  rm -rf "$beside" &&
+    "$venv/bin/python" -m venv --without-pip "$beside" &&
+    sites=$("$beside/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))') &&
+    "$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' >"$sites/torchdeck-venv.pth"
 }

@@ -1,0 +1,290 @@
+"""One rank of bench_trainers: trainers of one model, data and optimizer take turns in the same process.
+
+`python trainers_worker.py WORKLOAD TURNS FILE` writes {trainer: [seconds a step, ...]}, one number a turn.
+Each trainer has its loop in a thread of its own, and a baton goes round: only who has it runs.
+"""
+
+import dataclasses
+import importlib.util
+import json
+import os
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+from torchdeck.distributed import DistributedTrainer, get_world_size, setup_distributed
+from torchdeck.distributed.settings import CheckpointSettings, RecipeSettings, TrainingSettings
+from torchdeck.distributed.strategies.base import DistributedStrategy
+from torchdeck.distributed.trainer.callback import Callback
+from torchdeck.distributed.trainer.step import StepResult
+from torchdeck.distributed.trainer.trainer import Trainer
+from torchdeck.environment import RunContext
+from torchdeck.recipes import byte_gpt
+from torchdeck.recipes.loader import Recipe
+
+TURN = 5
+"""Steps of a turn."""
+LR, CLIP = 1e-3, 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """What is trained."""
+
+    build: Callable[[], nn.Module]
+    microbatch: int
+    data: Callable[[int], TensorDataset]
+    """Samples → inputs and targets."""
+    loss: Callable[[Tensor, Tensor], Tensor]
+
+
+def next_token_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+def tokens(samples: int) -> TensorDataset:
+    text = torch.randint(0, 256, (samples, 65))
+    return TensorDataset(text[:, :-1].contiguous(), text[:, 1:].contiguous())
+
+
+def images(samples: int) -> TensorDataset:
+    return TensorDataset(torch.randn(samples, 64), torch.randint(0, 10, (samples,)))
+
+
+def perceptron() -> nn.Module:
+    return nn.Sequential(
+        nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 256), nn.Linear(256, 10)
+    )
+
+
+WORKLOADS = {
+    "gpt": Workload(
+        partial(byte_gpt.build_model, {"layers": 4, "heads": 4, "width": 128, "context": 64}),
+        8,
+        tokens,
+        next_token_loss,
+    ),
+    "mlp": Workload(perceptron, 64, images, nn.functional.cross_entropy),
+}
+
+
+class Turn:
+    """A trainer's share of the time.
+
+    Args:
+        count: turns.
+        wait: returns when it has the baton.
+        give: hands the baton on.
+    """
+
+    def __init__(self, count: int, wait: Callable[[], None], give: Callable[[], None]) -> None:
+        self.steps = count * TURN
+        self.seconds: list[float] = []
+        self._wait, self._give = wait, give
+        self._done = 0
+        self._began = time.perf_counter()
+
+    def step(self) -> None:
+        """A step is done; the last one leaves the baton with its trainer, which has things to put away."""
+        self._done += 1
+        if self._done % TURN:
+            return
+        self.seconds.append((time.perf_counter() - self._began) / TURN)
+        if self._done < self.steps:
+            self._give()
+            self._wait()
+        self._began = time.perf_counter()
+
+
+def hand_written(work: Workload, data: TensorDataset, turn: Turn) -> None:
+    """What a person writes who knows torch well."""
+    model, loader = work.build(), _loader(work, data)
+    if get_world_size() > 1:
+        model = DistributedDataParallel(model, gradient_as_bucket_view=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LR, fused=True)
+    batches = iter(loader)
+    for _ in range(turn.steps):
+        x, y = next(batches)
+        optimizer.zero_grad(set_to_none=True)
+        loss = work.loss(model(x), y)
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        turn.step()
+
+
+class _Tells(Callback):
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+
+    def step(self, result: StepResult) -> None:  # noqa: ARG002 - it is done, that is all
+        self._turn.step()
+
+
+def recipe(work: Workload, data: TensorDataset, turn: Turn) -> None:
+    """Torchdeck, as its recipes are trained."""
+    name = "ddp" if get_world_size() > 1 else "single"
+    with DistributedStrategy.from_config({"strategy": name}) as strategy:
+        settings = RecipeSettings(
+            version=1,
+            recipe="benchmark",
+            model={},
+            data={},
+            training=TrainingSettings(
+                steps=turn.steps,
+                epochs=None,
+                microbatch=work.microbatch,
+                accumulation=1,
+                optimizer="adamw",
+                lr=LR,
+                scaled_lr=LR,
+                clip=CLIP,
+            ),
+            distributed=strategy.settings,
+            checkpoint=CheckpointSettings("", final=False),
+        )
+        given = Recipe(
+            "benchmark",
+            build_model=lambda _: work.build(),
+            build_data=lambda _, __: data,
+            loss=lambda model, batch: work.loss(model(batch[0]), batch[1]),
+        )
+        Trainer(settings, given, strategy, RunContext(), [_Tells(turn)]).run()
+
+
+def in_memory(work: Workload, data: TensorDataset, turn: Turn) -> None:
+    """Torchdeck, as a script uses it."""
+    with DistributedTrainer(
+        work.build(), loss=work.loss, lr=LR, clip=CLIP, callbacks=[_Tells(turn)]
+    ) as trainer:
+        trainer.fit(*data.tensors, steps=turn.steps, microbatch=work.microbatch)
+
+
+def accelerate(work: Workload, data: TensorDataset, turn: Turn) -> None:
+    """Hugging Face Accelerate, as its documentation shows it."""
+    from accelerate import Accelerator  # type: ignore[import-not-found]
+
+    accelerator = Accelerator(cpu=True)
+    model = work.build()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LR, fused=True)
+    loader = DataLoader(data, batch_size=work.microbatch, shuffle=True)
+    model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+    batches = iter(loader)
+    for _ in range(turn.steps):
+        x, y = next(batches)
+        optimizer.zero_grad()
+        loss = work.loss(model(x), y)
+        accelerator.backward(loss)
+        accelerator.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        turn.step()
+
+
+def lightning(work: Workload, data: TensorDataset, turn: Turn) -> None:
+    """Lightning, without its logger, bar and checkpoints."""
+    import lightning as library  # type: ignore[import-not-found]
+
+    class Module(library.LightningModule):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = work.build()
+
+        def training_step(self, batch: Any, index: int) -> Tensor:  # noqa: ARG002 - Lightning's signature
+            return work.loss(self.model(batch[0]), batch[1])
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.AdamW(self.parameters(), lr=LR, fused=True)
+
+        def on_train_batch_end(self, *_: Any) -> None:
+            turn.step()
+
+    world_size = get_world_size()
+    trainer = library.Trainer(
+        accelerator="cpu",
+        devices=world_size,
+        strategy="ddp" if world_size > 1 else "auto",
+        max_steps=turn.steps,
+        gradient_clip_val=CLIP,
+        logger=False,
+        enable_progress_bar=False,
+        enable_checkpointing=False,
+        enable_model_summary=False,
+    )
+    trainer.fit(Module(), DataLoader(data, batch_size=work.microbatch, shuffle=True))
+
+
+def _loader(work: Workload, data: TensorDataset) -> DataLoader[Any]:
+    sampler: Any = DistributedSampler(data) if get_world_size() > 1 else None
+    return DataLoader(data, batch_size=work.microbatch, sampler=sampler, shuffle=sampler is None)
+
+
+TRAINERS = {
+    "recipe": recipe,
+    "DistributedTrainer": in_memory,
+    "hand-written": hand_written,
+    "accelerate": accelerate,
+    "lightning": lightning,
+}
+
+
+def take_turns(work: Workload, count: int) -> dict[str, list[float]]:
+    """Every trainer that is installed, `count` turns each, in threads of which one runs at a time."""
+    present = {
+        name: train
+        for name, train in TRAINERS.items()
+        if name not in ("accelerate", "lightning") or importlib.util.find_spec(name)
+    }
+    torch.manual_seed(0)
+    data = work.data((count * TURN + 1) * work.microbatch * get_world_size())
+    batons = [threading.Semaphore(0) for _ in present]
+    failed: list[BaseException] = []
+    turns = [
+        Turn(count, lambda own=baton: own.acquire(), batons[(index + 1) % len(batons)].release)  # type: ignore[misc]
+        for index, baton in enumerate(batons)
+    ]
+
+    def loop(index: int, train: Callable[..., None]) -> None:
+        batons[index].acquire()
+        try:
+            train(work, data, turns[index])
+        except BaseException as error:  # noqa: BLE001 - whatever it is, main() raises it
+            failed.append(error)
+        batons[(index + 1) % len(batons)].release()
+
+    threads = [
+        threading.Thread(target=loop, args=(index, train), daemon=True)
+        for index, train in enumerate(present.values())
+    ]
+    for thread in threads:
+        thread.start()
+    batons[0].release()
+    while any(thread.is_alive() for thread in threads):
+        for thread in threads:
+            thread.join(0.1)
+        if failed:
+            raise failed[0]
+    return {name: turn.seconds for name, turn in zip(present, turns, strict=True)}
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")  # of Lightning, on few workers
+    workload, count, file = sys.argv[1:]
+    if os.environ.get("WORLD_SIZE", "1") != "1":
+        setup_distributed()
+    Path(file).write_text(json.dumps(take_turns(WORKLOADS[workload], int(count))))
+    sys.stdout.flush()
+    os._exit(0)  # what libraries leave behind takes its time, and nothing here depends on it
+
+
+if __name__ == "__main__":
+    main()
