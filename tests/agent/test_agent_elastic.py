@@ -12,7 +12,7 @@ import pytest
 from support.agent_run import AgentRun, cleaning, make_plan, script, with_policy
 from support.waiting import wait_until
 from torchdeck.agent.gpus import gone_devices
-from torchdeck.agent.leases import lease_holder
+from torchdeck.agent.leases import Leases, lease_holder
 from torchdeck.plan.launch_plan import LaunchPlan, RankPlacement, SmallerSize
 from torchdeck.rundir.atomic import read_json
 from torchdeck.rundir.journal import JournalWriter
@@ -101,6 +101,33 @@ def test_a_device_that_is_gone_is_done_without_before_the_next_start(
         run.wait("finished", count=2)
         assert [event.fields["world_size"] for event in run.events("attempt_started")] == [3, 2, 3, 3, 2]
         assert "it failed twice" in run.events("restarting")[-1].fields["why"]
+
+
+def test_a_device_that_another_run_took_is_done_without(tmp_path: Path) -> None:
+    """While nothing of the run was alive; who is given up is the rank of that device and no other."""
+    home = tmp_path / "home"
+    run = AgentRun(home, elastic_plan(tmp_path, max_restarts=3))
+    (tmp_path / "go").touch()
+    run.node.root.mkdir(parents=True)
+    with JournalWriter(run.node.journal) as journal:
+        journal.append("attempt_started", attempt=1)
+        journal.append("attempt_ended", attempt=1, outcome="failed", first_failure=None)
+        journal.append("restarting", attempt=1, reason="restart", suspect=None)
+    other = Leases(home / "leases", [GPUS[2]], "other", "theirs")
+    other.acquire()
+    with cleaning([run]):
+        run.start()
+        assert run.finished()["state"] == "SUCCEEDED"
+        told = run.events("restarting")[1].fields
+        assert told["why"] == "another run has taken device GPU-c meanwhile"
+        assert told["suspect"] == {"node": "localhost", "local_rank": 2}
+        started = [
+            (event.fields["attempt"], event.fields["world_size"])
+            for event in run.events("attempt_started")[1:]
+        ]
+        assert started == [(3, 2)]
+        assert lease_holder(home / "leases", GPUS[2]) is not None
+    other.release()
 
 
 def nvidia_smi(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:

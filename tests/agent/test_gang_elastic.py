@@ -11,6 +11,7 @@ from torchdeck.agent import commands as do
 from torchdeck.agent import events as on
 from torchdeck.agent.gang import Gang
 from torchdeck.agent.past import Past, fold_past
+from torchdeck.agent.recovery import PORT_RETRIES
 from torchdeck.plan.elastic import Elastic, Place
 from torchdeck.plan.launch_plan import Policy
 from torchdeck.rundir.journal import Event
@@ -251,6 +252,32 @@ def test_an_agent_that_takes_over_knows_the_size(attempts: int) -> None:
         each.now = 100.0
     assert other.fail(1) == story.fail(1)
     assert other.again() == story.again()
+
+
+@pytest.mark.parametrize("signalled", [False, True])
+def test_an_agent_that_takes_over_ends_an_attempt_that_hangs(*, signalled: bool) -> None:
+    """The hang was journaled, and the agent died before or after its signal: the rank that hung is blamed."""
+    policy = dataclasses.replace(RECIPE, max_restarts=0, on_hang="restart")
+    story = Story(policy)
+    story.begin()
+    story.journal.append(("hang", {"attempt": 1, "rank": 2, "detail": "stands"}))
+    story.journal += [("signalled", {"signal": "SIGTERM"}), ("hang_over", {"rank": 2})] if signalled else []
+    story.gang = Gang(("a",), policy, ONE_NODE)
+    past = story.past()
+    assert story.gang.resume(past, 0.0) == [do.Terminate("a")]
+    assert reason_and_suspect(story.end(killed(0))) == ("smaller", Place("a", 2))
+
+
+def test_nobody_is_to_blame_for_a_port_that_is_taken() -> None:
+    """Again and again: its restarts are counted then, and no node is given up for it."""
+    story = Story(dataclasses.replace(RECIPE, max_restarts=0), Elastic([("a", 2), ("b", 2)], [(1, 2)]))
+    story.begin("a", "b")
+    for _ in range(PORT_RETRIES):
+        story.tell(on.PortLost("a", story.gang.number))
+        assert reason_and_suspect(story.end(None, "a", "b")) == ("port", None)
+        story.again()
+    story.tell(on.PortLost("a", story.gang.number))
+    assert isinstance(story.end(None, "a", "b"), do.Finish)
 
 
 def test_a_new_life_begins_with_all() -> None:

@@ -56,6 +56,13 @@ def test_a_restart_that_is_due_is_known() -> None:
     assert past.failure.message == "m"
 
 
+def test_an_attempt_that_could_not_be_launched_has_had_its_number() -> None:
+    """The next one has a folder of its own."""
+    events = [*HISTORY[:9], ("attempt_ended", {"attempt": 2, "outcome": "failed"})]
+    past = fold_past([Event(name, 1.0, 0.0, fields) for name, fields in events], 0)
+    assert (past.attempt, past.open) == (2, False)
+
+
 def test_a_new_attempt_begins_clean() -> None:
     """Exits and hangs of the one before are not its own; requests and checkpoints stay taken."""
     past = fold(10)

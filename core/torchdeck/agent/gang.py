@@ -93,9 +93,10 @@ class Gang:
             self._attempt.progressed = self._attempt.announced = past.running
             self._leased = set(self._nodes)
             self.phase = "running" if past.running else "starting"
-            if self.intent is None:
-                return []
-            return self._end_attempt("signal" if past.signalled else self.intent.kind, now)
+            if self.intent is not None:
+                return self._end_attempt("signal" if past.signalled else self.intent.kind, now)
+            # the watch tells of a hang once, and what it was to lead to may not have begun
+            return [] if past.hang is None else self._hang(on.HangFlagged(self.number, *past.hang), now)
         if past.attempt == 0 or past.outcome is None:
             if self.intent is not None:
                 return self._finish(*final_state(self.intent.why, self.intent.detail, None))

@@ -38,7 +38,6 @@ class Leases:
     """The leases of one run on one node.
 
     A lock belongs to the open file, so descriptors handed to a child keep it when this process dies.
-
     """
 
     def __init__(self, folder: Path, devices: Sequence[str], run_id: str, name: str) -> None:
@@ -56,11 +55,6 @@ class Leases:
     def held(self) -> bool:
         """Whether all devices are ours."""
         return len(self._held) == len(self._devices)
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """Devices that are not ours."""
-        return tuple(device for device in self._devices if device not in self._held)
 
     def keep(self, descriptors: Sequence[int]) -> None:
         """Go on with the locks that an earlier agent of this run took, as its holder passed them on."""

@@ -55,6 +55,7 @@ class LocalNode:
         home = layout.root.parent.parent
         self.leases = Leases(home / "leases", node.devices, layout.root.name, plan.name)
         self._devices = list(node.devices)
+        self._taken: list[str] = []
         self._attempt_plan = plan
         self._preparation: Preparation | None = None
         self._number = 0
@@ -98,6 +99,7 @@ class LocalNode:
     def retake_leases(self) -> None:
         """Hold in this process what the holder held; somebody who was quicker is only noted."""
         held_by = self.leases.acquire()
+        self._taken = [held["device"] for held in held_by]
         if held_by:
             print(f"leases lost to another run: {held_by}", file=sys.stderr, flush=True)
 
@@ -231,9 +233,8 @@ class LocalNode:
             why = f"GPU {preparation.gone[0]} is not there any more: nvidia-smi does not list it"
             return [on.LaunchFailed(self._name, number, why, self._place(preparation.gone[0]))]
         if not self.leases.held:
-            why = "another run has taken the devices meanwhile"
-            missing = next(iter(self.leases.missing), None)
-            return [on.LaunchFailed(self._name, number, why, self._place(missing))]
+            why = f"another run has taken device {', '.join(self._taken)} meanwhile"
+            return [on.LaunchFailed(self._name, number, why, self._place(self._taken[0]))]
         self.prepared = preparation.prepared
         self.local = self._local(preparation.number, self.prepared.plan)
         try:
@@ -266,7 +267,7 @@ class LocalNode:
         local.close()
         return [on.NodeClean(self._name, local.number, self._killed + sweep.killed, left, failure)]
 
-    def _place(self, device: str | None) -> Place | None:
+    def _place(self, device: str) -> Place | None:
         """Whose device it is, by the plan of full size."""
         devices = self._plan.node(self._name).devices
         return Place(self._name, devices.index(device)) if device in devices else None

@@ -14,7 +14,7 @@ class Past(NamedTuple):
     """Where the run was when its last agent ended."""
 
     attempt: int = 0
-    """Number of the last attempt, of any life of the run."""
+    """Number of the last attempt, of any life of the run; one that could not be launched counts."""
     open: bool = False
     """The attempt has started and has not been journaled as ended."""
     running: bool = False
@@ -45,6 +45,8 @@ class Past(NamedTuple):
     """Ranks of the open attempt whose exit is journaled."""
     hung: frozenset[int] = frozenset()
     """Ranks of the open attempt that stand flagged."""
+    hang: tuple[int, str] | None = None
+    """(rank, detail) of the first hang in the open attempt, over or not."""
     stopped_at: float | None = None
     """Unix time of the open attempt's first signal or stop."""
     started: float | None = None
@@ -85,6 +87,7 @@ def _step(past: Past, event: Event) -> Past:
             restart_reason=None,
             exited=frozenset(),
             hung=frozenset(),
+            hang=None,
             stopped_at=None,
             started=past.started or event.time,
         )
@@ -95,7 +98,7 @@ def _step(past: Past, event: Event) -> Past:
     if event.name == "rank_exited":
         return past._replace(exited=past.exited | _rank(fields))
     if event.name == "hang":
-        return past._replace(hung=past.hung | _rank(fields))
+        return _hang(past, fields)
     if event.name == "hang_over":
         return past._replace(hung=past.hung - _rank(fields))
     if event.name == "stopping":
@@ -103,7 +106,12 @@ def _step(past: Past, event: Event) -> Past:
         return past._replace(stop=stop if past.stop is None else (stop[0], *past.stop[1:]))
     if event.name == "attempt_ended":
         failure = _failure(fields.get("first_failure"))
-        return past._replace(open=False, outcome=str(fields.get("outcome")), failure=failure)
+        return past._replace(
+            attempt=max(past.attempt, int(fields.get("attempt", 0))),
+            open=False,
+            outcome=str(fields.get("outcome")),
+            failure=failure,
+        )
     if event.name == "restarting":
         return _restarting(past, fields)
     if event.name == "finished":
@@ -124,6 +132,14 @@ def _restarting(past: Past, fields: Mapping[str, Any]) -> Past:
         left_out = (*past.left_out, suspect)
         return past._replace(restart_reason="smaller", restarts=0, suspect=None, left_out=left_out)
     return past._replace(restart_reason="restart", restarts=past.restarts + 1, suspect=suspect)
+
+
+def _hang(past: Past, fields: Mapping[str, Any]) -> Past:
+    rank = fields.get("rank")
+    if not isinstance(rank, int):
+        return past
+    first = (rank, str(fields.get("detail") or ""))
+    return past._replace(hung=past.hung | {rank}, hang=past.hang or first)
 
 
 def _place(value: object) -> Place | None:

@@ -76,7 +76,7 @@ class Recovery:
 
     def _blamed(self, attempt: AttemptState, failure: Failure | None) -> Place | None:
         """Who failed; None where nobody can be done without, or nobody's machine is to blame."""
-        if not self._elastic.shrinks:
+        if not self._elastic.shrinks or attempt.port_lost:
             return None
         if attempt.gone is not None:
             return attempt.gone
