@@ -74,6 +74,7 @@ def test_the_failed_ranks_device_is_free_while_the_others_go_on(tmp_path: Path) 
         assert run.finished()["state"] == "SUCCEEDED"
         started = run.events("attempt_started")
         assert [event.fields["world_size"] for event in started] == [3, 2]
+        assert [event.fields["devices"] for event in started] == [list(GPUS), ["GPU-a", "GPU-c"]]
         assert all(lease_holder(home / "leases", device) is None for device in GPUS)
 
 

@@ -140,7 +140,8 @@ def test_every_size_has_restarts_of_its_own_and_the_minimum_ends() -> None:
         reasons.append(story.again().reason)
     last = story.fail(1)
     assert reasons == ["restart", "smaller", "restart"]
-    assert last == do.Finish("FAILED", "rank 1 failed first: ended by SIGKILL")
+    why = "rank 1 failed first: ended by SIGKILL; it ran on the fewest ranks that it may, 2"
+    assert last == do.Finish("FAILED", why)
 
 
 def test_ranks_are_places_of_the_full_plan() -> None:
@@ -219,7 +220,7 @@ def test_of_several_nodes_as_many_ranks_as_can_go_on(
     for node in nodes:
         story.tell(on.TorchrunExited(node, 2, 0, completed=True))
     commands = [story.tell(on.NodeClean(node, 2, 0, 0, None)) for node in nodes][-1]
-    assert commands[-1] == do.Finish("SUCCEEDED", "all ranks finished")
+    assert commands[-1] == do.Finish("SUCCEEDED", f"all ranks finished, {ranks} in place of 8")
 
 
 def test_a_node_whose_torchrun_cannot_start_is_given_up() -> None:

@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from support.histories import ALIVE, DEAD, controller_journal, ended, event, finished, running_run, started
+from support.metrics import write_rows
 from torchdeck.cli.display import JsonDisplay, PlainDisplay
 from torchdeck.cli.terminal import TerminalDisplay
 from torchdeck.cli.training_progress import ProgressReader, TrainingProgress
@@ -87,6 +88,18 @@ def test_phase_before_the_first_step_is_progress(tmp_path: Path) -> None:
     assert reader.read(dataclasses.replace(view, kind="script")) is None
     first = dataclasses.replace(view.ranks[0], phase="starting")
     assert reader.read(dataclasses.replace(view, ranks=(first,))) is None
+
+
+def test_memory_of_a_rank_that_was_given_up_is_not_shown(tmp_path: Path) -> None:
+    """It had more than those that go on; the rank that uses most of these is shown."""
+    for attempt, of_ranks in enumerate(((1.0, 2.0, 9.0), (3.0, 4.0)), 1):
+        for rank, memory in enumerate(of_ranks):
+            write_rows(tmp_path, [(5, {"memory_bytes": memory})], rank=rank, attempt=attempt)
+    progress = ProgressReader(RunLayout(tmp_path)).read(
+        view_of([*running_run(), ended(1), started(2, 106.0)])
+    )
+    assert progress is not None
+    assert progress.memory_bytes == 4.0
 
 
 def test_later_attempt_says_where_it_goes_on(capsys: pytest.CaptureFixture[str]) -> None:

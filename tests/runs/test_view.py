@@ -199,6 +199,7 @@ def test_a_smaller_attempt_says_who_was_given_up_and_what_changed() -> None:
     """While it is waited for, and of the attempt itself; of a later one no more."""
     given_up = {"reason": "smaller", "suspect": {"node": "gpu1", "local_rank": 2}, "why": "it failed twice"}
     events = [
+        event("leased", devices=["0", "1", "2"]),
         started(1, world_size=3, accumulation=1, global_batch=12, rendezvous="static", notes=[]),
         ended(1, "failed", failure(2)),
         event("restarting", 104.1, attempt=1, delay=2.0, **given_up),
@@ -206,12 +207,14 @@ def test_a_smaller_attempt_says_who_was_given_up_and_what_changed() -> None:
     view = folded(events, ALIVE)
     assert view.why == "starts again in 2 s without local rank 2 on gpu1: it failed twice"
     notes = ["at 2 ranks the global batch is 16 samples in place of 12"]
+    size = {"world_size": 2, "accumulation": 2, "global_batch": 16, "devices": ["0", "1"]}
     events += [
-        started(2, 106.0, reason="smaller", world_size=2, accumulation=2, global_batch=16, notes=notes),
+        started(2, 106.0, reason="smaller", notes=notes, **size),
         ended(2, "failed", failure(0)),
         event("restarting", 108.1, attempt=2, delay=2.0, reason="restart"),
         started(3, 110.0, reason="restart", world_size=2),
     ]
+    assert folded(events, ALIVE).devices == ("0", "1")
     first, second, third = folded(events, ALIVE).attempts
     assert (first.world_size, first.given_up, first.rendezvous) == (3, "", "static")
     assert (second.world_size, second.accumulation, second.global_batch) == (2, 2, 16)

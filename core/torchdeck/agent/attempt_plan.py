@@ -59,12 +59,13 @@ def prepare_attempt(
     return PreparedAttempt(number, filled, port, resume, step)
 
 
-def describe_size(plan: LaunchPlan, full: LaunchPlan) -> dict[str, Any]:
-    """What the journal says of an attempt's size, by its plan and the run's."""
+def describe_size(plan: LaunchPlan, full: LaunchPlan, node: str) -> dict[str, Any]:
+    """What the journal of a node says of an attempt's size, by its plan and the run's."""
     batch = plan.batch
     smaller = plan.world_size < full.world_size
     return {
         "world_size": plan.world_size,
+        "devices": plan.node(node).devices,
         "global_batch": None if batch is None else batch.global_batch,
         "accumulation": None if batch is None else batch.accumulation,
         "rendezvous": plan.rendezvous,

@@ -309,12 +309,13 @@ class Gang:
     def _go_on(self, outcome: str, failure: on.Failure | None, now: float) -> list[do.Command]:
         attempt = self._attempt
         if outcome == "succeeded":
-            return self._finish("SUCCEEDED", "all ranks finished")
+            return self._finish("SUCCEEDED", self._recovery.finished)
         if self.intent is not None:
             return self._finish(*final_state(self.intent.why, self.intent.detail, failure))
         restart = self._recovery.after(attempt, failure)
         if restart is None:
-            return self._finish("FAILED", attempt.hang or describe_failure(failure))
+            why = attempt.hang or describe_failure(failure)
+            return self._finish("FAILED", f"{why}{self._recovery.at_least}")
         return self._restart(restart, now)
 
     def _restart(self, restart: Restart, now: float) -> list[do.Command]:

@@ -216,7 +216,7 @@ class LocalNode:
             resume_step=prepared.resume_step if prepared is not None else None,
             reason=reason,
             holder=None if holder is None else holder.to_json(),
-            **describe_size(self._attempt_plan, self._plan),
+            **describe_size(self._attempt_plan, self._plan, self._name),
         )
 
     def _poll_preparation(self) -> list[on.Event]:

@@ -31,17 +31,25 @@ class Recovery:
     Attributes:
         left_out: places given up so far.
         roster: who takes part.
+        at_least: that a run is over because nobody more can be done without, as a clause; else empty.
     """
 
     def __init__(self, policy: Policy, elastic: Elastic) -> None:
         self.left_out: tuple[Place, ...] = ()
         self.roster: Roster = elastic.full
+        self.at_least = ""
         self._policy = policy
         self._elastic = elastic
         self._restarts = 0
         self._port_retries = 0
         self._ran = False
         self._suspect: Place | None = None
+
+    @property
+    def finished(self) -> str:
+        """How a run ended well, as a sentence."""
+        ranks, asked = self.roster.world_size, self._elastic.full.world_size
+        return "all ranks finished" if ranks == asked else f"all ranks finished, {ranks} in place of {asked}"
 
     def resume(self, past: Past) -> None:
         """Go on where the journal ends."""
@@ -69,6 +77,8 @@ class Recovery:
         if suspect is not None and why and self._do_without(suspect):
             return Restart("smaller", suspect, why)
         if used_up:
+            if suspect is not None:
+                self.at_least = f"; it ran on the fewest ranks that it may, {self.roster.world_size}"
             return None
         self._restarts += 1
         self._suspect = suspect

@@ -63,7 +63,7 @@ def read_past(layout: RunLayout, node: NodeLayout, name: str, life: int) -> tupl
         "resume_step": None,
         "reason": past.restart_reason or "first",
         "holder": held.get("holder"),
-        **({} if plan is None else describe_size(plan, read_plan(layout))),
+        **({} if plan is None else describe_size(plan, read_plan(layout), name)),
     }
     started = Event("attempt_started", 0.0, 0.0, fields)
     return past, started

@@ -93,11 +93,13 @@ def _facts(view: RunView, layout: RunLayout) -> Iterator[str]:
         strategy = f", {view.strategy}" if view.kind == "recipe" else ""
         yield f"  {view.kind} {view.target}, {ranks}{strategy}"
     yield f"  created {moment(view.created)}, started {moment(view.started)}, ended {moment(view.ended)}"
+    said: tuple[str, ...] = ()
     for attempt in view.attempts:
         yield f"  attempt {attempt.number}: {_attempt(attempt, view)}"
         if attempt.given_up:
             yield f"    goes on without {attempt.given_up}"
-        yield from (f"    {note}" for note in attempt.notes)
+        yield from (f"    {note}" for note in attempt.notes if note not in said)
+        said = attempt.notes
         traces = sorted(layout.attempt(attempt.number).ranks.glob("*/trace.json.gz"))
         if traces:
             yield f"    traces of steps, for Perfetto or chrome://tracing: {', '.join(map(str, traces))}"

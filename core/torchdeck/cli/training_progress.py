@@ -122,8 +122,14 @@ class ProgressReader:
             latest = [self._metrics.latest(name, rank) for rank in self._metrics.ranks(name)]
             rows = [row for row in latest if row is not None]
             if rows:
-                found[name] = max(rows, key=attrgetter("value")) if name == "memory_bytes" else rows[0]
+                found[name] = _most(rows) if name == "memory_bytes" else rows[0]
         return found
+
+
+def _most(rows: list[Latest]) -> Latest:
+    """The largest, of ranks of the newest attempt: one that was given up uses nothing any more."""
+    newest = max(row.attempt for row in rows)
+    return max((row for row in rows if row.attempt == newest), key=attrgetter("value"))
 
 
 def _is_odd(value: object) -> bool:

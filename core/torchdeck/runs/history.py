@@ -162,6 +162,7 @@ class RunHistory:
         self.given_up = ""
         if self.finished is None:
             self.attempt = number
+            self.devices = read.texts(event.fields, "devices") or self.devices
             self.restart_delay = None
             self.hangs.clear()
             self._advance(RunState.STARTING)

@@ -25,7 +25,8 @@ def verdict_lines(audit: Audit) -> list[str]:
     epochs = {0: "", 1: "; 1 whole epoch, each sample once"}.get(
         check.epochs, f"; {check.epochs:,} whole epochs, each sample once in each"
     )
-    discarded = f"; {check.discarded_steps:,} steps were done again" if check.discarded_steps else ""
+    again = "1 step was" if check.discarded_steps == 1 else f"{check.discarded_steps:,} steps were"
+    discarded = f"; {again} done again" if check.discarded_steps else ""
     return [f"samples: {steps}{epochs}{discarded}"]
 
 
