@@ -260,3 +260,40 @@ def test_checkpoint_of_another_model_is_refused_in_one_sentence(folder: Path, co
     assert verify(kept) == []
     unshown = command.json("runs", "show", "latest")["first_failure"]
     assert unshown["traceback"] == ""
+
+
+LATE_RECIPE = """\
+import os
+import time
+
+import torch
+
+if os.environ["RANK"] == "1":
+    time.sleep(60)
+
+
+def build_model(options):
+    return torch.nn.Linear(2, 1)
+
+
+def build_data(options, split):
+    return torch.utils.data.TensorDataset(torch.ones(8, 2))
+
+
+def loss(model, batch):
+    return model(batch[0]).mean()
+"""
+
+
+def test_a_rank_that_never_comes_is_named_after_the_timeout(tmp_path: Path, command: Command) -> None:
+    """After distributed.timeout and not after torch's half hour; `runs show` says what that may be."""
+    (tmp_path / "late.py").write_text(LATE_RECIPE)
+    (tmp_path / "run.toml").write_text(
+        '[run]\nrecipe = "late.py"\n[training]\nsteps = 2\nmicrobatch = 2\n[limits]\nmemory = "off"\n'
+        '[distributed]\nnproc = 2\ndevices = "cpu"\ntimeout = 3\n'
+    )
+    done = command.run("--no-gui", "--trust", tmp_path / "run.toml", timeout=50)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "rank 1 of 2 did not come to" in done.stdout
+    assert "within 3 s" in done.stdout
+    assert "Waiting for peers took too long" in command.run("runs", "show", "latest").stdout
