@@ -6,12 +6,15 @@ import dataclasses
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from support.machines import byte_gpt, config, node, plan
+from support.previews import preview
 from torchdeck.config.schema import RunConfig
+from torchdeck.data.batch_plan import build_batch_plan
 from torchdeck.plan.elastic import Elastic, Place, Roster
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.plan.problems import PlanError
@@ -160,6 +163,15 @@ def test_sizes_that_hsdp_cannot_divide_are_left_out_and_said() -> None:
     assert [size.world_size for size in made.smaller] == [2]
     assert any("sizes of 3, 1 ranks are left out" in warning for warning in made.warnings)
     assert shrunk(made, Place("localhost", 0)).world_size == 2
+
+
+def test_a_batch_plan_that_ends_early_at_a_smaller_size_is_refused() -> None:
+    """Steps of four microbatches use it up before steps of three do; it is said with how many ranks."""
+    made = build_batch_plan(np.full(120, 8), token_budget=64, epochs=1)
+    training = {"steps": -(-made.microbatches(0) // 3)}
+    assert preview(gpus=3, batch_plan=made, training=training, distributed={"nproc": 3}).plan.smaller == ()
+    with pytest.raises(PlanError, match="with the 2 ranks that it may come down to, training"):
+        preview(gpus=3, batch_plan=made, training=training, distributed={"nproc": "2:3"})
 
 
 def test_nodes_of_a_range_have_as_many_ranks() -> None:

@@ -44,7 +44,7 @@ def smaller_sizes(
         standing: what is to be said of each of them.
 
     Raises:
-        PlanError: nodes of a range have different numbers of ranks.
+        PlanError: nodes of a range have different numbers of ranks, or the data does not fit a size.
     """
     counts = _counts(config, shares)
     possible = [(size, shard) for size in counts if (shard := _shard(config, *size)) is not None]
@@ -56,6 +56,7 @@ def smaller_sizes(
         warning = "" if batch is None or smaller is None else other_batch(smaller, batch)
         own = [warning] if warning else []
         predicted = index < PREDICTED - 1 or index == len(chosen) - 1
+        parts = _shares(shares, nodes, nproc)
         size = SmallerSize(
             nodes=nodes,
             nproc=nproc,
@@ -63,11 +64,21 @@ def smaller_sizes(
             shard=shard,
             threads=threads[nproc],
             warnings=(*standing, *own),
-            prediction=predict(_at(config, smaller), _shares(shares, nodes, nproc)) if predicted else None,
+            prediction=_predicted(predict, _at(config, smaller), parts) if predicted else None,
         )
         sizes.append(size)
         said += own
     return tuple(sizes), (*_left_out(counts, possible, chosen), *_shortened(said))
+
+
+def _predicted(predict: Predict, config: RunConfig, shares: Sequence[NodeShare]) -> Prediction | None:
+    """As `predict`; what is in the way says at which size."""
+    try:
+        return predict(config, shares)
+    except PlanError as error:
+        ranks = sum(share.nproc for share in shares)
+        at = f"with the {ranks:,} ranks that it may come down to"
+        raise PlanError([replace(found, wrong=f"{at}, {found.wrong}") for found in error.problems]) from error
 
 
 def _counts(config: RunConfig, shares: Sequence[NodeShare]) -> list[tuple[int, int]]:
