@@ -78,6 +78,7 @@ def test_how_the_gang_meets() -> None:
     config = DistributedConfig.from_env(TORCHRUN | variables | {"DISTRIBUTED_TIMEOUT_MS": "1500"})
     assert config == DistributedConfig(3, 4, 1, 2, "node7", 4000, "nccl", 1.5)
     assert DistributedConfig.from_env({"DISTRIBUTED_BACKEND": "cpu"}).backend == "gloo"
+    assert DistributedConfig(backend="cpu").backend == "gloo"
     assert (config.is_main, config.is_distributed, config.place) == (False, True, Place(3, 4, 1, 2))
     assert DistributedConfig.from_env(config.variables()).place == config.place
 

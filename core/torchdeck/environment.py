@@ -53,27 +53,20 @@ class Place:
 
 
 @dataclass(frozen=True)
-class DistributedConfig:
+class DistributedConfig(Place):
     """A process's place in the gang, and how the gang meets.
 
-    Attributes:
-        rank: 0 to world_size - 1, over all nodes.
-        world_size: ranks in all.
-        local_rank: 0 to local_world_size - 1, on this node.
-        local_world_size: ranks on this node.
+    Attributes, beside those of a Place:
         master_addr: address of rank 0's node, where the ranks meet.
         master_port: port there.
-        backend: `nccl` or `gloo`; `auto` is nccl for ranks with a GPU of their own, else gloo.
+        backend: `nccl` or `gloo` (or `cpu`, which is gloo); `auto` is nccl for ranks with a GPU of their own,
+            else gloo.
         timeout: how long a rank waits for the others, in seconds.
 
     Raises:
         LauncherVariableError: the numbers contradict each other.
     """
 
-    rank: int = 0
-    world_size: int = 1
-    local_rank: int = 0
-    local_world_size: int = 1
     master_addr: str = "127.0.0.1"
     master_port: int = 29500
     backend: str = "auto"
@@ -87,6 +80,8 @@ class DistributedConfig:
         # a node's ranks follow each other, so those before this one on its node are before it in the gang
         _check("LOCAL_RANK", self.local_rank, 0, self.rank, "RANK")
         _check("MASTER_PORT", self.master_port, 1, _LAST_PORT)
+        if self.backend == "cpu":
+            object.__setattr__(self, "backend", "gloo")  # as for any field of a frozen dataclass
         if self.backend not in BACKENDS:
             raise LauncherVariableError(
                 f"DISTRIBUTED_BACKEND is {self.backend!r}: right is nccl for GPUs, or cpu (gloo)"
@@ -114,10 +109,7 @@ class DistributedConfig:
             TypeError: `explicit` has a name that is no attribute, or a value of another type.
         """
         _check_types(cls, explicit)
-        values = {**_from_variables(environ, explicit), **explicit}
-        if explicit.get("backend") == "cpu":
-            values["backend"] = "gloo"
-        return cls(**values)
+        return cls(**{**_from_variables(environ, explicit), **explicit})
 
     def with_backend(self, backend: str) -> DistributedConfig:
         """The same with another backend."""
@@ -216,8 +208,7 @@ def _from_variables(environ: Mapping[str, str], explicit: Mapping[str, Any]) -> 
     if environ.get("MASTER_PORT") and "master_port" not in explicit:
         values["master_port"] = _number(environ, "MASTER_PORT", 1, _LAST_PORT)
     if environ.get("DISTRIBUTED_BACKEND"):
-        asked = environ["DISTRIBUTED_BACKEND"]
-        values["backend"] = "gloo" if asked == "cpu" else asked
+        values["backend"] = environ["DISTRIBUTED_BACKEND"]
     if environ.get("DISTRIBUTED_TIMEOUT_MS") and "timeout" not in explicit:
         values["timeout"] = _number(environ, "DISTRIBUTED_TIMEOUT_MS", 1, None) / 1000
     return values

@@ -91,3 +91,27 @@ def test_models_that_are_not_the_same_are_refused_by_name() -> None:
     assert "different weights: 0.bias is" in weights[0]
     assert "set distributed.ddp.broadcast_parameters" in weights[0]
     assert sent == ["", ""]
+
+
+def test_a_strategy_of_a_rank_that_no_variable_speaks_of(tmp_path: Path) -> None:
+    """It meets the others where it was told to; in a group that is there it is that rank, or refuses."""
+    job = {"world_size": 2, "file": str(tmp_path / "store")}
+    (ranks,) = measure("support.wrapped_ranks:said_by_hand", [job])
+    for rank, found in enumerate(ranks):
+        refused = found.pop("refused")
+        assert refused.startswith(f"this process was joined as rank {rank} of 2, and is to be rank 0 of 1")
+        assert found == {
+            "sum": [3.0],
+            "during": [rank, rank],
+            "after": [rank, rank],
+            "left": True,
+            "joined": [rank, rank, 3.0, rank, rank],
+            "kept": True,
+        }
+
+
+def test_gradients_that_one_rank_has_are_synchronised() -> None:
+    """A rank that did not use a parameter brings in zeros; what none used, or is frozen, has no gradient."""
+    config = {"strategy": "ddp", "ddp": {"find_unused_parameters": True}}
+    (ranks,) = measure("support.wrapped_ranks:used_by_one_rank", [{"world_size": 2, "config": config}])
+    assert ranks == [[[0.5], [1.0], None, None]] * 2

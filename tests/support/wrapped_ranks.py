@@ -14,8 +14,11 @@ from torch.optim import SGD
 
 from support.measured_ranks import Job
 from torchdeck.distributed.agreement import AgreementError
+from torchdeck.distributed.processes import cleanup_distributed, get_local_rank, get_rank, setup_distributed
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.wrapping import wrap_model_ddp, wrap_model_fsdp
+from torchdeck.environment import DistributedConfig
+from torchdeck.recipes.errors import RecipeError
 
 WIDTH = 5
 
@@ -115,3 +118,48 @@ def refused(job: Job) -> str:
         except AgreementError as error:
             return str(error)
         return ""
+
+
+def said_by_hand(job: Job) -> dict[str, Any]:
+    """No variable says which rank this is, nor where the others are: the script does.
+
+    Then the same in a group that the script joined itself, and what is said of a rank that it is not.
+    """
+    rank, world_size, port = (int(os.environ.pop(name)) for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"))
+    environment = DistributedConfig(rank, world_size, rank, world_size, master_port=port, timeout=60.0)
+    strategy = DistributedStrategy.from_config({"strategy": "ddp"}, environment=environment)
+    with strategy:
+        strategy.setup()  # once more does nothing
+        found: dict[str, Any] = {"sum": strategy.group.sum([rank + 1.0]), "during": which()}
+    strategy.close()
+    found |= {"after": which(), "left": not dist.is_initialized() and not strategy.is_set_up}
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_PORT"):
+        del os.environ[name]
+    dist.init_process_group(init_method=f"file://{job['file']}", rank=rank, world_size=world_size)
+    with DistributedStrategy.from_config({"strategy": "ddp"}) as strategy:
+        found["joined"] = [strategy.rank, strategy.local_rank, *strategy.group.sum([rank + 1.0]), *which()]
+    found["kept"] = dist.is_initialized() and setup_distributed().rank == rank
+    try:
+        DistributedStrategy.from_config({"strategy": "ddp"}, environment=DistributedConfig()).setup()
+    except RecipeError as error:
+        found["refused"] = str(error)
+    cleanup_distributed()
+    return found
+
+
+def which() -> list[int]:
+    return [get_rank(), get_local_rank()]
+
+
+def used_by_one_rank(job: Job) -> list[list[float] | None]:
+    """Gradients by parameter, synchronised by hand, of a model whose parts ranks use unevenly, or freeze."""
+    with DistributedStrategy.from_config(job["config"]) as strategy:
+        model = nn.ModuleList([nn.Linear(1, 1, bias=False) for _ in range(4)])
+        model[3].requires_grad_(False)
+        wrapped = strategy.wrap_model(model)
+        used = model[:2] if strategy.rank == 0 else model[1:2]
+        with strategy.no_sync(wrapped):
+            strategy.backward(sum(part(torch.ones(1, 1)).sum() for part in used))
+        strategy.sync_gradients(model)
+        assert strategy.clip_grad_norm(model, None) is not None
+        return [p.grad.flatten().tolist() if p.grad is not None else None for p in model.parameters()]

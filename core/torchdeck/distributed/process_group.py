@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Sequence
 
 import torch
@@ -16,19 +17,51 @@ from torchdeck.recipes.errors import RecipeError
 def choose_device(place: Place, backend: str) -> torch.device:
     """The device of this rank: the GPU of its local rank where the launcher made GPUs visible, else the CPU.
 
+    Ranks that asked for gloo and are more than the GPUs of their node all compute on the CPU.
+
     Raises:
         RecipeError: nccl without a GPU for this rank.
     """
     visible = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if backend == "gloo" and visible < place.local_world_size:
+        return torch.device("cpu")
     if visible > place.local_rank:
         return torch.device("cuda", place.local_rank)
     if backend == "nccl" or visible:
         raise RecipeError(
             f"rank {place.rank} is local rank {place.local_rank} and sees {visible} GPUs: lower "
-            "distributed.nproc, "
-            f'name more devices, or set distributed.devices = "cpu"'
+            'distributed.nproc, name more devices, or set distributed.devices = "cpu" '
+            "(DISTRIBUTED_BACKEND=cpu)"
         )
     return torch.device("cpu")
+
+
+def check_joined(place: Place, device: torch.device) -> None:
+    """Check that the process group that is there is the one of `place`, and takes tensors on `device`.
+
+    Raises:
+        RecipeError: it is not, or does not.
+    """
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    if (rank, world_size) != (place.rank, place.world_size):
+        raise RecipeError(
+            f"this process was joined as rank {rank} of {world_size}, and is to be rank {place.rank} of "
+            f"{place.world_size}: say the same in both places, or leave that group first"
+        )
+    backends = dist.get_backend_config()
+    if f"{device.type}:" not in backends:
+        raise RecipeError(
+            f"this process was joined over {dist.get_backend()}, which does not take tensors on the "
+            f"{device.type.upper()}: join over {'nccl' if device.type == 'cuda' else 'gloo'}, or leave that "
+            "group first"
+        )
+
+
+def _with_meeting_point(place: Place) -> DistributedConfig:
+    """`place`, and where the variables say that the ranks meet if it does not say so itself."""
+    if isinstance(place, DistributedConfig):
+        return place
+    return DistributedConfig.from_env(**dataclasses.asdict(place))
 
 
 class PendingSum:
@@ -49,14 +82,15 @@ class ProcessGroup:
     """The default process group, or this rank alone; joined on creation where nobody has joined it before.
 
     Args:
-        place: this rank.
+        place: this rank; a DistributedConfig also says where the ranks meet, else the variables do.
         backend: "gloo" or "nccl".
         timeout: how long a collective may wait for the other ranks, seconds.
         alone: do not join anything; sums are then the rank's own.
 
     Raises:
         RendezvousError: a rank did not come within `timeout`; the message names it.
-        RecipeError: nccl without a GPU for this rank.
+        RecipeError: nccl without a GPU for this rank; or there is a process group already, of which this
+            is another rank, or which cannot reach this rank's device.
     """
 
     def __init__(self, place: Place, *, backend: str, timeout: float, alone: bool = False) -> None:
@@ -68,8 +102,13 @@ class ProcessGroup:
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)
         if self._ours:
-            config = DistributedConfig.from_env(**dataclasses.asdict(place), timeout=timeout)
+            config = dataclasses.replace(_with_meeting_point(place), timeout=timeout)
             join(config, backend=backend, device=self.device if backend == "nccl" else None)
+            if config.is_distributed:
+                # where libraries and child processes look
+                os.environ.update(config.variables())
+        elif self._joined:
+            check_joined(place, self.device)
 
     def sum(self, values: Sequence[float]) -> list[float]:
         """Each of `values` added up over all ranks in float64; the same on every rank."""

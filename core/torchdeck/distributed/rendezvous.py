@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import socket
 import time
 from datetime import timedelta
 
@@ -57,7 +58,7 @@ def join(config: DistributedConfig, *, backend: str, device: torch.device | None
 
 def _open_store(config: DistributedConfig, timeout: timedelta) -> Store:
     """The store at the meeting point: torchrun's own where it offers one, else served by rank 0."""
-    offered = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    offered = _is_offered(config)
     serves = config.rank == 0 and not offered
     try:
         store: Store = _connect(config.master_addr, config.master_port, config.world_size, timeout, serves)
@@ -69,6 +70,14 @@ def _open_store(config: DistributedConfig, timeout: timedelta) -> Store:
         store = PrefixStore(f"/worker/attempt_{attempt}", store)
     # ranks that left may join again: what they wrote the time before must not be read
     return PrefixStore(f"join_{store.add(f'joins/{config.rank}', 1)}", store)
+
+
+def _is_offered(config: DistributedConfig) -> bool:
+    """Whether torchrun serves a store at the meeting point, which may have been said to be elsewhere."""
+    offered, address, port = map(
+        os.environ.get, ("TORCHELASTIC_USE_AGENT_STORE", "MASTER_ADDR", "MASTER_PORT")
+    )
+    return (offered, address, port) == ("True", config.master_addr, str(config.master_port))
 
 
 @functools.cache
@@ -89,7 +98,12 @@ def _connect(address: str, port: int, world_size: int, timeout: timedelta, serve
 
 
 def _unreachable(config: DistributedConfig, error: str, *, offered: bool) -> str:
-    where = f"{config.master_addr}:{config.master_port}"
+    where = _meeting_point(config)
+    if not _is_known(config.master_addr):
+        return (
+            f"rank {config.rank} knows no machine named {config.master_addr} (MASTER_ADDR): right is the "
+            "name or address of rank 0's node"
+        )
     if config.rank == 0 and not offered:
         return (
             f"rank 0 cannot open {where} (MASTER_ADDR:MASTER_PORT) for the others: {_first_line(error)}. "
@@ -99,6 +113,19 @@ def _unreachable(config: DistributedConfig, error: str, *, offered: bool) -> str
         f"rank {config.rank} reached nobody at {where} (MASTER_ADDR:MASTER_PORT) within "
         f"{config.timeout:g} s: rank 0 was not started, or the port is closed between the two machines"
     )
+
+
+def _is_known(host: str) -> bool:
+    try:
+        socket.getaddrinfo(host, None)
+    except OSError:
+        return False
+    return True
+
+
+def _meeting_point(config: DistributedConfig) -> str:
+    host = config.master_addr
+    return f"[{host}]:{config.master_port}" if ":" in host else f"{host}:{config.master_port}"
 
 
 def _await_all(store: Store, config: DistributedConfig, timeout: timedelta) -> None:
@@ -114,7 +141,7 @@ def _await_all(store: Store, config: DistributedConfig, timeout: timedelta) -> N
             _tell(store, config)
     except RuntimeError as error:
         raise RendezvousError(
-            f"rank {config.rank} lost the connection to {config.master_addr}:{config.master_port} while "
+            f"rank {config.rank} lost the connection to {_meeting_point(config)} while "
             f"waiting for the other ranks ({_first_line(str(error))}): look at what rank 0 said last"
         ) from error
     if absent:
@@ -127,11 +154,26 @@ def _verdict(store: Store, config: DistributedConfig, deadline: float) -> list[i
     try:
         store.wait(["verdict"], timedelta(seconds=left))
     except dist.DistStoreError:
-        missing = [rank for rank in range(config.world_size) if not store.check([str(rank)])]
-        # whoever is first decides for all: a rank that comes this very moment must not go on alone
-        store.compare_set("verdict", "", json.dumps(missing))
+        _decide(store, config)
     found: list[int] = json.loads(store.get("verdict"))
     return found
+
+
+def _decide(store: Store, config: DistributedConfig) -> None:
+    """See to it that there is a verdict: one of the ranks looks who is absent.
+
+    A thousand ranks that run out of time together would ask the store a million times.
+    """
+    if store.add("deciding", 1) > 1:
+        try:
+            store.wait(["verdict"], timedelta(seconds=_LINGER))
+        except dist.DistStoreError:
+            pass  # whoever was to decide is gone
+        else:
+            return
+    missing = [rank for rank in range(config.world_size) if not store.check([str(rank)])]
+    # whoever is first decides for all: a rank that comes this very moment must not go on alone
+    store.compare_set("verdict", "", json.dumps(missing))
 
 
 def _tell(store: Store, config: DistributedConfig) -> None:
@@ -151,7 +193,7 @@ def _absent(absent: list[int], config: DistributedConfig) -> str:
     more = f" and {len(absent) - _NAMED} more" if len(absent) > _NAMED else ""
     who = f"rank {shown}" if len(absent) == 1 else f"ranks {shown}{more}"
     return (
-        f"{who} of {config.world_size} did not come to {config.master_addr}:{config.master_port} within "
+        f"{who} of {config.world_size} did not come to {_meeting_point(config)} within "
         f"{config.timeout:g} s: see what they said last, or whether they were started at all"
     )
 

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import torch
-import torch.distributed as dist
 from torch import nn
 
 from torchdeck.distributed.activation_checkpointing import checkpoint_blocks
 from torchdeck.distributed.processes import setup_distributed
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.units import Blocks
-from torchdeck.environment import DistributedConfig
 from torchdeck.recipes.errors import RecipeError
 
 Sharding = Literal["full", "grad-op", "hybrid"]
@@ -97,21 +94,7 @@ def wrap_model_fsdp(
 def _wrapped(
     model: nn.Module, config: dict[str, Any], blocks: Blocks | None = None, precision: str = "fp32"
 ) -> nn.Module:
-    strategy = DistributedStrategy.from_config(config, precision=precision, environment=_joined())
+    strategy = DistributedStrategy.from_config(config, precision=precision, environment=setup_distributed())
     # the group outlives the strategy, which did not make it
     strategy.setup()
     return strategy.wrap_model(model, blocks)
-
-
-def _joined() -> DistributedConfig:
-    """This rank, of the process group that is there, or was made here."""
-    if not dist.is_initialized():
-        return setup_distributed()
-    rank, world_size, backend = dist.get_rank(), dist.get_world_size(), dist.get_backend()
-    said = DistributedConfig.from_env()
-    if (said.rank, said.world_size) == (rank, world_size):
-        return said.with_backend(backend)
-    # joined without variables: nodes of as many ranks as this one has GPUs, or one node
-    there = min(world_size, torch.cuda.device_count() or world_size)
-    local = min(there, world_size - rank // there * there)
-    return DistributedConfig(rank, world_size, rank % there, max(local, 1), backend=backend)

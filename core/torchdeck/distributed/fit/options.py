@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from torchdeck.distributed.checked import SettingsError, read_fields
+from torchdeck.distributed.processes import this_rank
 from torchdeck.distributed.settings import (
     SETTINGS_VERSION,
     CheckpointSettings,
@@ -46,7 +47,7 @@ def chosen_strategy(
                 "same in both places"
             )
         return given
-    environment = environment or DistributedConfig.from_env()
+    environment = environment or this_rank()
     if given is None:
         given = "ddp" if environment.world_size > 1 else "single"
     config = {"strategy": given} if isinstance(given, str) else given

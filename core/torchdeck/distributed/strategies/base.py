@@ -58,7 +58,7 @@ class DistributedStrategy(ABC):
     Args:
         settings: the strategy's options, backend and timeout.
         precision: number formats of the run.
-        place: this rank.
+        place: this rank; a DistributedConfig also says where the ranks meet, else the variables do.
     """
 
     name: str
@@ -84,7 +84,8 @@ class DistributedStrategy(ABC):
                 `ddp`, `fsdp`, ... with options; `backend` and `timeout` in seconds where the environment is
                 not to say.
             precision: `fp32`, `bf16` or `fp16`.
-            environment: this rank; None: what the launcher's variables say.
+            environment: this rank, and where the ranks meet; None: of the process group that is there, else
+                what the launcher's variables say.
 
         Raises:
             SettingsError: there is no such strategy, or an option is unknown or of the wrong type.
@@ -107,15 +108,21 @@ class DistributedStrategy(ABC):
         self.close()
 
     def setup(self) -> None:
-        """Join the other ranks; waits for them up to the timeout."""
-        self._group = self._join()
+        """Join the other ranks, once; waits for them up to the timeout. A group that is there is joined.
+
+        Raises:
+            RendezvousError: a rank did not come within the timeout; the message names it.
+            RecipeError: there is no GPU for this rank, or the group that is there is another one.
+        """
+        if self._group is None:
+            self._group = self._join()
 
     def _join(self) -> ProcessGroup:
         return ProcessGroup(self.place, backend=self.settings.backend, timeout=self.settings.timeout)
 
     @property
     def is_set_up(self) -> bool:
-        """Whether `setup` was called."""
+        """Whether `setup` was called, and `close` was not."""
         return self._group is not None
 
     @property
@@ -290,6 +297,7 @@ class DistributedStrategy(ABC):
         return load_training(self, Path(folder), model, optimizer)
 
     def close(self) -> None:
-        """Leave the other ranks."""
+        """Leave the other ranks, unless somebody else had joined them; once more does nothing."""
         if self._group is not None:
             self._group.close()
+            self._group = None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
+import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState
@@ -75,6 +76,12 @@ class DdpStrategy(DistributedStrategy):
         self._recorded = True
 
     def sync_gradients(self, model: nn.Module) -> None:
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        # a parameter that some ranks did not use: all must bring something in, or none
+        used = self.group.sum([parameter.grad is not None for parameter in trained])
+        for parameter, ranks in zip(trained, used, strict=True):
+            if ranks and parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
         gradients = self.local_gradients(model)
         for work in [dist.all_reduce(gradient, async_op=True) for gradient in gradients]:
             work.wait()

@@ -40,6 +40,8 @@ def with_settled_buckets(model: nn.Module, make: Make) -> DistributedDataParalle
     """
     wrapped = make(_Reversed(model))
     wrapped.module = model
+    # looked up by the model's own names from here on
+    wrapped.parameters_to_ignore = set(getattr(model, _IGNORED, ()))
     # what torch itself calls on ranks that have run out of data (DDP's join hook)
     wrapped.reducer._push_all_rebuilt_params()  # noqa: SLF001 - has no public name
     wrapped.reducer._rebuild_buckets()  # noqa: SLF001 - as above

@@ -9,6 +9,7 @@ import torch
 
 from torchdeck.distributed.checked import SettingsError, read_fields
 from torchdeck.distributed.precision import DTYPES, Precision
+from torchdeck.distributed.processes import this_rank
 from torchdeck.distributed.settings import DistributedSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.strategies.ddp import DdpStrategy
@@ -64,9 +65,9 @@ def strategy_from_config(
     """See `DistributedStrategy.from_config`."""
     if precision not in DTYPES:
         raise SettingsError(f"precision is {precision!r}; right is one of {', '.join(DTYPES)}")
-    rank = environment or DistributedConfig.from_env()
+    rank = environment or this_rank()
     settings = config if isinstance(config, DistributedSettings) else _settings(config, rank)
-    return make_strategy(settings, Precision(precision), rank.place)
+    return make_strategy(settings, Precision(precision), rank)
 
 
 def _settings(config: Mapping[str, Any], rank: DistributedConfig) -> DistributedSettings:

@@ -19,7 +19,7 @@ class SingleStrategy(DistributedStrategy):
         if self.world_size != 1:
             raise RecipeError(
                 f'distributed.strategy "single" is one rank, but there are {self.world_size}: '
-                'use "ddp" or "fsdp", or set distributed.nproc = 1'
+                'use "ddp" or "fsdp", or start one process (distributed.nproc = 1)'
             )
         settings = self.settings
         return ProcessGroup(self.place, backend=settings.backend, timeout=settings.timeout, alone=True)
