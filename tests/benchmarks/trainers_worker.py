@@ -1,5 +1,8 @@
 """One rank of bench_trainers: trainers of one model, data and optimizer take turns in the same process.
 
+All take the same samples one by one out of the same data set, make batches of them by default_collate,
+clip alike, step the same fused AdamW, and read the loss of every step.
+
 `python trainers_worker.py WORKLOAD TURNS FILE` writes {trainer: [seconds a step, ...]}, one number a turn.
 Each trainer has its loop in a thread of its own, and a baton goes round: only who has it runs.
 """
@@ -20,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 from torchdeck.distributed import DistributedTrainer, get_world_size, setup_distributed
 from torchdeck.distributed.settings import CheckpointSettings, RecipeSettings, TrainingSettings
@@ -34,7 +37,20 @@ from torchdeck.recipes.loader import Recipe
 
 TURN = 5
 """Steps of a turn."""
-LR, CLIP = 1e-3, 1.0
+LR, CLIP, DECAY = 1e-3, 1.0, 0.01
+
+
+class Pairs(Dataset[tuple[Tensor, Tensor]]):
+    """Inputs and targets, a sample at a time."""
+
+    def __init__(self, x: Tensor, y: Tensor) -> None:
+        self.x, self.y = x, y
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        return self.x[index], self.y[index]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +59,7 @@ class Workload:
 
     build: Callable[[], nn.Module]
     microbatch: int
-    data: Callable[[int], TensorDataset]
+    data: Callable[[int], Pairs]
     """Samples → inputs and targets."""
     loss: Callable[[Tensor, Tensor], Tensor]
 
@@ -52,13 +68,13 @@ def next_token_loss(logits: Tensor, targets: Tensor) -> Tensor:
     return nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
-def tokens(samples: int) -> TensorDataset:
+def tokens(samples: int) -> Pairs:
     text = torch.randint(0, 256, (samples, 65))
-    return TensorDataset(text[:, :-1].contiguous(), text[:, 1:].contiguous())
+    return Pairs(text[:, :-1].contiguous(), text[:, 1:].contiguous())
 
 
-def images(samples: int) -> TensorDataset:
-    return TensorDataset(torch.randn(samples, 64), torch.randint(0, 10, (samples,)))
+def images(samples: int) -> Pairs:
+    return Pairs(torch.randn(samples, 64), torch.randint(0, 10, (samples,)))
 
 
 def perceptron() -> nn.Module:
@@ -93,9 +109,15 @@ class Turn:
         self._wait, self._give = wait, give
         self._done = 0
         self._began = time.perf_counter()
+        self.losses: list[float] = []
 
-    def step(self) -> None:
-        """A step is done; the last one leaves the baton with its trainer, which has things to put away."""
+    def step(self, loss: float) -> None:
+        """A step is done; the last one leaves the baton with its trainer, which has things to put away.
+
+        Args:
+            loss: what it began with.
+        """
+        self.losses.append(loss)
         self._done += 1
         if self._done % TURN:
             return
@@ -106,12 +128,22 @@ class Turn:
         self._began = time.perf_counter()
 
 
-def hand_written(work: Workload, data: TensorDataset, turn: Turn) -> None:
+def adamw(model: nn.Module) -> torch.optim.AdamW:
+    """Fused, with weight decay for matrices alone: what a recipe gets, for all."""
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    groups = [
+        {"params": [one for one in parameters if one.dim() >= 2], "weight_decay": DECAY},
+        {"params": [one for one in parameters if one.dim() < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=LR, fused=True)
+
+
+def hand_written(work: Workload, data: Pairs, turn: Turn) -> None:
     """What a person writes who knows torch well."""
     model, loader = work.build(), _loader(work, data)
     if get_world_size() > 1:
         model = DistributedDataParallel(model, gradient_as_bucket_view=True)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LR, fused=True)
+    optimizer = adamw(model)
     batches = iter(loader)
     for _ in range(turn.steps):
         x, y = next(batches)
@@ -120,18 +152,18 @@ def hand_written(work: Workload, data: TensorDataset, turn: Turn) -> None:
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         optimizer.step()
-        turn.step()
+        turn.step(loss.item())
 
 
 class _Tells(Callback):
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
 
-    def step(self, result: StepResult) -> None:  # noqa: ARG002 - it is done, that is all
-        self._turn.step()
+    def step(self, result: StepResult) -> None:
+        self._turn.step(result.loss)
 
 
-def recipe(work: Workload, data: TensorDataset, turn: Turn) -> None:
+def recipe(work: Workload, data: Pairs, turn: Turn) -> None:
     """Torchdeck, as its recipes are trained."""
     name = "ddp" if get_world_size() > 1 else "single"
     with DistributedStrategy.from_config({"strategy": name}) as strategy:
@@ -149,6 +181,7 @@ def recipe(work: Workload, data: TensorDataset, turn: Turn) -> None:
                 lr=LR,
                 scaled_lr=LR,
                 clip=CLIP,
+                weight_decay=DECAY,
             ),
             distributed=strategy.settings,
             checkpoint=CheckpointSettings("", final=False),
@@ -162,21 +195,21 @@ def recipe(work: Workload, data: TensorDataset, turn: Turn) -> None:
         Trainer(settings, given, strategy, RunContext(), [_Tells(turn)]).run()
 
 
-def in_memory(work: Workload, data: TensorDataset, turn: Turn) -> None:
+def in_memory(work: Workload, data: Pairs, turn: Turn) -> None:
     """Torchdeck, as a script uses it."""
     with DistributedTrainer(
-        work.build(), loss=work.loss, lr=LR, clip=CLIP, callbacks=[_Tells(turn)]
+        work.build(), loss=work.loss, lr=LR, clip=CLIP, weight_decay=DECAY, callbacks=[_Tells(turn)]
     ) as trainer:
-        trainer.fit(*data.tensors, steps=turn.steps, microbatch=work.microbatch)
+        trainer.fit(data, steps=turn.steps, microbatch=work.microbatch)
 
 
-def accelerate(work: Workload, data: TensorDataset, turn: Turn) -> None:
+def accelerate(work: Workload, data: Pairs, turn: Turn) -> None:
     """Hugging Face Accelerate, as its documentation shows it."""
     from accelerate import Accelerator  # type: ignore[import-not-found]
 
     accelerator = Accelerator(cpu=True)
     model = work.build()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LR, fused=True)
+    optimizer = adamw(model)
     loader = DataLoader(data, batch_size=work.microbatch, shuffle=True)
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
     batches = iter(loader)
@@ -187,10 +220,10 @@ def accelerate(work: Workload, data: TensorDataset, turn: Turn) -> None:
         accelerator.backward(loss)
         accelerator.clip_grad_norm_(model.parameters(), CLIP)
         optimizer.step()
-        turn.step()
+        turn.step(loss.item())
 
 
-def lightning(work: Workload, data: TensorDataset, turn: Turn) -> None:
+def lightning(work: Workload, data: Pairs, turn: Turn) -> None:
     """Lightning, without its logger, bar and checkpoints."""
     import lightning as library  # type: ignore[import-not-found]
 
@@ -203,10 +236,10 @@ def lightning(work: Workload, data: TensorDataset, turn: Turn) -> None:
             return work.loss(self.model(batch[0]), batch[1])
 
         def configure_optimizers(self) -> Any:
-            return torch.optim.AdamW(self.parameters(), lr=LR, fused=True)
+            return adamw(self)
 
-        def on_train_batch_end(self, *_: Any) -> None:
-            turn.step()
+        def on_train_batch_end(self, outputs: Any, *_: Any) -> None:
+            turn.step(float(outputs["loss"]))
 
     world_size = get_world_size()
     trainer = library.Trainer(
@@ -223,7 +256,7 @@ def lightning(work: Workload, data: TensorDataset, turn: Turn) -> None:
     trainer.fit(Module(), DataLoader(data, batch_size=work.microbatch, shuffle=True))
 
 
-def _loader(work: Workload, data: TensorDataset) -> DataLoader[Any]:
+def _loader(work: Workload, data: Pairs) -> DataLoader[Any]:
     sampler: Any = DistributedSampler(data) if get_world_size() > 1 else None
     return DataLoader(data, batch_size=work.microbatch, sampler=sampler, shuffle=sampler is None)
 

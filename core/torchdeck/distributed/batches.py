@@ -108,10 +108,25 @@ class BatchLoader:
             PositionError: `start` does not fit the data set.
         """
         ahead: deque[tuple[OrderedStep, list[int]]] = deque()
+        batches = self._batches(self._shares(start, count, ahead))
+        for _ in range(count):
+            first = next(batches)
+            step, counts = ahead.popleft()
+            loaded = itertools.chain([first], itertools.islice(batches, len(counts) - 1))
+            microbatches = map(_counted, loaded, counts)
+            yield StepBatches(step.samples, step.after, len(counts), microbatches, step.epoch, step.shapes)
+
+    def _batches(self, shares: Iterator[_Wanted]) -> Iterator[tuple[bytes, Any]]:
+        """Ids and batch of each microbatch."""
+        data = _AskedSamples(self._data, self._seed if self._workers else None)
+        collate = _CollateAsked(self._collate, takes_layout(self._collate))
+        if not self._workers and not self._pin:
+            # what torch's loader would do, without what it costs: in small steps that can be felt
+            return (collate(data.__getitems__(wanted)) for wanted in shares)
         loader: DataLoader[Any] = DataLoader(
-            _AskedSamples(self._data, self._seed if self._workers else None),
-            batch_sampler=self._shares(start, count, ahead),
-            collate_fn=_CollateAsked(self._collate, takes_layout(self._collate)),
+            data,
+            batch_sampler=shares,  # type: ignore[arg-type]  # what it gives is handed to __getitems__ as it is
+            collate_fn=collate,
             num_workers=self._workers,
             timeout=self._timeout,
             pin_memory=self._pin,
@@ -120,17 +135,11 @@ class BatchLoader:
             # Python 3.14's default on Linux imports a data set's module by name, which a recipe file's is not
             multiprocessing_context="fork" if self._workers and sys.platform == "linux" else None,
         )
-        batches = iter(loader)
-        for _ in range(count):
-            first = next(batches)
-            step, counts = ahead.popleft()
-            loaded = itertools.chain([first], itertools.islice(batches, len(counts) - 1))
-            microbatches = map(_counted, loaded, counts)
-            yield StepBatches(step.samples, step.after, len(counts), microbatches, step.epoch, step.shapes)
+        return iter(loader)
 
     def _shares(
         self, start: DataPosition, count: int, ahead: deque[tuple[OrderedStep, list[int]]]
-    ) -> Iterator[Any]:
+    ) -> Iterator[_Wanted]:
         """What this rank's microbatches are made of; says in `ahead` what belongs to which step."""
         for step in itertools.islice(self._order.steps(start), count):
             parts = [part.tolist() for part in step.parts(self._rank)]
