@@ -87,7 +87,7 @@ def test_only_plain_data_classes_are_allowed(tmp_path: Path, asked: str) -> None
     [
         ({"not": "metadata"}, "is not the metadata"),
         (Metadata({}, storage_data=None), "is not the metadata"),
-        (Metadata({"x": BytesStorageMetadata()}, storage_data={}), "BytesStorageMetadata"),
+        (Metadata({"x": BytesStorageMetadata()}, storage_data={}), "'x' is not a tensor"),
         (
             Metadata({}, storage_data={MetadataIndex("x"): _StorageInfo("../../secret", 0, 1)}),
             "not the checkpoint's",
@@ -110,5 +110,5 @@ def test_torn_metadata_is_one_sentence(tmp_path: Path) -> None:
     dcp.write(tmp_path, {"a": torch.zeros(3)}, ALONE)
     path = tmp_path / METADATA_NAME
     path.write_bytes(path.read_bytes()[:40])
-    with pytest.raises(CheckpointError, match=r"\.metadata cannot be read"):
+    with pytest.raises(CheckpointError, match=r"\.metadata is refused: it is damaged"):
         _read(tmp_path)

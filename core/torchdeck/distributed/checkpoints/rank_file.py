@@ -11,6 +11,7 @@ import torch
 from torchdeck.distributed.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.checkpoints.refusal import refusal
 from torchdeck.distributed.checkpoints.rng import derive_rng, restore_rng, rng_state
+from torchdeck.distributed.checkpoints.tensor_archive import check_archive
 from torchdeck.distributed.checkpoints.training_tensors import TrainingTensors
 
 
@@ -52,9 +53,17 @@ def read_rank_file(path: Path) -> dict[str, Any]:
         CheckpointError: the file is not a rank's, or holds more than tensors, numbers and texts.
     """
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        with path.open("rb") as file:
+            check_archive(file)
+            state = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:
         raise CheckpointError(f"{path} cannot be read: {refusal(error)}") from error
-    if not isinstance(state, dict) or not {"rng", "buffers"} <= state.keys():
+    if not (
+        isinstance(state, dict) and isinstance(state.get("rng"), dict) and _are_tensors(state.get("buffers"))
+    ):
         raise CheckpointError(f"{path} is not a rank's part of a checkpoint")
     return state
+
+
+def _are_tensors(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(tensor, torch.Tensor) for tensor in value.values())

@@ -23,6 +23,7 @@ from torchdeck.distributed.checkpoints.manifest import CheckpointError, Manifest
 from torchdeck.distributed.checkpoints.model_state import bare_name, model_fingerprint
 from torchdeck.distributed.checkpoints.refusal import refusal
 from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX
+from torchdeck.distributed.checkpoints.tensor_archive import check_archive
 from torchdeck.distributed.checkpoints.trainer_file import TrainerFile
 
 WEIGHTS_ONLY = "it holds weights only: an optimizer starts afresh, and random state is derived from the file"
@@ -58,10 +59,9 @@ def open_deepspeed(folder: Path, world_size: int, *, trusted: bool) -> WholeChec
 
 def _from_pickle(path: Path) -> dict[str, torch.Tensor]:
     try:
-        try:
-            value = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-        except RuntimeError:  # of before torch 1.6: such a file cannot be mapped
-            value = torch.load(path, map_location="cpu", weights_only=True)
+        with path.open("rb") as file:
+            check_archive(file)
+        value = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except Exception as error:
         raise CheckpointError(f"{path} cannot be read as weights alone: {refusal(error)}") from error
     inside = [value[key] for key in _INSIDE if isinstance(value, dict) and isinstance(value.get(key), dict)]
