@@ -10,7 +10,7 @@ from torchdeck.agent import commands as do
 from torchdeck.agent import events as on
 from torchdeck.agent.gang import KILL_LIMIT, NODE_GRACE, QUEUE_RETRY, SWEEP_SLACK, Gang
 from torchdeck.agent.past import Past
-from torchdeck.plan.launch_plan import Policy
+from torchdeck.plan.policy import Policy
 
 POLICY = Policy(stop_grace=100.0, kill_grace=10.0, restart_delay=2.0)
 RECIPE = dataclasses.replace(POLICY, cooperative_stop=True)

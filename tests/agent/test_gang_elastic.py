@@ -13,7 +13,7 @@ from torchdeck.agent.gang import Gang
 from torchdeck.agent.past import Past, fold_past
 from torchdeck.agent.recovery import PORT_RETRIES
 from torchdeck.plan.elastic import Elastic, Place
-from torchdeck.plan.launch_plan import Policy
+from torchdeck.plan.policy import Policy
 from torchdeck.rundir.journal import Event
 
 RECIPE = Policy(cooperative_stop=True, max_restarts=2, restart_delay=2.0, kill_grace=10.0)

@@ -13,7 +13,7 @@ from torchdeck.agent import events as on
 from torchdeck.agent.gang import Gang
 from torchdeck.agent.recovery import PORT_RETRIES
 from torchdeck.plan.elastic import Elastic, Place, Roster
-from torchdeck.plan.launch_plan import Policy
+from torchdeck.plan.policy import Policy
 
 POLICIES = st.builds(
     Policy,

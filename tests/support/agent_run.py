@@ -15,15 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from support.waiting import wait_until
-from torchdeck.plan.launch_plan import (
-    CheckpointPolicy,
-    CodeTree,
-    LaunchPlan,
-    NodePlan,
-    Policy,
-    RankPlacement,
-    StdoutPolicy,
-)
+from torchdeck.plan.launch_plan import CodeTree, LaunchPlan, NodePlan, RankPlacement
+from torchdeck.plan.policy import CheckpointPolicy, Policy, StdoutPolicy
 from torchdeck.rundir.atomic import read_json, write_json
 from torchdeck.rundir.journal import Event, read_journal
 from torchdeck.rundir.layout import FORMAT_VERSION, RunLayout

@@ -16,15 +16,8 @@ from support.recipe_ranks import recipe_settings
 from torchdeck.data.order import SampleOrder
 from torchdeck.data.sample_log import SampleLogHeader, SampleLogWriter
 from torchdeck.data.step_order import SeededSteps, StepOrder
-from torchdeck.plan.launch_plan import (
-    CheckpointPolicy,
-    CodeTree,
-    LaunchPlan,
-    NodePlan,
-    Policy,
-    RankPlacement,
-    StdoutPolicy,
-)
+from torchdeck.plan.launch_plan import CodeTree, LaunchPlan, NodePlan, RankPlacement
+from torchdeck.plan.policy import CheckpointPolicy, Policy, StdoutPolicy
 from torchdeck.plan.prediction import Prediction
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.view import RunView, fold

@@ -24,7 +24,8 @@ from torchdeck.agent.node import LocalNode
 from torchdeck.agent.past import Past
 from torchdeck.agent.verdict import is_resumable
 from torchdeck.plan.elastic import Elastic
-from torchdeck.plan.launch_plan import LaunchPlan, Policy
+from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.plan.policy import Policy
 from torchdeck.plan.smaller_plan import smaller_plan
 from torchdeck.rundir.atomic import write_bytes
 from torchdeck.rundir.journal import PatientJournalWriter

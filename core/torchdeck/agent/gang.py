@@ -17,7 +17,7 @@ from torchdeck.agent.past import Past
 from torchdeck.agent.recovery import Recovery, Restart
 from torchdeck.agent.verdict import describe_failure, final_state
 from torchdeck.plan.elastic import Elastic
-from torchdeck.plan.launch_plan import Policy
+from torchdeck.plan.policy import Policy
 
 QUEUE_RETRY = 1.0
 """Seconds between two tries to lease devices while queued."""

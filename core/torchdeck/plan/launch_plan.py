@@ -6,12 +6,12 @@ Standard library only, Python 3.10: nodes read it too.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from torchdeck.plan.fingerprint import fingerprint_of, plain
+from torchdeck.plan.policy import CheckpointPolicy, Policy, StdoutPolicy
 from torchdeck.plan.prediction import Prediction
 from torchdeck.plan.slots import fill
 
@@ -108,52 +108,6 @@ class SmallerSize:
 
 
 @dataclass(frozen=True)
-class CheckpointPolicy:
-    """Where checkpoints lie and which one a start resumes from."""
-
-    directory: str
-    """May hold slots."""
-    resume: str
-    """`auto`, `never`, or a checkpoint's path."""
-    every_steps: int | None
-    keep_last: int
-
-
-@dataclass(frozen=True)
-class StdoutPolicy:
-    """How numbers are read from what a script prints."""
-
-    enabled: bool
-    patterns: tuple[str, ...] = ()
-    """The user's own regular expressions with named groups; tried before the known ones."""
-
-
-@dataclass(frozen=True)
-class Policy:
-    """What the agents' lead decides by. Durations in seconds."""
-
-    max_restarts: int = 0
-    restart_delay: float = 1.0
-    on_hang: str = "watch"
-    """`watch`, `stop` or `restart`."""
-    hang_after: float = 30.0
-    """A rank is flagged when it stands still longer than max(this, 5 × its 99th percentile step time)."""
-    cooperative_stop: bool = False
-    """True where ranks poll for a stop, save and exit (a recipe); else a stop is SIGTERM."""
-    stop_grace: float = 120.0
-    """How long ranks may take to finish the step, save and exit."""
-    kill_grace: float = 10.0
-    """From SIGTERM to SIGKILL."""
-    queue: bool = False
-    """Wait for devices that another run holds, instead of being refused."""
-    min_free_bytes: int = 0
-    """Below this much free disk a run is stopped with a checkpoint, while there is room."""
-    max_seconds: float | None = None
-    """After this long a run is stopped with a checkpoint; None: no limit."""
-    system_interval: float = 1.0
-
-
-@dataclass(frozen=True)
 class CodeTree:
     """What will be executed that is the user's own."""
 
@@ -206,11 +160,11 @@ class LaunchPlan:
     def fingerprint(self) -> str:
         """SHA-256 over what is executed and the code tree; not over name, warnings and prediction."""
         smaller = tuple(dataclasses.replace(size, prediction=None) for size in self.smaller)
-        return _fingerprint(dataclasses.replace(self, prediction=None, smaller=smaller).to_json())
+        return fingerprint_of(dataclasses.replace(self, prediction=None, smaller=smaller).to_json())
 
     def to_json(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers; the fingerprint is added by `document`."""
-        value: dict[str, Any] = _plain(self)
+        value: dict[str, Any] = plain(self)
         if not self.smaller:
             del value["smaller"]  # plans from before there were ranges have none, and a fingerprint
         return value
@@ -218,7 +172,7 @@ class LaunchPlan:
     def document(self) -> dict[str, Any]:
         """What stands in plan.json: `to_json` and the fingerprint."""
         value = self.to_json()
-        return {**value, "fingerprint": _fingerprint(value)}
+        return {**value, "fingerprint": fingerprint_of(value)}
 
     @classmethod
     def from_json(cls, value: Any) -> LaunchPlan:
@@ -277,35 +231,6 @@ class LaunchPlan:
             if node.name == name:
                 return node
         raise KeyError(name)
-
-
-def _fingerprint(value: Mapping[str, Any]) -> str:
-    """SHA-256 over `to_json` of a plan, but for what no process sees."""
-    executed = {name: part for name, part in value.items() if name not in _UNSEEN}
-    if "smaller" in value:
-        sizes = value["smaller"]
-        executed["smaller"] = [{k: part for k, part in size.items() if k not in _UNSEEN} for size in sizes]
-    text = json.dumps(executed, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
-
-
-_UNSEEN = frozenset({"name", "warnings", "prediction"})
-
-
-def _plain(value: Any) -> Any:
-    """Dataclasses and mappings as dicts, sequences as lists; dataclasses.asdict copies everything deeply."""
-    if type(value) in _ATOMS:
-        return value
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return {str(name): _plain(item) for name, item in value.items()}
-    if dataclasses.is_dataclass(value):
-        return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
-    return value
-
-
-_ATOMS = frozenset({str, int, float, bool, type(None)})
 
 
 def _plan_from(value: Mapping[str, Any]) -> LaunchPlan:

@@ -10,16 +10,9 @@ from torchdeck.nodes.inventory import InterpreterFacts, Inventory
 from torchdeck.plan.batch import plan_batch
 from torchdeck.plan.groups import ShardGroups, shard_groups
 from torchdeck.plan.known import Known
-from torchdeck.plan.launch_plan import (
-    Batch,
-    CheckpointPolicy,
-    CodeTree,
-    LaunchPlan,
-    NodePlan,
-    Policy,
-    StdoutPolicy,
-)
+from torchdeck.plan.launch_plan import Batch, CodeTree, LaunchPlan, NodePlan
 from torchdeck.plan.placement import NodeShare, place, rank_placements
+from torchdeck.plan.policy import CheckpointPolicy, Policy, StdoutPolicy
 from torchdeck.plan.prediction import Prediction
 from torchdeck.plan.problems import PlanError, problem
 from torchdeck.plan.rank_environment import UNSET, rank_environment

@@ -1,0 +1,51 @@
+"""What a run's agents decide by. Standard library only, Python 3.10: nodes read it too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class CheckpointPolicy:
+    """Where checkpoints lie and which one a start resumes from."""
+
+    directory: str
+    """May hold slots."""
+    resume: str
+    """`auto`, `never`, or a checkpoint's path."""
+    every_steps: int | None
+    keep_last: int
+
+
+@dataclass(frozen=True)
+class StdoutPolicy:
+    """How numbers are read from what a script prints."""
+
+    enabled: bool
+    patterns: tuple[str, ...] = ()
+    """The user's own regular expressions with named groups; tried before the known ones."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What the agents' lead decides by. Durations in seconds."""
+
+    max_restarts: int = 0
+    restart_delay: float = 1.0
+    on_hang: str = "watch"
+    """`watch`, `stop` or `restart`."""
+    hang_after: float = 30.0
+    """A rank is flagged when it stands still longer than max(this, 5 × its 99th percentile step time)."""
+    cooperative_stop: bool = False
+    """True where ranks poll for a stop, save and exit (a recipe); else a stop is SIGTERM."""
+    stop_grace: float = 120.0
+    """How long ranks may take to finish the step, save and exit."""
+    kill_grace: float = 10.0
+    """From SIGTERM to SIGKILL."""
+    queue: bool = False
+    """Wait for devices that another run holds, instead of being refused."""
+    min_free_bytes: int = 0
+    """Below this much free disk a run is stopped with a checkpoint, while there is room."""
+    max_seconds: float | None = None
+    """After this long a run is stopped with a checkpoint; None: no limit."""
+    system_interval: float = 1.0
