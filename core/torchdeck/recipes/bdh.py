@@ -1,11 +1,12 @@
 """Recipe bdh: the Dragon Hatchling in its form for GPUs, on bytes.
 
 Kosowski, Uznański, Chorowski, Stamirowska and Bartoszkiewicz, "The Dragon Hatchling: The Missing Link
-between the Transformer and Models of the Brain", arXiv 2509.26507 (2025): BDH-GPU, and the listing in its
-appendix. The angles of the rotation are those of the authors' program (github.com/pathwaycom/bdh).
+between the Transformer and Models of the Brain", arXiv 2509.26507 (2025): BDH-GPU as its code listing in
+appendix E has it, and the authors' program (github.com/pathwaycom/bdh, bdh.py), from which come the angles of
+the rotation and the standard deviation of fresh weights, 0.02.
 
-With n neurons, width d, h heads, time t from 0, LN(x) = (x - mean) / √(variance + 10⁻⁵) over the width
-without weights of its own, and (z)₊ = max(z, 0):
+With n neurons, width d, h heads (section 4.1), time t from 0, LN(x) = (x - mean) / √(variance + 10⁻⁵) over
+the width without weights of its own, and (z)₊ = max(z, 0):
 
     v₀,t = LN(E[token t])                                    E: 256 × d
     in every layer l, all with the same weights, and in every head, of n / h neurons each:
@@ -15,9 +16,14 @@ without weights of its own, and (z)₊ = max(z, 0):
     v ← LN(v + LN(y B))                                      y of all heads side by side; B: n × d
     logits = v U                                             U: d × 256
 
-Rₜ turns neurons 2k and 2k + 1 of a head, as a point of the plane, by t · θ^(-2k / (n / h)), θ = 2¹⁶ (Su et
-al., 2021). The same attention step by step has a state ρ of n / h × d a head: aₜ = (Rₜ xₜ) ρ, then
-ρ ← ρ + (Rₜ xₜ)ᵀ vₜ. Trainable numbers: 3 n d + 2 · 256 d, whatever the number of layers and heads.
+Definition 4 (equation 4, and 8 as a state space) is the same but for where a layer adds to the one before:
+there x ← x + (v Dₓ)₊ and v ← LN(y B). Listing and program add to v, and so does this. Dropout, of y, is as in
+them too.
+
+Rₜ, of which the U of equation 4 is one step, turns neurons 2k and 2k + 1 of a head, as a point of the plane,
+by t · θ^(-2k / (n / h)) radians, θ = 2¹⁶: RoPE (Su et al., 2021). The same attention step by step (equation
+5) has a state ρ of n / h × d a head: aₜ = (Rₜ xₜ) ρ, then ρ ← ρ + (Rₜ xₜ)ᵀ vₜ. Trainable numbers: 3 n d +
+2 · 256 d (section 3.2), whatever the number of layers and heads.
 """
 
 from __future__ import annotations
@@ -127,14 +133,18 @@ def rotation(time: int, neurons: int, device: torch.device) -> tuple[Tensor, Ten
 
 def rotated(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
     """`x`, shape (…, time, neurons), each pair of neurons turned by the angle of its time."""
-    cosine, sine = (part.to(x.dtype) for part in turn)
+    cosine, sine = turn
     first, second = x[..., ::2], x[..., 1::2]
-    pairs = (first * cosine - second * sine, second * cosine + first * sine)
-    return torch.stack(pairs, dim=-1).flatten(-2)
+    # each product is rounded to 16 bits, where x has them, and not its factors, as in the authors' program
+    turned = (
+        (first * cosine).to(x.dtype) - (second * sine).to(x.dtype),
+        (second * cosine).to(x.dtype) + (first * sine).to(x.dtype),
+    )
+    return torch.stack(turned, dim=-1).flatten(-2)
 
 
 def parameter_count(*, width: int, neurons: int, vocabulary: int = BYTES) -> int:
-    """3 n d + 2 · vocabulary · d: what the paper gives as (3 + o(1)) n d."""
+    """3 n d + 2 · vocabulary · d, as section 3.2 of the paper has it."""
     return 3 * neurons * width + 2 * vocabulary * width
 
 
