@@ -15,7 +15,7 @@ class ByteFinetuneModel(ByteGptModel):
     )
     init_from: str | None = option(
         "Weights to start with: a checkpoint of a byte-gpt of the same sizes, or a .safetensors file; "
-        "absent: fresh ones.",
+        "absent: fresh ones. A run that resumes does not read it.",
         default=None,
         path=True,
         min_length=1,

@@ -1,13 +1,14 @@
 """Recipe byte-finetune: a byte-gpt learns to answer prompts, texts of any length laid out by a batch plan.
 
-A sample is read as prompt and response, byte after byte; what is learnt is each byte of the response and the
-byte 0 that ends it. The loss is the mean over these bytes. Rows hold one sample, or several that do not see
-each other, as the plan says; without a plan each has a row, as long as the longest of the microbatch.
+A sample is read as prompt and response, byte after byte; what is learnt is each byte of the response, but for
+the first where there is no prompt to predict it from, and the byte 0 that ends it. The loss is the mean over
+these bytes. Rows hold one sample, or several that do not see each other, as the plan says; without a plan
+each has a row, as long as the longest of the microbatch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from torch.nn import functional
 from torch.utils.data import Dataset
 
 from torchdeck.recipes import byte_gpt
+from torchdeck.recipes.byte_gpt import blocks
 from torchdeck.recipes.initial_weights import load_initial_weights
 from torchdeck.recipes.pairs import CONTEXT, Pair, Pairs, data_options, read_pairs
 
@@ -124,11 +126,6 @@ def loss(model: nn.Module, batch: dict[str, Any]) -> tuple[Tensor, int]:
     )
     # a microbatch may be prompts alone, cut before their responses: it weighs nothing
     return total / max(1, batch["learnt"]), batch["learnt"]
-
-
-def blocks(model: nn.Module) -> Iterable[nn.Module]:
-    """The transformer blocks: what FSDP gathers as one unit each."""
-    return byte_gpt.blocks(model)
 
 
 def _within_samples(owners: Tensor) -> Tensor:

@@ -7,13 +7,16 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from torchdeck.environment import RunContext
 from torchdeck.recipes.errors import RecipeError
 
 
 def load_initial_weights(model: nn.Module, start: str) -> None:
-    """Fill the parameters of `model` from `start`; nothing is read for a model of tensors without values.
+    """Fill the parameters of `model` from `start`, which is not read where its values would not be used.
 
-    Each rank reads by itself, as there is no strategy yet that could share the work.
+    That is in a trace, whose tensors have none, and in a run that goes on from a checkpoint of its own: that
+    has all weights, and `start` may be gone by then. Each rank reads by itself, as there is no strategy yet
+    that could share the work.
 
     Args:
         model: on the CPU, as it was built.
@@ -22,7 +25,8 @@ def load_initial_weights(model: nn.Module, start: str) -> None:
     Raises:
         RecipeError: it cannot be read, is damaged, or is of another model; the message names a tensor.
     """
-    if type(torch.empty(0)) is not Tensor:  # a trace: memory is looked at, not what is in it
+    traced = type(torch.empty(0)) is not Tensor
+    if traced or RunContext.from_env().resume is not None:
         return
     # torchdeck.distributed imports the recipes
     from torchdeck.distributed.checkpoints.exchange.exchanging import open_source
