@@ -1,5 +1,6 @@
 """Tokens in a file as samples."""
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,28 @@ def test_a_token_outside_of_the_vocabulary_is_named(tmp_path: Path) -> None:
     assert held[0][0].tolist() == [75, 76, 77, 78]
     with pytest.raises(RecipeError, match=r"token 1000 at position 87 of .*tokens.bin .* vocabulary of 1000"):
         held[2]
+
+
+@pytest.mark.parametrize("name", ["tokens.npy", "tokens.bin"])
+def test_a_worker_maps_the_file_too(name: str, tmp_path: Path) -> None:
+    """What a loader's process is sent has none of the tokens in it, and gives the same samples."""
+    numbers = np.arange(50_000, dtype=np.uint32)
+    path = tmp_path / name
+    np.save(path, numbers) if name.endswith("npy") else numbers.tofile(path)
+    data = windows(path, vocabulary=50_000, dtype="uint32")
+    sent = pickle.dumps(data)
+    assert len(sent) < 2_000
+    again = pickle.loads(sent)  # noqa: S301 - written by the line above
+    assert isinstance(again._tokens, np.memmap)
+    assert again[7_001][0].tolist() == data[7_001][0].tolist() == [28_004, 28_005, 28_006, 28_007]
+    assert again.fingerprint == data.fingerprint
+
+
+def test_a_negative_number_is_no_token(tmp_path: Path) -> None:
+    """It is named when its sample is read."""
+    np.save(tmp_path / "tokens.npy", np.array([1, 2, -3] + [4] * 17, dtype=np.int16))
+    with pytest.raises(RecipeError, match=r"token -3 at position 2 of .*tokens.npy"):
+        windows(tmp_path / "tokens.npy")[0]
 
 
 def test_other_files_get_a_sentence(tmp_path: Path) -> None:

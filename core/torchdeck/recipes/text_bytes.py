@@ -68,7 +68,11 @@ def build_windows(
     """
     text = read_corpus(source, max_bytes)
     part = split_range(len(text), split, context=context, heldout=heldout, source=source, unit="bytes")
-    return None if part is None else ByteWindows(text[part.start : part.stop], context)
+    if part is None:
+        return None
+    own = text[part.start : part.stop]
+    # a view of the small part would keep all of the text in memory a second time
+    return ByteWindows(own.copy() if split == "heldout" else own, context)
 
 
 def split_range(
@@ -94,7 +98,7 @@ def split_range(
     if len(part) < context + 1:
         raise RecipeError(
             f"the {split} part of {source} has {len(part)} {unit}, too few for one sample of {context} "
-            f"{unit} and the {unit.removesuffix('s')} after it: give more text, or lower model.context to at "
+            f"{unit} and the {unit.removesuffix('s')} after it: give more, or lower model.context to at "
             f"most {max(1, len(part) - 1)}"
         )
     return part

@@ -18,7 +18,7 @@ Tokens = npt.NDArray[np.integer[Any]]
 """Of shape (tokens,), mapped from a file."""
 
 DTYPES = ("uint8", "uint16", "uint32")
-"""What a number in a file without a header may be; as this machine stores it, which is little-endian."""
+"""What a number in a file without a header may be; its lowest byte is first (little-endian)."""
 
 _PROBES = 64
 _PROBED = 4096
@@ -45,6 +45,13 @@ class TokenWindows(Dataset[tuple[torch.Tensor, torch.Tensor]]):
         self._context = context
         self._vocabulary = vocabulary
         self._path = path
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the tokens, all of which pickle would write: a worker that is not forked maps them too."""
+        return {**self.__dict__, "_tokens": self._tokens.dtype.name}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _tokens=open_tokens(state["_path"], state["_tokens"]))
 
     @property
     def fingerprint(self) -> str:
@@ -109,7 +116,7 @@ def open_tokens(path: Path, dtype: str) -> Tokens:
         if path.suffix == ".npy":
             tokens: Tokens = np.load(path, mmap_mode="r", allow_pickle=False)
         else:
-            tokens = np.memmap(path, dtype=_checked(dtype), mode="r")
+            tokens = np.memmap(path, dtype=np.dtype(_checked(dtype)).newbyteorder("<"), mode="r")
     except (OSError, ValueError, EOFError) as error:
         raise RecipeError(f"data.tokens {path} cannot be read as tokens: {error}") from error
     if tokens.ndim != 1 or tokens.dtype.kind not in "ui":
