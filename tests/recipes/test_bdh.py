@@ -8,7 +8,8 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from support.recipe_ranks import recipe_settings, run_ranks
+from support.forked_training import ForkedRun, run_forked
+from support.recipe_ranks import recipe_settings
 from torchdeck.recipes import bdh
 from torchdeck.recipes.errors import RecipeError
 
@@ -115,8 +116,8 @@ def test_neurons_that_cannot_be_paired_are_refused() -> None:
 def test_it_learns_the_same_sharded_and_not(tmp_path: Path) -> None:
     """Two real ranks: the loss falls under DDP, and under FSDP, where layers share weights, just so."""
     (tmp_path / "text").write_bytes(b"the quick brown fox jumps over the lazy dog. " * 100)
-    losses = {}
-    for strategy in ("ddp", "fsdp"):
+
+    def run_of(strategy: str) -> ForkedRun:
         settings = recipe_settings(
             tmp_path / strategy,
             "bdh",
@@ -129,7 +130,9 @@ def test_it_learns_the_same_sharded_and_not(tmp_path: Path) -> None:
             fsdp={"reshard_after_forward": True},
             final=False,
         )
-        ranks = run_ranks(settings, tmp_path / strategy, 2).succeeded()
-        losses[strategy] = ranks.losses()
-        assert ranks.heldout()[30] < 0.6 * ranks.heldout()[0]
-    assert losses["fsdp"] == pytest.approx(losses["ddp"], rel=1e-4)
+        return ForkedRun(tmp_path / strategy, settings, world_size=2)
+
+    ddp, fsdp = (ranks.succeeded() for ranks in run_forked(run_of("ddp"), run_of("fsdp")))
+    assert ddp.heldout()[30] < 0.6 * ddp.heldout()[0]
+    assert fsdp.losses() == pytest.approx(ddp.losses(), rel=1e-4)
+    assert len(ddp.losses()) == 30

@@ -9,7 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.recipe_ranks import recipe_settings, run_ranks
+from support.forked_training import ForkedRun, run_forked
+from support.recipe_ranks import recipe_settings
 from torchdeck.cli.main import main
 from torchdeck.data.batch_plan import load_batch_plan
 from torchdeck.data.step_order import Layout
@@ -106,29 +107,37 @@ def test_a_plan_is_built_from_the_run(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_trained_by_a_plan_stopped_and_gone_on(tmp_path: Path) -> None:
-    """Two ranks, packed and balanced: what a resume does is what would have been done, to the bit."""
+    """Two ranks, packed and balanced: what a resume does is what would have been done, to the bit.
+
+    It does so where the weights that a run once started with are gone.
+    """
     run_file(tmp_path, pack=True)
 
-    def trained(name: str, *, steps: int, resume: str = "", attempt: int = 1) -> dict[int, float]:
+    final = tmp_path / "parts" / "checkpoints" / "final"
+
+    def run_of(name: str, *, steps: int, resume: str = "", attempt: int = 1) -> ForkedRun:
         settings = recipe_settings(
             tmp_path / name,
             "byte-finetune",
-            model=MODEL,
+            model=MODEL | ({"init_from": str(tmp_path / "gone")} if resume else {}),
             data={"source": str(tmp_path / "pairs.jsonl"), "heldout": 0.1},
             batch_plan=str(tmp_path / "plan"),
             balance="tokens",
             steps=steps,
             eval_every=4,
         )
-        return run_ranks(settings, tmp_path / name, 2, resume=resume, attempt=attempt).succeeded().losses()
+        return ForkedRun(tmp_path / name, settings, world_size=2, resume=resume, attempt=attempt)
 
-    whole = trained("whole", steps=8)
-    begun = trained("parts", steps=4)
-    rest = trained("parts", steps=8, resume=str(tmp_path / "parts" / "checkpoints" / "final"), attempt=2)
+    runs = run_forked(
+        run_of("whole", steps=8),
+        run_of("parts", steps=4),
+        run_of("parts", steps=8, resume=str(final), attempt=2),
+    )
+    whole, begun, rest = (ranks.succeeded().losses() for ranks in runs)
     assert {**begun, **rest} == whole
     assert list(rest) == [5, 6, 7, 8]
     assert whole[8] < whole[1]
-    start_from(tmp_path / "parts" / "checkpoints" / "final", tmp_path)
+    start_from(final, tmp_path)
 
 
 def start_from(checkpoint: Path, folder: Path) -> None:

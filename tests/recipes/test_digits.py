@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from support.recipe_ranks import recipe_settings, run_ranks
+from support.forked_training import ForkedRun, run_forked
+from support.recipe_ranks import recipe_settings
 from torchdeck.recipes import digits
 from torchdeck.recipes.errors import RecipeError
 
@@ -81,7 +82,7 @@ def test_over_97_of_100_are_told_right(tmp_path: Path) -> None:
         eval_batches=12,
         final=False,
     )
-    ranks = run_ranks(settings, tmp_path, 2).succeeded()
+    ranks = run_forked(ForkedRun(tmp_path, settings, world_size=2))[0].succeeded()
     found = re.findall(r"heldout_accuracy (\S+)", ranks.stdout[0])
     assert found, ranks.stdout[0][-500:]
     assert float(found[-1]) > 0.97
