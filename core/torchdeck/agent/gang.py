@@ -13,6 +13,7 @@ from typing import NamedTuple
 from torchdeck.agent import commands as do
 from torchdeck.agent import events as on
 from torchdeck.agent.attempt_state import AttemptState, Ending
+from torchdeck.agent.gathering import Gathering, refusal_text
 from torchdeck.agent.past import Past
 from torchdeck.agent.recovery import Recovery, Restart
 from torchdeck.agent.verdict import describe_failure, final_state
@@ -56,9 +57,7 @@ class Gang:
         self._policy = policy
         self._nodes = tuple(nodes)
         self._recovery = Recovery(policy, elastic or Elastic([(node, 1) for node in nodes]))
-        self._ready: set[str] = set()
-        self._leased: set[str] = set()
-        self._held_by: tuple[on.LeasesHeld, ...] = ()
+        self._gathering = Gathering(nodes)
         self._reason = "first"
         self._attempt = AttemptState(0)
 
@@ -84,14 +83,12 @@ class Gang:
         self.number = past.attempt
         self._recovery.resume(past)
         self._nodes = self._recovery.roster.nodes
-        self._ready = set(self._nodes)
         if past.stop is not None:
             self.intent = Intent(*past.stop)
         if past.open:
             self._attempt = AttemptState(past.attempt)
             self._attempt.launched = set(self._nodes)
             self._attempt.progressed = self._attempt.announced = past.running
-            self._leased = set(self._nodes)
             self.phase = "running" if past.running else "starting"
             if self.intent is not None:
                 return self._end_attempt("signal" if past.signalled else self.intent.kind, now)
@@ -100,7 +97,6 @@ class Gang:
         if past.attempt == 0 or past.outcome is None:
             if self.intent is not None:
                 return self._finish(*final_state(self.intent.why, self.intent.detail, None))
-            self._ready = set()
             return []
         self._reason = past.restart_reason or "restart"
         if past.restart_reason is not None and self.intent is None:
@@ -114,8 +110,7 @@ class Gang:
         self, event: on.NodeReady | on.LeasesGranted | on.LeasesHeld, now: float
     ) -> list[do.Command]:
         if isinstance(event, on.NodeReady):
-            self._ready.add(event.node)
-            if self.phase != "preparing" or len(self._ready) < len(self._nodes):
+            if not self._gathering.ready(event.node) or self.phase != "preparing":
                 return []
             self.phase = "leasing"
             return [do.AcquireLeases(node) for node in self._nodes]
@@ -123,18 +118,15 @@ class Gang:
             return []
         if isinstance(event, on.LeasesHeld):
             return self._leases_held(event, now)
-        self._leased.add(event.node)
-        return self._launch("first") if len(self._leased) == len(self._nodes) else []
+        return self._launch("first") if self._gathering.granted(event.node) else []
 
     def _leases_held(self, event: on.LeasesHeld, now: float) -> list[do.Command]:
-        # all or nothing: two runs that each hold half of what both want would wait for ever
-        given_back: list[do.Command] = [do.ReleaseLeases(node) for node in sorted(self._leased)]
-        self._leased.clear()
+        holding, news = self._gathering.refused(event)
+        given_back: list[do.Command] = [do.ReleaseLeases(node) for node in holding]
         if not self._policy.queue:
-            return [*given_back, do.AnnounceRefused(event.held_by), *self._finish("FAILED", _refusal(event))]
-        self.deadline = now + QUEUE_RETRY
-        news = self.phase != "queued" or self._held_by != (event,)
-        self.phase, self._held_by = "queued", (event,)
+            refused = do.AnnounceRefused(event.held_by)
+            return [*given_back, refused, *self._finish("FAILED", refusal_text(event))]
+        self.phase, self.deadline = "queued", now + QUEUE_RETRY
         return [*given_back, do.AnnounceQueued(event.held_by)] if news else given_back
 
     def _launch(self, reason: str) -> list[do.Command]:
@@ -329,11 +321,3 @@ class Gang:
     def _finish(self, state: str, why: str) -> list[do.Command]:
         self.phase, self.deadline = "finished", None
         return [do.Finish(state, why)]
-
-
-def _refusal(event: on.LeasesHeld) -> str:
-    whose = "; ".join(
-        f"device {held.get('device')} is held by run {held.get('run_id')} ({held.get('name')})"
-        for held in event.held_by
-    )
-    return f"{whose}. Wait for it with --queue, or choose other devices"

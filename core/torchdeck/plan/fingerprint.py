@@ -25,7 +25,7 @@ def fingerprint_of(value: Mapping[str, Any]) -> str:
 
 def plain(value: Any) -> Any:
     """Dataclasses and mappings as dicts, sequences as lists."""
-    # dataclasses.asdict copies everything deeply, which takes seconds for thousands of nodes
+    # dataclasses.asdict would copy everything deeply, of each of thousands of nodes
     if type(value) in _ATOMS:
         return value
     if isinstance(value, (list, tuple)):
