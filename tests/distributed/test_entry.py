@@ -10,7 +10,8 @@ import pytest
 from support.rank_here import RankHere
 from support.recipe_ranks import recipe_settings, run_ranks, start_ranks, wait_for_ranks
 from support.waiting import wait_until
-from torchdeck.distributed.checkpoints.manifest import newest_complete, read_manifest
+from torchdeck.distributed.checkpoints.listing import newest_complete
+from torchdeck.distributed.checkpoints.manifest import read_manifest
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.telemetry.progress import read_progress
 

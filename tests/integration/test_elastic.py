@@ -7,7 +7,7 @@ import pytest
 
 from support.command import Command, agent_events
 from support.training import Training, losses
-from torchdeck.distributed.checkpoints.manifest import list_checkpoints
+from torchdeck.distributed.checkpoints.listing import list_checkpoints
 from torchdeck.plan.torchrun import RANK_ORDER
 from torchdeck.rundir.atomic import read_json
 from torchdeck.rundir.layout import RunLayout

@@ -15,7 +15,7 @@ from support.command import (
     wait_until_gone,
 )
 from support.training import Training, assert_same_state, final_state, losses, uninterrupted
-from torchdeck.distributed.checkpoints.manifest import list_checkpoints
+from torchdeck.distributed.checkpoints.listing import list_checkpoints
 from torchdeck.rundir.layout import RunLayout
 
 PACE = 0.15

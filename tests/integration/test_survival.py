@@ -18,7 +18,7 @@ from support.command import (
     wait_until_gone,
 )
 from support.training import Training, losses, uninterrupted
-from torchdeck.distributed.checkpoints.manifest import newest_complete
+from torchdeck.distributed.checkpoints.listing import newest_complete
 from torchdeck.rundir.journal import read_journal
 from torchdeck.rundir.processes import ProcessIdentity, processes_of_run
 

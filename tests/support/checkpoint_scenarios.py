@@ -22,7 +22,8 @@ from torch.distributed.tensor import DTensor
 from support import checkpoint_ranks as ranks
 from support.forked_rank import Outcome
 from torchdeck.distributed.checkpoints.choose import choose_checkpoint
-from torchdeck.distributed.checkpoints.manifest import list_checkpoints, newest_complete, verify
+from torchdeck.distributed.checkpoints.listing import list_checkpoints, newest_complete
+from torchdeck.distributed.checkpoints.manifest import verify
 from torchdeck.distributed.checkpoints.model_state import model_tensors, unwrap
 from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.store import CheckpointError, CheckpointStore, TrainState

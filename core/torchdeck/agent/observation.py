@@ -77,7 +77,8 @@ class Observation:
         """Path of this run's newest complete checkpoint; empty when there is none."""
         if not self._directory.is_dir():
             return ""
-        from torchdeck.distributed.checkpoints.manifest import CheckpointError, list_checkpoints
+        from torchdeck.distributed.checkpoints.listing import list_checkpoints
+        from torchdeck.distributed.checkpoints.manifest import CheckpointError
 
         try:
             found = list_checkpoints(self._directory)

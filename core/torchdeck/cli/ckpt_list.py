@@ -15,7 +15,7 @@ from torchdeck.cli.exit_codes import USAGE
 from torchdeck.quantities import size
 
 if TYPE_CHECKING:
-    from torchdeck.distributed.checkpoints.manifest import CheckpointInfo
+    from torchdeck.distributed.checkpoints.listing import CheckpointInfo
     from torchdeck.distributed.checkpoints.retention import Retention
 
 

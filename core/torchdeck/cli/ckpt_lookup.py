@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torchdeck.distributed.checkpoints.manifest import CheckpointInfo
+    from torchdeck.distributed.checkpoints.listing import CheckpointInfo
     from torchdeck.distributed.checkpoints.retention import Retention
     from torchdeck.rundir.layout import RunLayout
 
@@ -20,7 +20,8 @@ class CkptUsageError(Exception):
 
 def checkpoints_of(asked: str) -> list[CheckpointInfo]:
     """What lies where a path or a run's id points; raises CkptUsageError."""
-    from torchdeck.distributed.checkpoints.manifest import CheckpointError, inspect, list_checkpoints
+    from torchdeck.distributed.checkpoints.listing import inspect, list_checkpoints
+    from torchdeck.distributed.checkpoints.manifest import CheckpointError
 
     folder = _folder(asked)
     alone = inspect(folder) or _freely_named(folder)
@@ -34,12 +35,8 @@ def checkpoints_of(asked: str) -> list[CheckpointInfo]:
 
 def _freely_named(folder: Path) -> CheckpointInfo | None:
     """A checkpoint or export under a name that no run gives, such as one that was converted."""
-    from torchdeck.distributed.checkpoints.manifest import (
-        MANIFEST_NAME,
-        CheckpointError,
-        CheckpointInfo,
-        read_manifest,
-    )
+    from torchdeck.distributed.checkpoints.listing import CheckpointInfo
+    from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, CheckpointError, read_manifest
 
     if not (folder / MANIFEST_NAME).exists():
         return None
@@ -116,7 +113,8 @@ def _directory_of(layout: RunLayout) -> Path:
 
 def chosen(found: Sequence[CheckpointInfo], step: str | None, *, every: bool) -> list[CheckpointInfo]:
     """Of `found` the one of `step` (None: the newest), or `every` one; raises CkptUsageError."""
-    from torchdeck.distributed.checkpoints.manifest import checkpoint_name, is_leftover
+    from torchdeck.distributed.checkpoints.listing import is_leftover
+    from torchdeck.distributed.checkpoints.manifest import checkpoint_name
 
     if every and step is not None:
         raise CkptUsageError("give STEP or --all, not both")

@@ -128,7 +128,7 @@ def _has_checkpoint(layout: RunLayout, found: RunView) -> bool:
     """A run whose end nobody wrote may have saved after the last event: only the folder knows."""
     if found.state is not RunState.LOST:
         return False
-    from torchdeck.distributed.checkpoints.manifest import newest_complete
+    from torchdeck.distributed.checkpoints.listing import newest_complete
 
     plan = _plan(layout)
     if not plan.policy.cooperative_stop:

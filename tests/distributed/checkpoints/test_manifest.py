@@ -15,14 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.checkpoint_files import FILES, fill, flip, manifest_of, save
+from torchdeck.distributed.checkpoints.listing import inspect, is_leftover, list_checkpoints, newest_complete
 from torchdeck.distributed.checkpoints.manifest import (
     MANIFEST_NAME,
     CheckpointError,
     FileEntry,
-    inspect,
-    is_leftover,
-    list_checkpoints,
-    newest_complete,
     read_manifest,
     verify,
 )
@@ -263,7 +260,7 @@ def test_a_former_checkpoint_counts_until_its_successor_is_committed(tmp_path: P
 def test_reading_checkpoints_needs_the_standard_library_only() -> None:
     """Agent, preflight and command line read checkpoints without torch or numpy."""
     code = (
-        "import sys; from torchdeck.distributed.checkpoints import choose, directory, manifest; "
+        "import sys; from torchdeck.distributed.checkpoints import choose, directory, listing, manifest; "
         "print(sorted({'torch', 'numpy', 'pydantic'} & set(sys.modules)))"
     )
     printed = subprocess.run(

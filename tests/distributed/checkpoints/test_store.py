@@ -13,12 +13,12 @@ from torch import nn
 
 from support.checkpoint_files import flip
 from support.ranked_scenario import scenario
+from torchdeck.distributed.checkpoints.listing import list_checkpoints
 from torchdeck.distributed.checkpoints.manifest import (
     MANIFEST_NAME,
     CheckpointError,
     Manifest,
     hash_file,
-    list_checkpoints,
     read_manifest,
     verify,
 )

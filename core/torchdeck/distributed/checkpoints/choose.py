@@ -7,15 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from torchdeck.distributed.checkpoints.manifest import (
-    MANIFEST_NAME,
-    CheckpointError,
-    CheckpointInfo,
-    inspect,
-    list_checkpoints,
-    read_manifest,
-    verify,
-)
+from torchdeck.distributed.checkpoints.listing import CheckpointInfo, inspect, list_checkpoints
+from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, CheckpointError, read_manifest, verify
 
 
 class Refused(NamedTuple):

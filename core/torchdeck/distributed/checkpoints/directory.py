@@ -25,14 +25,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from torchdeck.distributed.checkpoints.listing import inspect, is_leftover, list_checkpoints
 from torchdeck.distributed.checkpoints.manifest import (
     MANIFEST_NAME,
     UNCOMMITTED_NAME,
     CheckpointError,
     Manifest,
-    inspect,
-    is_leftover,
-    list_checkpoints,
 )
 from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.rundir.atomic import sync_folder, write_bytes

@@ -1,4 +1,4 @@
-"""A checkpoint's manifest, and what lies in a checkpoint directory.
+"""A checkpoint's manifest.
 
 Standard library only: agent, preflight and command line read checkpoints without torch. `manifest.json` is
 committed last, so a folder that holds none is not a checkpoint; it names every other file with its size and
@@ -24,8 +24,6 @@ FINAL_NAME = "final"
 UNCOMMITTED_NAME = ".uncommitted"
 """Lies in a folder from its first moment until its manifest is committed: it is ours to clean."""
 
-_CHECKPOINT = re.compile(r"(?:\.replaced-)?(?:step_(\d{8,})|final)")
-_LEFTOVER = re.compile(r"\.(tmp|deleted|replaced)-(step_(\d{8,})|final)(?:-.+)?")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _CHUNK = 1 << 20
 _LARGEST_MANIFEST = 256 << 20
@@ -113,22 +111,6 @@ class Manifest:
         return _encode({**value, "sha256": hashlib.sha256(_encode(value)).hexdigest()})
 
 
-@dataclass(frozen=True)
-class CheckpointInfo:
-    """One folder of a checkpoint directory, looked at without hashing."""
-
-    path: Path
-    step: int
-    """From the manifest, else from the folder's name; -1 where neither says."""
-    complete: bool
-    """The manifest is there and sound, and every file has the size it names."""
-    size: int
-    """Bytes of the files that are there."""
-    manifest: Manifest | None
-    why: str
-    """Why it is not complete, as a sentence; empty when it is."""
-
-
 def checkpoint_name(step: int) -> str:
     """Folder name of the checkpoint after `step` optimizer steps."""
     return f"step_{step:08d}"
@@ -186,7 +168,7 @@ def verify_files(folder: Path, manifest: Manifest, names: Iterable[str]) -> list
     problems = []
     for name in names:
         expected = manifest.files[name]
-        problem = _size_problem(folder, name, expected)
+        problem = size_problem(folder, name, expected)
         if problem is None:
             problem = _hash_problem(folder, name, expected)
         if problem is not None:
@@ -209,82 +191,22 @@ def hash_file(path: Path) -> FileEntry:
     return FileEntry(size, digest.hexdigest())
 
 
-def list_checkpoints(directory: Path) -> list[CheckpointInfo]:
-    """What lies in a checkpoint directory: checkpoints and what interrupted saves left, oldest step first.
-
-    `final` comes after the checkpoint of the same step. An absent directory holds nothing.
-
-    Raises:
-        CheckpointError: the directory cannot be listed.
-    """
+def size_problem(folder: Path, name: str, expected: FileEntry) -> str | None:
+    """Why a file of a checkpoint cannot be what its manifest says, without reading it; None when it can."""
+    path = folder / name
     try:
-        folders = [path for path in directory.iterdir() if path.is_dir()]
-    except FileNotFoundError:
-        return []
+        inner = [path, *path.parents[: len(PurePosixPath(name).parts) - 1]]
+        linked = next((part for part in inner if part.is_symlink()), None)
+        status = path.lstat()
     except OSError as error:
-        raise CheckpointError(
-            f"checkpoint directory {directory} cannot be listed: {error.strerror}"
-        ) from error
-    found = [info for info in map(inspect, folders) if info is not None]
-    return sorted(
-        found, key=lambda info: (info.step, info.complete, info.path.name == FINAL_NAME, info.path.name)
-    )
-
-
-def newest_complete(directory: Path) -> CheckpointInfo | None:
-    """The complete checkpoint with the most steps; None when there is none. Nothing is hashed."""
-    complete = [info for info in list_checkpoints(directory) if info.complete]
-    return complete[-1] if complete else None
-
-
-def inspect(folder: Path) -> CheckpointInfo | None:
-    """What `folder` is by its name, manifest and sizes; None when its name is none of ours.
-
-    `.replaced-NAME` is the former checkpoint NAME, moved aside while a new one takes its place: complete
-    until then.
-    """
-    checkpoint = _CHECKPOINT.fullmatch(folder.name)
-    if checkpoint is None:
-        leftover = _LEFTOVER.fullmatch(folder.name)
-        if leftover is None:
-            return None
-        step = int(leftover.group(3)) if leftover.group(3) else -1
-        what = "a deletion" if leftover.group(1) == "deleted" else "a save"
-        return CheckpointInfo(
-            folder,
-            step,
-            complete=False,
-            size=_size_on_disk(folder),
-            manifest=None,
-            why=f"left over from {what}, not finished",
-        )
-    step = int(checkpoint.group(1)) if checkpoint.group(1) else -1
-    try:
-        manifest = read_manifest(folder)
-    except CheckpointError as error:
-        return CheckpointInfo(
-            folder, step, complete=False, size=_size_on_disk(folder), manifest=None, why=str(error)
-        )
-    problems = (_size_problem(folder, name, entry) for name, entry in manifest.files_here.items())
-    why = next((problem for problem in problems if problem is not None), "")
-    if step not in (-1, manifest.step):
-        why = f"{folder} holds the checkpoint of step {manifest.step}: it was renamed"
-    size = _size_on_disk(folder) if why else manifest.size
-    return CheckpointInfo(folder, manifest.step, complete=not why, size=size, manifest=manifest, why=why)
-
-
-def is_leftover(folder: Path) -> bool:
-    """Whether `folder` is a remainder of our own saves and deletions that no start will ever use."""
-    if folder.is_symlink() or not folder.is_dir():
-        return False
-    leftover = _LEFTOVER.fullmatch(folder.name)
-    if leftover is not None and leftover.group(1) in ("tmp", "deleted"):
-        return True
-    if leftover is not None:  # moved aside: only of use while what replaces it is not complete
-        successor = inspect(folder.with_name(leftover.group(2)))
-        return successor is not None and successor.complete
-    named = _CHECKPOINT.fullmatch(folder.name) is not None
-    return named and (folder / UNCOMMITTED_NAME).exists() and not (folder / MANIFEST_NAME).exists()
+        return f"{path} is missing: {error.strerror}"
+    if linked is not None:
+        return f"{linked} is a link: a checkpoint holds its files itself"
+    if not stat.S_ISREG(status.st_mode):
+        return f"{path} is not a regular file"
+    if status.st_size != expected.size:
+        return f"{path} has {status.st_size} bytes, its manifest says {expected.size}"
+    return None
 
 
 def _encode(value: Any) -> bytes:
@@ -369,23 +291,6 @@ def _text(value: Mapping[str, Any], name: str) -> str:
     return text
 
 
-def _size_problem(folder: Path, name: str, expected: FileEntry) -> str | None:
-    path = folder / name
-    try:
-        inner = [path, *path.parents[: len(PurePosixPath(name).parts) - 1]]
-        linked = next((part for part in inner if part.is_symlink()), None)
-        status = path.lstat()
-    except OSError as error:
-        return f"{path} is missing: {error.strerror}"
-    if linked is not None:
-        return f"{linked} is a link: a checkpoint holds its files itself"
-    if not stat.S_ISREG(status.st_mode):
-        return f"{path} is not a regular file"
-    if status.st_size != expected.size:
-        return f"{path} has {status.st_size} bytes, its manifest says {expected.size}"
-    return None
-
-
 def _hash_problem(folder: Path, name: str, expected: FileEntry) -> str | None:
     try:
         actual = hash_file(folder / name)
@@ -394,15 +299,3 @@ def _hash_problem(folder: Path, name: str, expected: FileEntry) -> str | None:
     if (actual.size, actual.sha256) != (expected.size, expected.sha256):
         return f"{folder / name} is damaged: SHA-256 {actual.sha256}, its manifest says {expected.sha256}"
     return None
-
-
-def _size_on_disk(folder: Path) -> int:
-    return sum(_file_size(path) for path in folder.rglob("*"))
-
-
-def _file_size(path: Path) -> int:
-    try:
-        status = path.lstat()
-    except OSError:
-        return 0  # being deleted this moment
-    return status.st_size if stat.S_ISREG(status.st_mode) else 0

@@ -23,14 +23,9 @@ from torchdeck.distributed.checkpoints import dcp
 from torchdeck.distributed.checkpoints.background import BackgroundWriter
 from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
 from torchdeck.distributed.checkpoints.disks import Disks, find_disks
+from torchdeck.distributed.checkpoints.listing import list_checkpoints
 from torchdeck.distributed.checkpoints.loading import load_all
-from torchdeck.distributed.checkpoints.manifest import (
-    FINAL_NAME,
-    CheckpointError,
-    Manifest,
-    checkpoint_name,
-    list_checkpoints,
-)
+from torchdeck.distributed.checkpoints.manifest import FINAL_NAME, CheckpointError, Manifest, checkpoint_name
 from torchdeck.distributed.checkpoints.peers import Peers
 from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.saving import write_all
