@@ -78,6 +78,27 @@ def test_the_failed_ranks_device_is_free_while_the_others_go_on(tmp_path: Path) 
         assert all(lease_holder(home / "leases", device) is None for device in GPUS)
 
 
+def test_an_agent_killed_before_the_smaller_start_is_followed_by_one_that_makes_it(tmp_path: Path) -> None:
+    """The decision stands in the journal, and nothing has come of it yet."""
+    plan = elastic_plan(tmp_path)
+    run = AgentRun(tmp_path / "home", dataclasses.replace(plan, policy=with_policy(restart_delay=2.0)))
+    (tmp_path / "go").touch()
+    with cleaning([run]):
+        run.start()
+        run.wait("restarting")
+        agent = run.agent()
+        assert agent is not None
+        agent.send(signal.SIGKILL)
+        assert run.finished()["why"] == "all ranks finished, 2 in place of 3"
+        started = [
+            (event.fields["attempt"], event.fields["reason"]) for event in run.events("attempt_started")
+        ]
+        assert started == [(1, "first"), (2, "smaller")]
+        assert len(run.events("restarting")) == 1
+        held = [lease_holder(tmp_path / "home" / "leases", device) for device in GPUS]
+        assert held == [None, None, None]
+
+
 def test_a_device_that_is_gone_is_done_without_before_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
