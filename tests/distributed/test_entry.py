@@ -215,6 +215,11 @@ MISTAKES = {
         CALLBACKS,
         "callbacks(settings) of recipe {recipe} returned int: return a list",
     ),
+    "no optimizer": (
+        "def loss",
+        'def build_optimizer(model):\n    return "adamw"\n\ndef loss',
+        "build_optimizer of recipe {recipe} returned str: return a torch.optim.Optimizer",
+    ),
     "no tokens": (END, f"{END}, 0", "a mean over 0 tokens on all ranks"),
 }
 
@@ -230,6 +235,14 @@ def test_a_known_mistake_gets_one_sentence(mistake: str, tmp_path: Path, here: R
     assert sentence.format(recipe=recipe) in error
     assert error.count("\n") == 1
     assert error.strip() == message
+
+
+def test_patience_needs_something_held_out(tmp_path: Path, here: RankHere) -> None:
+    """Evaluations are asked for, and the recipe holds nothing out: training would never end by it."""
+    settings = own_settings(tmp_path, write_recipe(tmp_path), strategy="single", eval_every=2, patience=1)
+    code, error, _ = here.run(settings, tmp_path)
+    assert code == 1
+    assert "training.patience is 1, and there is no held-out data whose loss could stop falling" in error
 
 
 def test_a_recipe_that_raises_on_import_shows_its_own_line(tmp_path: Path, here: RankHere) -> None:

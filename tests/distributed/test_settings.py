@@ -47,6 +47,9 @@ def test_reads_what_the_planner_writes() -> None:
         ),
         ("distributed", "fsdp", [], "recipe.distributed.fsdp must be an object, not []"),
         ("checkpoint", "keep_last", 0, "checkpoint.keep_last is 0; right is 1 or more"),
+        ("training", "ema", 1.0, "training.ema is 1.0; right is a number above 0 and below 1"),
+        ("training", "min_delta", -0.1, "training.min_delta is -0.1; right is 0 or more"),
+        ("telemetry", "profile_steps", [3, 2], "telemetry.profile_steps is [3, 2]; right are two steps"),
     ],
 )
 def test_names_the_field_that_is_wrong(table: str, key: str, value: Any, sentence: str) -> None:

@@ -12,6 +12,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NoReturn
 
 from torchdeck.data.batch_plan.errors import BatchPlanError
@@ -82,8 +83,14 @@ def _train(settings: RecipeSettings, place: Place, context: RunContext) -> None:
         ),
         *recipe_callbacks(recipe, settings),
     ]
-    trainer = Trainer(settings, recipe, strategy, context, hooks)
-    finished = trainer.run()
+    try:
+        trainer = Trainer(settings, recipe, strategy, context, hooks)
+        finished = trainer.run()
+    except Exception:
+        for hook in hooks:
+            with suppress(Exception):  # why training failed is what counts
+                hook.close()
+        raise
     trainer.close()
     for hook in hooks:
         hook.close()

@@ -220,3 +220,12 @@ def check_ranges(settings: RecipeSettings) -> None:
     for name, amount in positive.items():
         if amount is not None and not (math.isfinite(amount) and amount > 0):
             raise SettingsError(f"{name} is {amount}; right is a number above 0")
+    if training.ema is not None and not 0 < training.ema < 1:
+        raise SettingsError(f"training.ema is {training.ema}; right is a number above 0 and below 1")
+    if not training.min_delta >= 0:
+        raise SettingsError(f"training.min_delta is {training.min_delta}; right is 0 or more")
+    first, last = settings.telemetry.profile_steps or (1, 1)
+    if not 1 <= first <= last:
+        raise SettingsError(
+            f"telemetry.profile_steps is [{first}, {last}]; right are two steps from 1 on, in order"
+        )

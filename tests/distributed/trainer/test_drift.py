@@ -15,6 +15,8 @@ from torchdeck.distributed import Callback
 from torchdeck.distributed.local_tensors import local_part
 
 def build_model(options):
+    if options.get("own"):
+        torch.manual_seed(int(os.environ["RANK"]))
     return nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 4))
 
 def build_data(options, split):
@@ -39,7 +41,8 @@ def callbacks(settings):
 
 def test_a_rank_that_drifts_is_named(tmp_path: Path) -> None:
     """One weight of rank 3 changed by a millionth after step 3 is found at step 4: under DDP, where the
-    others are three, and under HSDP in one shard; without a check, and under FSDP, nothing is compared."""
+    others are three, and under HSDP in one shard; without a check, and under FSDP, nothing is compared.
+    Groups of HSDP that would begin with different weights do not begin."""
     recipe = tmp_path / "drifting.py"
     recipe.write_text(RECIPE)
 
@@ -49,11 +52,12 @@ def test_a_rank_that_drifts_is_named(tmp_path: Path) -> None:
         return ForkedRun(tmp_path / name, settings, 4)
 
     small = {"wrap": "size", "min_params": 1}
-    ddp, hsdp, fsdp, unchecked = run_forked(
+    ddp, hsdp, fsdp, unchecked, other = run_forked(
         run("ddp", "ddp"),
         run("hsdp", "hsdp", fsdp=small, hsdp={"shard": 2}),
         run("fsdp", "fsdp", fsdp=small),
         run("unchecked", "ddp", check_every=None),
+        run("other", "hsdp", fsdp=small, hsdp={"shard": 2}, model={"own": True}, check_every=100),
     )
     for ranks, usual in ((ddp, 0), (hsdp, 1)):
         assert ranks.codes == [1] * 4
@@ -66,3 +70,8 @@ def test_a_rank_that_drifts_is_named(tmp_path: Path) -> None:
         assert list(ranks.losses()) == [1, 2, 3, 4]
     fsdp.succeeded()
     unchecked.succeeded()
+    assert other.codes == [1] * 4
+    assert other.stderr[0] == (
+        "RecipeError: weights differ across ranks before training begins, at step 0: rank 2 has another "
+        "0.weight and 3 more tensors than rank 0. Build the same model on every rank, from the same seed\n"
+    )

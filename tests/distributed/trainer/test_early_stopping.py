@@ -28,7 +28,13 @@ def test_it_names_the_best_and_how_long_ago_it_was() -> None:
 @pytest.mark.parametrize(("loss", "ends"), [(0.91, True), (0.9, True), (0.89, False)])
 def test_better_is_better_by_min_delta(loss: float, ends: bool) -> None:
     """What is lower by no more than min_delta is no better."""
-    assert bool(told(EarlyStopping(1, 0.1), 1.0, loss)) is ends
+    reason = told(EarlyStopping(1, 0.1), 1.0, loss)
+    assert bool(reason) is ends
+    if ends:
+        sentence = (
+            "heldout_loss has not been lower than 1, of step 1, by more than 0.1 for 1 evaluation in a row"
+        )
+        assert reason == sentence
 
 
 def test_without_patience_it_never_ends() -> None:

@@ -1,5 +1,6 @@
 """A moving average of the weights, under every strategy and through checkpoints."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ from torch.nn import functional
 from support.forked_training import ForkedRun, run_forked
 from support.recipe_ranks import recipe_settings
 from torchdeck.distributed.seeding import seed_all
+from torchdeck.distributed.strategies.base import DistributedStrategy
+from torchdeck.distributed.trainer.ema import Ema
+from torchdeck.recipes.errors import RecipeError
 
 RECIPE = """
 import torch
@@ -59,8 +63,30 @@ def expected() -> tuple[list[float], list[float]]:
     raise AssertionError("unreachable")
 
 
+def test_weights_come_back_after_an_evaluation_that_fails() -> None:
+    """Bit for bit, whatever it raised."""
+    with DistributedStrategy.from_config({"strategy": "single"}) as single:
+        model = nn.Linear(2, 1)
+        ema = Ema(model, single, 0.5)
+        torch.nn.init.ones_(model.weight)
+        ema.update()
+        with suppress(ZeroDivisionError), ema.in_place_of_weights():
+            inside = model.weight.tolist()
+            raise ZeroDivisionError
+        assert inside == ema.averages["weight"].tolist() != [[1.0, 1.0]]
+        assert model.weight.tolist() == [[1.0, 1.0]]
+
+
+def test_weights_that_no_rank_has_are_not_averaged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a strategy that divides them in a way of its own, as ZeRO's stage 3 does."""
+    with DistributedStrategy.from_config({"strategy": "single"}) as single:
+        monkeypatch.setattr(type(single), "weight_parts", 2)
+        with pytest.raises(RecipeError, match="no rank has the weights to average"):
+            Ema(nn.Linear(2, 1), single, 0.5)
+
+
 def test_evaluations_use_the_average_and_checkpoints_keep_it(tmp_path: Path) -> None:
-    """Under single, DDP and FSDP as in plain torch; resumed bit for bit, or under another strategy; from a
+    """Under every strategy as in plain torch; resumed bit for bit, or under another strategy; from a
     checkpoint without one it starts from the weights, and one with it is read by a run without."""
     recipe = tmp_path / "averaged.py"
     recipe.write_text(RECIPE)
@@ -68,7 +94,7 @@ def test_evaluations_use_the_average_and_checkpoints_keep_it(tmp_path: Path) -> 
     def run(
         name: str, strategy: str, *, attempt: int = 1, resume: Path | None = None, **more: Any
     ) -> ForkedRun:
-        world_size = 1 if strategy == "single" else 2
+        world_size = {"single": 1, "hsdp": 4}.get(strategy, 2)
         options: dict[str, Any] = {"steps": STEPS, "lr": LR, "optimizer": "sgd", "ema": DECAY, "every": 2}
         options["weight_decay"] = 0.0
         options |= {"microbatch": 8 // world_size, "eval_every": 1, "final": False, **more}
@@ -77,8 +103,11 @@ def test_evaluations_use_the_average_and_checkpoints_keep_it(tmp_path: Path) -> 
         return ForkedRun(folder, settings, world_size, attempt, str(resume or ""))
 
     names = ("single", "ddp", "fsdp")
+    small = {"wrap": "size", "min_params": 1}
     half = {name: tmp_path / name / "checkpoints" / "step_00000002" for name in (*names, "plain")}
     *whole, plain, resumed, moved, started, dropped = run_forked(
+        run("hsdp", "hsdp", fsdp=small, hsdp={"shard": 2}),
+        run("offloaded", "fsdp", fsdp=small | {"cpu_offload": True}),
         *(run(name, name) for name in names),
         run("plain", "ddp", ema=None),
         run("fsdp", "fsdp", attempt=2, resume=half["fsdp"]),
@@ -90,7 +119,7 @@ def test_evaluations_use_the_average_and_checkpoints_keep_it(tmp_path: Path) -> 
     for ranks in whole:
         assert list(ranks.succeeded().losses().values()) == pytest.approx(losses, rel=1e-5)
         assert list(ranks.heldout().values()) == pytest.approx(heldout, rel=1e-5)
-    fsdp = whole[2]
+    fsdp = whole[-1]
     assert resumed.succeeded().heldout() == {step: fsdp.heldout()[step] for step in (3, 4)}
     assert resumed.losses() == {step: fsdp.losses()[step] for step in (3, 4)}
     assert moved.succeeded().heldout() == pytest.approx({3: heldout[3], 4: heldout[4]}, rel=1e-5)

@@ -13,8 +13,12 @@ from torch.nn import functional
 
 from support.forked_training import ForkedRun, run_forked
 from support.metrics import opened, values_by_step
+from support.rank_here import RankHere
 from support.recipe_ranks import FinishedRanks, recipe_settings
 from torchdeck.distributed.seeding import seed_all
+from torchdeck.distributed.strategies.base import DistributedStrategy
+from torchdeck.distributed.trainer.statistics import tensor_statistics
+from torchdeck.rundir.layout import RunLayout
 
 RECIPE = """
 import torch
@@ -31,6 +35,19 @@ def build_data(options, split):
 def loss(model, batch):
     x, y = batch
     return nn.functional.mse_loss(model(x), y)
+"""
+
+FAILING = """
+import os
+from torchdeck.distributed import Callback
+
+class Fails(Callback):
+    def step(self, result):
+        if result.step == 3 and os.environ["TORCHDECK_ATTEMPT"] == "1":
+            1 / 0
+
+def callbacks(settings):
+    return [Fails()]
 """
 
 
@@ -87,6 +104,41 @@ def test_statistics_and_traces(tmp_path: Path) -> None:
     for rank in range(2):
         check_trace(ddp, rank)
     assert not others[0].rank(0).trace.exists()
+
+
+def test_a_trace_of_what_there_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An attempt that goes on inside the window records the rest of it, and one that fails there what it
+    did."""
+    recipe = tmp_path / "failing.py"
+    recipe.write_text(RECIPE + FAILING)
+    settings = recipe_settings(tmp_path, str(recipe), strategy="single", steps=6, microbatch=8, every=2)
+    settings["telemetry"] |= {"profile_steps": [2, 4]}
+    here = RankHere(monkeypatch, capsys)
+    code, error, _ = here.run(settings, tmp_path)
+    assert code == 1
+    assert "ZeroDivisionError" in error
+    assert steps_in(RunLayout(tmp_path).attempt(1).rank(0).trace) == 2
+    resume = str(tmp_path / "checkpoints" / "step_00000002")
+    assert here.run(settings, tmp_path, attempt=2, resume=resume)[0] == 0
+    assert steps_in(RunLayout(tmp_path).attempt(2).rank(0).trace) == 2
+
+
+def steps_in(trace: Path) -> int:
+    """How often a loss was computed."""
+    with gzip.open(trace) as file:
+        events = json.load(file)["traceEvents"]
+    return sum(event.get("name") == "aten::mse_loss" for event in events)
+
+
+def test_what_lies_elsewhere_has_no_statistics() -> None:
+    """Neither a gradient that is not there nor a parameter that was emptied."""
+    model = nn.Linear(2, 1)
+    model.bias = nn.Parameter(torch.empty(0))
+    with DistributedStrategy.from_config({"strategy": "single"}) as single:
+        found = tensor_statistics(single, model, 1.0)
+    assert set(found) == {f"weight_{what}/weight" for what in ("norm", "mean", "std", "max", "nonfinite")}
 
 
 def check_trace(ranks: FinishedRanks, rank: int) -> None:

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -39,12 +40,14 @@ def test_integers_are_not_losses() -> None:
 def test_metrics_are_numbers_and_scalars() -> None:
     """Floats, integers and tensors of one element, whatever their type; none without a third part."""
     returned = {"accuracy": torch.tensor([[0.5]]), "top5": 1, "bits": 2.5, "right": torch.tensor(3)}
+    returned["numpy"] = np.float32(0.25)
     metrics = checked_loss((scalar(), 4, returned), 3).metrics
     assert {name: float(value) for name, value in metrics.items()} == {
         "accuracy": 0.5,
         "top5": 1.0,
         "bits": 2.5,
         "right": 3.0,
+        "numpy": 0.25,
     }
     assert {value.dtype for value in metrics.values()} == {torch.float64}
     assert checked_loss((scalar(), 4), 3).metrics == {}
@@ -57,6 +60,9 @@ def test_metrics_are_numbers_and_scalars() -> None:
         ({3: 0.5}, "a metric named 3: a name is a text"),
         ({"top 5": 0.5}, "a metric named 'top 5': a name is a text"),
         ({"lr": 0.5}, 'a metric named "lr", which the trainer writes itself'),
+        ({"memory_bytes": 1}, 'a metric named "memory_bytes", which the trainer writes itself'),
+        ({"heldout_loss": 1}, 'a metric named "heldout_loss", which the trainer writes itself'),
+        ({"grad_std/w": 1}, 'a metric named "grad_std/w", which the trainer writes itself'),
         ({"accuracy": "high"}, 'the metric "accuracy" that loss(model, batch) returned is str'),
         ({"accuracy": torch.ones(2)}, r"is a tensor of shape (2,) and type torch.float32"),
     ],
@@ -86,3 +92,11 @@ def test_metrics_are_weighted_as_the_loss_is() -> None:
     assert losses.with_numbers(7.0, device=torch.device("cpu")).tolist() == [8.0, 2.5, 0.0, 4.0, 7.0]
     with pytest.raises(RecipeError, match="the metrics none for one microbatch and accuracy, b for another"):
         losses.add(checked_loss(scalar(), 1))
+
+
+def test_metrics_stay_what_all_ranks_know_of() -> None:
+    """In a later step a rank with other names finds out by itself, before a reduction of another length."""
+    losses = WeightedSum(("accuracy",))
+    losses.add(checked_loss((scalar(), 1, {"accuracy": 1.0}), 1))
+    with pytest.raises(RecipeError, match="the metrics b for one microbatch and accuracy for another"):
+        WeightedSum(("accuracy",)).add(checked_loss((scalar(), 1, {"b": 1.0}), 1))

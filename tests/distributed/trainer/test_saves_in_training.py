@@ -65,12 +65,12 @@ def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 def test_background_saves_are_those_of_synchronous_ones(tmp_path: Path) -> None:
     """On two ranks, the same files at the same steps: nothing of later steps is in them."""
     folders = {}
-    for background in (False, True):
-        folder = tmp_path / f"background-{background}"
+    for in_background in (False, True):
+        folder = tmp_path / f"background-{in_background}"
         folder.mkdir()
-        settings = _settings(folder, checkpoint={"every": 4, "background": background}, steps=12)
+        settings = _settings(folder, checkpoint={"every": 4, "background": in_background}, steps=12)
         run_ranks(settings, folder, 2).succeeded()
-        folders[background] = folder / "checkpoints"
+        folders[in_background] = folder / "checkpoints"
     for name in ("step_00000004", "step_00000008", "final"):
         synchronous, background = (dict(read_manifest(folder / name).files) for folder in folders.values())
         # DCP notes there where it wrote to

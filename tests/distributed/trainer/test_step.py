@@ -37,6 +37,20 @@ def stepper(strategy: DistributedStrategy, model: nn.Module, loss: Loss) -> Step
     )
 
 
+def test_metrics_may_not_change_from_step_to_step(single: DistributedStrategy) -> None:
+    """Ranks compare their names in the first step alone."""
+    names = iter(("accuracy", "precision"))
+
+    def loss(model: Any, batch: Tensor) -> Any:
+        return model(batch).mean(), 1, {next(names): 1.0}
+
+    steps = stepper(single, nn.Linear(1, 1), loss)
+    options: dict[str, Any] = {"lr": 1.0, "measure": False, "wishes": Wishes(), "began": 0.0}
+    assert steps.run(batches(1.0), **options).metrics == {"accuracy": 1.0}
+    with pytest.raises(RecipeError, match="the metrics precision for one microbatch and accuracy for anoth"):
+        steps.run(batches(1.0), **options)
+
+
 def batches(*values: float) -> StepBatches:
     parts = (Microbatch(torch.tensor([[value]]), np.array([index])) for index, value in enumerate(values))
     return StepBatches(len(values), Position(step=1), len(values), parts)

@@ -43,7 +43,7 @@ class Callback:
         Args:
             reason: is printed; a clause such as "the learning rate is too low to go on".
         """
-        self.stop_reason = reason
+        self.stop_reason = reason or "a callback asked for it"
 
     def model_next(self) -> None:
         """Data is there, and the model is built next."""
@@ -79,4 +79,4 @@ class Callback:
         chosen from that."""
 
     def close(self) -> None:
-        """Training is over."""
+        """Training is over, or failed."""

@@ -28,13 +28,12 @@ class DriftCheck:
     Args:
         strategy: says which ranks hold the same.
         model: whose weights.
-        start: steps done before.
     """
 
-    def __init__(self, strategy: DistributedStrategy, model: nn.Module, start: int) -> None:
+    def __init__(self, strategy: DistributedStrategy, model: nn.Module) -> None:
         self._strategy = strategy
         self._model = model
-        self._same_at = start
+        self._same_at: int | None = None
 
     @property
     def compares(self) -> bool:
@@ -82,11 +81,16 @@ class DriftCheck:
         name, rank, usual_rank = min(found, key=lambda item: (item[1], names.index(item[0])))
         tensors = len({item[0] for item in found})
         more = f" and {tensors - 1} more tensors" if tensors > 1 else ""
+        differ = f"rank {rank} has another {name}{more} than rank {usual_rank}"
+        if self._same_at is None:
+            return (
+                f"weights differ across ranks before training begins, at step {step}: {differ}. Build the "
+                "same model on every rank, from the same seed"
+            )
         return (
-            f"weights differ across ranks after step {step}: rank {rank} has another {name}{more} than rank "
-            f"{usual_rank}; after step {self._same_at} they were the same. Something changes weights or "
-            "gradients on one rank alone: a callback, a hook or the loss function of the recipe, or a faulty "
-            "machine"
+            f"weights differ across ranks after step {step}: {differ}; after step {self._same_at} they were "
+            "the same. Something changes weights or gradients on one rank alone: a callback, a hook or the "
+            "loss function of the recipe, or a faulty machine"
         )
 
 

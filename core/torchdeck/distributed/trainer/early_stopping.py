@@ -34,8 +34,9 @@ class EarlyStopping:
         if self._patience is None or self._worse < self._patience:
             return ""
         times = "evaluation" if self._worse == 1 else "evaluations"
+        by = f" by more than {self._min_delta:g}" if self._min_delta else ""
         return (
-            f"heldout_loss has not been lower than {self._best:.6g}, of step {self._best_step}, for "
+            f"heldout_loss has not been lower than {self._best:.6g}, of step {self._best_step},{by} for "
             f"{self._worse} {times} in a row"
         )
 
@@ -48,3 +49,9 @@ class EarlyStopping:
         if state:
             self._best = state["best"]
             self._best_step, self._worse = int(state["best_step"]), int(state["worse"])
+
+    def go_on(self, state: Mapping[str, Any]) -> None:
+        """Go on from `state` where more training is asked for: patience that was used up begins anew."""
+        self.load_state_dict(state)
+        if self.reason:
+            self._worse = 0

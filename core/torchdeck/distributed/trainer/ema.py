@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from torchdeck.distributed.checkpoints.model_state import Listing, bare_name, listing_of, listing_to_json
 from torchdeck.distributed.checkpoints.training_tensors import TrainingTensors
 from torchdeck.distributed.local_tensors import local_part
 from torchdeck.distributed.strategies.base import DistributedStrategy
+from torchdeck.recipes.errors import RecipeError
 
 _KIND = "ema"
 _PREFIX = "ema."
@@ -31,6 +33,9 @@ class Ema:
         model: as the strategy was given it; wrapped, as that may replace parameters.
         strategy: whose model it is.
         decay: above 0, below 1.
+
+    Raises:
+        RecipeError: the strategy keeps the weights where they cannot be averaged.
     """
 
     def __init__(self, model: nn.Module, strategy: DistributedStrategy, decay: float) -> None:
@@ -40,6 +45,12 @@ class Ema:
         self._weights = {
             bare_name(name): weight for name, weight in model.named_parameters() if weight.requires_grad
         }
+        divided = strategy.weight_parts > 1
+        if divided and not all(isinstance(weight, DTensor) for weight in self._weights.values()):
+            raise RecipeError(
+                f"under strategy {strategy.name} with these options no rank has the weights to average: "
+                "leave out training.ema, or choose another distributed.strategy, such as fsdp"
+            )
         self.averages = {
             name: weight.detach().clone().to(torch.promote_types(weight.dtype, torch.float32))
             for name, weight in self._weights.items()
@@ -66,8 +77,8 @@ class Ema:
     def in_place_of_weights(self) -> Iterator[None]:
         """The model computes with the averages; afterwards its weights are what they were, bit for bit."""
         kept = [local_part(weight.detach()).clone() for weight in self._weights.values()]
-        self._set([local_part(average) for average in self.averages.values()])
         try:
+            self._set([local_part(average) for average in self.averages.values()])
             yield
         finally:
             self._set(kept)
@@ -104,6 +115,10 @@ class EmaTensors:
 
     def optimizer(self) -> dict[str, Tensor]:
         return self._inner.optimizer() | self._averages()
+
+    def alike(self) -> tuple[Collection[str], Collection[str]]:
+        model, optimizer = self._inner.alike()
+        return model, {*optimizer, *self._averages()}
 
     def describe_optimizers(self) -> list[dict[str, Any]]:
         described = self._inner.describe_optimizers()

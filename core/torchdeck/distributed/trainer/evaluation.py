@@ -9,6 +9,7 @@ from contextlib import nullcontext
 import torch
 
 from torchdeck.distributed.batches import Collate, SizedDataset, evaluation_batches, samples_of
+from torchdeck.distributed.checkpoints.rng import restore_rng, rng_state
 from torchdeck.distributed.trainer.faults import raise_for_bad_loss
 from torchdeck.distributed.trainer.losses import WeightedSum, checked_loss, global_mean
 from torchdeck.distributed.trainer.step import TrainingParts
@@ -38,7 +39,7 @@ class Evaluation:
         self._batches = evaluation_batches(
             len(data), microbatch, limit, rank=strategy.rank, world_size=strategy.world_size
         )
-        self._names_checked = False
+        self._metric_names: tuple[str, ...] | None = None
 
     def run(self, on_batch: Callable[[int], None]) -> Mapping[str, float]:
         """The mean loss as `heldout_loss`, and each metric as `heldout_` and its name.
@@ -53,8 +54,8 @@ class Evaluation:
             RecipeError: the loss is not finite, or not a loss.
             AgreementError: ranks return different metrics.
         """
-        parts, losses = self._parts, WeightedSum()
-        training = parts.wrapped.training
+        parts, losses = self._parts, WeightedSum(self._metric_names)
+        training, drawn = parts.wrapped.training, rng_state()
         parts.wrapped.eval()
         try:
             with torch.no_grad(), parts.ema.in_place_of_weights() if parts.ema else nullcontext():
@@ -67,13 +68,14 @@ class Evaluation:
                     losses.add(checked_loss(returned, len(ids)))
         finally:
             parts.wrapped.train(training)
+            restore_rng(drawn)  # a loss function may draw, such as noise
         return self._means(losses)
 
     def _means(self, losses: WeightedSum) -> dict[str, float]:
         strategy = self._parts.strategy
-        if not self._names_checked:
+        if self._metric_names is None:
             losses.check_names(strategy.group)
-            self._names_checked = True
+            self._metric_names = losses.names
         *totals, weight = strategy.group.start_sum(losses.with_numbers(device=strategy.device)).wait()
         if not math.isfinite(totals[0]):
             raise_for_bad_loss(strategy.group, losses, self._batches, what="held-out loss")

@@ -20,7 +20,7 @@ from torchdeck.distributed.trainer.evaluation import Evaluation
 from torchdeck.distributed.trainer.phases import Phases
 from torchdeck.distributed.trainer.saving import Saving
 from torchdeck.distributed.trainer.step import Stepper, StepResult, Wishes
-from torchdeck.distributed.trainer.stop import StopFlag
+from torchdeck.distributed.trainer.stop import StopWish
 from torchdeck.distributed.trainer.throughput import Throughput
 
 
@@ -35,7 +35,7 @@ class LoopParts:
     early_stopping: EarlyStopping
     saving: Saving
     cadence: SaveCadence
-    stop: StopFlag
+    stop: StopWish
     phases: Phases
     drift: DriftCheck
     hooks: Sequence[Callback]
@@ -79,6 +79,8 @@ class TrainingLoop:
             CheckpointError: a checkpoint could not be written.
         """
         parts = self._parts
+        if self._settings.training.check_every is not None:
+            parts.drift.run(self._position.step)
         # where a stop came between a step and its evaluation, that is made up for
         if _due(self._settings.training.eval_every, self._position.step):
             self._evaluate()

@@ -5,18 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from torchdeck.distributed.agreement import Group, check_agreement
+from torchdeck.distributed.trainer.statistics import STATISTICS
 from torchdeck.recipes.errors import RecipeError
 
 OWN_METRICS = frozenset(
     {"loss", "lr", "grad_norm", "tokens", "samples", "tokens_per_s", "samples_per_s", "step_time"}
+    | {"memory_bytes", "memory_peak_bytes", "memory_growth_peak_bytes"}
+    | {"save_stall", "save_seconds", "save_interval"}
 )
-"""Metrics that the trainer writes itself."""
+"""Metrics that the trainer writes itself, beside those of held-out data and of single tensors."""
+_OWN_PREFIXES = ("heldout_", *(f"{kind}_{what}/" for kind in ("grad", "weight") for what in STATISTICS))
 _LONGEST_NAME = 100
 
 
@@ -90,7 +95,7 @@ def _checked_name(name: Any) -> str:
             f"loss(model, batch) returned a metric named {name!r}: a name is a text of 1 to "
             f"{_LONGEST_NAME} characters without spaces"
         )
-    if name in OWN_METRICS:
+    if name in OWN_METRICS or name.startswith(_OWN_PREFIXES):
         raise RecipeError(
             f'loss(model, batch) returned a metric named "{name}", which the trainer writes itself: choose '
             "another name"
@@ -103,8 +108,8 @@ def _checked_metric(name: str, value: Any, device: torch.device) -> Tensor:
         if value.numel() == 1 and not value.is_complex():
             return value.detach().to(device, torch.float64).reshape(())
         what = f"a tensor of shape {tuple(value.shape)} and type {value.dtype}"
-    elif isinstance(value, (int, float)):
-        return torch.tensor(value, dtype=torch.float64, device=device)
+    elif isinstance(value, Real):  # numpy's, too
+        return torch.tensor(float(value), dtype=torch.float64, device=device)
     else:
         what = type(value).__name__
     raise RecipeError(
@@ -117,12 +122,15 @@ class WeightedSum:
     """Losses and metrics of this rank's microbatches, each by its weight; read from the device once, at the
     end.
 
+    Args:
+        names: of the metrics that all ranks know of; None: the first microbatch tells them.
+
     Attributes:
         weight: of all that was added.
     """
 
-    def __init__(self) -> None:
-        self._names: tuple[str, ...] | None = None
+    def __init__(self, names: tuple[str, ...] | None = None) -> None:
+        self._names = names
         self._parts: list[Tensor] = []
         self._numbers: list[int] = []
         self._added = 0
@@ -130,7 +138,7 @@ class WeightedSum:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the metrics, sorted; the first microbatch's."""
+        """Of the metrics, sorted."""
         return self._names or ()
 
     def add(self, microbatch: MicrobatchLoss) -> None:
@@ -148,8 +156,9 @@ class WeightedSum:
                 f"{_listed(self._names)} for another: return the same for each"
             )
         if microbatch.weight:
-            values = [microbatch.loss.detach().double(), *(microbatch.metrics[name] for name in names)]
-            self._parts.append(torch.stack(values) * microbatch.weight)
+            loss = microbatch.loss.detach().double().reshape(1)
+            values = torch.stack([loss[0], *map(microbatch.metrics.__getitem__, names)]) if names else loss
+            self._parts.append(values * microbatch.weight)
             self._numbers.append(self._added)
             self.weight += microbatch.weight
         self._added += 1
@@ -180,8 +189,11 @@ class WeightedSum:
     def with_numbers(self, *numbers: float, device: torch.device) -> Tensor:
         """[sum of loss × weight, the same of each metric, sum of weights, *numbers] in float64, shape (n,),
         without waiting for the device."""
-        zeros = torch.zeros(1 + len(self.names), dtype=torch.float64, device=device)
-        totals = torch.stack([zeros, *self._parts]).sum(0)
+        if len(self._parts) == 1:  # the usual case, in small steps worth its branch
+            (totals,) = self._parts
+        else:
+            zeros = torch.zeros(1 + len(self.names), dtype=torch.float64, device=device)
+            totals = torch.stack([zeros, *self._parts]).sum(0)
         rest = torch.tensor([self.weight, *numbers], dtype=torch.float64, device=device)
         return torch.cat([totals, rest])
 

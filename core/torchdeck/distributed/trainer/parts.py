@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import nn
 from torch.optim import Optimizer
 
@@ -13,15 +15,21 @@ from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.ema import Ema
 from torchdeck.distributed.trainer.setup import build_model
 from torchdeck.distributed.trainer.step import TrainingParts
+from torchdeck.recipes.errors import RecipeError
 from torchdeck.recipes.loader import Recipe
 
 
 def _optimizer(settings: RecipeSettings, recipe: Recipe, model: nn.Module) -> Optimizer:
-    if recipe.build_optimizer is not None:
-        optimizer: Optimizer = recipe.build_optimizer(model)
-        keep_lr_ratios(optimizer)
-        return optimizer
-    return make_optimizer(model, settings.training)
+    if recipe.build_optimizer is None:
+        return make_optimizer(model, settings.training)
+    optimizer: Any = recipe.build_optimizer(model)
+    if not isinstance(optimizer, Optimizer):
+        raise RecipeError(
+            f"build_optimizer of recipe {recipe.name} returned {type(optimizer).__name__}: return a "
+            "torch.optim.Optimizer over the model's parameters"
+        )
+    keep_lr_ratios(optimizer)
+    return optimizer
 
 
 def build_parts(settings: RecipeSettings, recipe: Recipe, strategy: DistributedStrategy) -> TrainingParts:
@@ -30,7 +38,7 @@ def build_parts(settings: RecipeSettings, recipe: Recipe, strategy: DistributedS
     Afterwards what ranks draw (dropout) differs from rank to rank.
 
     Raises:
-        RecipeError: the recipe's model cannot be trained, or not by this strategy.
+        RecipeError: the recipe's model cannot be trained, or not by this strategy, or its optimizer is none.
     """
     seed = settings.training.seed
     seed_all(seed)

@@ -17,8 +17,8 @@ _COMPUTING = frozenset({"training", "compiling"})
 class ProfileHook(Callback):
     """Records what this rank does in some steps: operators, kernels, and the time of each.
 
-    The trace is in Chrome's format (chrome://tracing, Perfetto), gzipped. Outside those steps it costs a
-    comparison a step.
+    The trace is in Chrome's format (chrome://tracing, Perfetto), gzipped. It begins later where an attempt
+    goes on inside those steps, and ends early where training does. Outside them it costs a comparison a step.
 
     Args:
         path: of the trace.
@@ -31,9 +31,11 @@ class ProfileHook(Callback):
         self._first, self._last = steps
         self._device = device
         self._profile: profile | None = None
+        self._done = False
 
     def phase(self, phase: str, step: int, total: int | None) -> None:  # noqa: ARG002 - how many does not matter
-        if self._profile is None and step + 1 == self._first and phase in _COMPUTING:
+        wanted = self._first <= step + 1 <= self._last and not self._done
+        if wanted and self._profile is None and phase in _COMPUTING:
             activities = [ProfilerActivity.CPU]
             if self._device.type == "cuda":
                 activities.append(ProfilerActivity.CUDA)
@@ -45,13 +47,12 @@ class ProfileHook(Callback):
             self._finish(self._profile)
 
     def close(self) -> None:
-        # training ended inside the window: what there is, is worth having
+        # training ended inside the window, or failed there: what there is, is worth having
         if self._profile is not None:
             self._finish(self._profile)
 
     def _finish(self, recorded: profile) -> None:
-        self._profile = None
-        self._first = 0  # never again
+        self._profile, self._done = None, True
         recorded.stop()
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)

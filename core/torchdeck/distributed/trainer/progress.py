@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -19,3 +20,5 @@ class Progress:
     """`Stepper.tokens_per_sample`."""
     evaluated_step: int | None = None
     """The newest step that was evaluated."""
+    early_stopping: Mapping[str, Any] = field(default_factory=dict)
+    """`EarlyStopping.state_dict()`."""

@@ -14,7 +14,6 @@ from torchdeck.distributed.settings import CheckpointSettings
 from torchdeck.distributed.trainer.callback import Counts
 from torchdeck.distributed.trainer.data_identity import DataIdentity
 from torchdeck.distributed.trainer.early_stopping import EarlyStopping
-from torchdeck.distributed.trainer.ema import EmaTensors
 from torchdeck.distributed.trainer.step import Stepper, TrainingParts
 from torchdeck.environment import RunContext
 
@@ -163,9 +162,5 @@ class Saving:
             scaler_state=parts.scaler.state_dict(),
             position=position.to_json(),
             extra=extra,
-            tensors=EmaTensors(
-                parts.strategy.tensors(parts.model, [parts.optimizer]),
-                parts.ema,
-                leads=parts.strategy.is_main_process,
-            ),
+            tensors=parts.tensors(),
         )

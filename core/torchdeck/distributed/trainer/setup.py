@@ -72,7 +72,8 @@ def build_datasets(recipe: Recipe, settings: RecipeSettings, group: ProcessGroup
     """The recipe's data, the same on every rank; held-out data only where it is evaluated on.
 
     Raises:
-        RecipeError: it is not a map-style data set, is empty, or its size differs between ranks.
+        RecipeError: it is not a map-style data set, is empty, or its size differs between ranks; or patience
+            waits for evaluations, and nothing is held out.
         AgreementError: it differs otherwise.
     """
     training = settings.training
@@ -80,6 +81,11 @@ def build_datasets(recipe: Recipe, settings: RecipeSettings, group: ProcessGroup
     data = build_training_data(recipe, options, group, training.seed)
     evaluated = training.eval_every or training.eval_every_epochs
     heldout = build_heldout_data(recipe, options, group, training.seed) if evaluated else None
+    if heldout is None and training.patience is not None:
+        raise RecipeError(
+            f"training.patience is {training.patience}, and there is no held-out data whose loss could stop "
+            'falling: give some (build_data(options, "heldout") of a recipe), or leave out training.patience'
+        )
     identity = data_identity(recipe, options, data)
     check_agreement(group, {"training data": identity.to_json()})
     return Datasets(data, heldout, identity)

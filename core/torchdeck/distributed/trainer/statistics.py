@@ -12,12 +12,16 @@ from torchdeck.distributed.checkpoints.model_state import bare_name
 from torchdeck.distributed.local_tensors import local_part
 from torchdeck.distributed.strategies.base import DistributedStrategy
 
+STATISTICS = ("norm", "mean", "std", "max", "nonfinite")
+"""What is told of a tensor; `max` is of absolute values, `nonfinite` the share that is NaN or infinite."""
+
 
 def tensor_statistics(
     strategy: DistributedStrategy, model: nn.Module, gradient_scale: float
 ) -> dict[str, float]:
-    """`grad_norm/NAME`, `grad_mean/…`, `grad_std/…`, `grad_max/…` (of absolute values), `grad_nonfinite/…` (a
-    share) of each parameter that has a gradient, and `weight_norm/…` and so on of each parameter.
+    """Those of `STATISTICS`, as `grad_norm/NAME` and so on for each parameter that has a gradient, and
+    `weight_norm/NAME` and so on for each parameter. Where a strategy keeps either somewhere else than in the
+    parameters (DeepSpeed its gradients, its stage 3 the weights too), it is left out.
 
     Every rank calls it, between backward and the optimizer's step; two small reductions where weights are
     sharded, none where every rank has all.
@@ -45,15 +49,15 @@ def tensor_statistics(
     values: dict[str, float] = {}
     for number, (name, factor) in enumerate(zip(names, factors, strict=True)):
         elements, nonfinite, total, squares = sums[4 * number : 4 * number + 4]
-        count = max(elements, 1.0)
-        mean = total / count
-        variance = squares / count - mean * mean
-        values[name.format("norm")] = factor * math.sqrt(squares)
-        values[name.format("mean")] = factor * mean
+        if elements == 0:
+            continue
+        mean = total / elements
+        variance = squares / elements - mean * mean
         # rounding may leave a variance of nothing just below 0; NaN stays NaN
-        values[name.format("std")] = factor * math.sqrt(0.0 if variance < 0 else variance)
-        values[name.format("max")] = factor * largest[number]
-        values[name.format("nonfinite")] = nonfinite / count
+        std = math.sqrt(0.0 if variance < 0 else variance)
+        found = (factor * math.sqrt(squares), factor * mean, factor * std, factor * largest[number])
+        told = zip(STATISTICS, (*found, nonfinite / elements), strict=True)
+        values |= {name.format(statistic): value for statistic, value in told}
     return values
 
 

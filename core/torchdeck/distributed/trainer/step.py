@@ -17,7 +17,7 @@ from torchdeck.distributed.optimizers import set_lr
 from torchdeck.distributed.precision import LossScaler
 from torchdeck.distributed.process_group import PendingSum
 from torchdeck.distributed.strategies.base import DistributedStrategy
-from torchdeck.distributed.trainer.ema import Ema
+from torchdeck.distributed.trainer.ema import Ema, EmaTensors
 from torchdeck.distributed.trainer.faults import raise_for_bad_gradient, raise_for_bad_loss
 from torchdeck.distributed.trainer.losses import WeightedSum, checked_loss, global_mean
 from torchdeck.distributed.trainer.statistics import tensor_statistics
@@ -88,6 +88,11 @@ class TrainingParts:
     ema: Ema | None = None
     """Moving average of the weights."""
 
+    def tensors(self) -> EmaTensors:
+        """All of it that a checkpoint holds as tensors."""
+        inner = self.strategy.tensors(self.model, [self.optimizer])
+        return EmaTensors(inner, self.ema, leads=self.strategy.is_main_process)
+
 
 class Stepper:
     """Makes optimizer steps.
@@ -106,7 +111,7 @@ class Stepper:
     ) -> None:
         self._parts = parts
         self._clip = clip
-        self._names_checked = False
+        self._metric_names: tuple[str, ...] | None = None
         self.tokens_per_sample = tokens_per_sample
 
     def run(
@@ -180,7 +185,7 @@ class Stepper:
             This rank's losses, its samples, and [loss × weight, …, weight, *wishes] on its way to the
             sum over all ranks: begun before the last backward, so that no rank waits for it.
         """
-        strategy, losses = self._parts.strategy, WeightedSum()
+        strategy, losses = self._parts.strategy, WeightedSum(self._metric_names)
         ids, pending = [], None
         for index, microbatch in enumerate(batches.microbatches):
             last = index == batches.accumulation - 1
@@ -195,15 +200,18 @@ class Stepper:
                     self._check_names(losses)
                     sums = losses.with_numbers(*wishes.numbers(), device=strategy.device)
                     pending = strategy.group.start_sum(sums)
-                strategy.backward(checked.loss * (checked.weight * factor))
+                share = checked.weight * factor
+                # nothing to multiply by is the usual case: an operation less, forward and backward
+                strategy.backward(checked.loss if share == 1.0 else checked.loss * share)
         if pending is None:
             raise RuntimeError("a step without microbatches")
         return losses, ids, pending
 
     def _check_names(self, losses: WeightedSum) -> None:
-        if not self._names_checked:
+        # once: from then on each rank sees by itself that its own do not change
+        if self._metric_names is None:
             losses.check_names(self._parts.strategy.group)
-            self._names_checked = True
+            self._metric_names = losses.names
 
     def _update(self, correction: float, step: int, *, measure: bool) -> float | None:
         """Clip and step; the gradient's norm where it was measured."""

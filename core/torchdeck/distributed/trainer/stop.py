@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Protocol
+
+
+class StopWish(Protocol):
+    """Where a rank learns that training is to stop."""
+
+    def wished(self) -> bool:
+        """Whether this rank was asked; once a step."""
 
 
 class StopFlag:

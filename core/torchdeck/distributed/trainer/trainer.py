@@ -13,7 +13,7 @@ from torchdeck.distributed.batches import BatchLoader, SizedDataset
 from torchdeck.distributed.checkpoints.manifest import checkpoint_name
 from torchdeck.distributed.checkpoints.rng import restore_rng, rng_state
 from torchdeck.distributed.seeding import make_deterministic
-from torchdeck.distributed.settings import RecipeSettings
+from torchdeck.distributed.settings import CheckpointSettings, RecipeSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.cadence import SaveCadence
 from torchdeck.distributed.trainer.callback import Callback, Counts
@@ -26,9 +26,9 @@ from torchdeck.distributed.trainer.parts import build_parts
 from torchdeck.distributed.trainer.phases import Phases
 from torchdeck.distributed.trainer.progress import Progress
 from torchdeck.distributed.trainer.saving import Saving
-from torchdeck.distributed.trainer.setup import build_datasets, loader_workers
+from torchdeck.distributed.trainer.setup import Datasets, build_datasets, loader_workers
 from torchdeck.distributed.trainer.step import Stepper, TrainingParts
-from torchdeck.distributed.trainer.stop import StopFlag
+from torchdeck.distributed.trainer.stop import StopFlag, StopWish
 from torchdeck.environment import RunContext
 from torchdeck.recipes.loader import Recipe
 
@@ -44,6 +44,7 @@ class Trainer:
         hooks: who is told what happens.
         parts: model and optimizer to go on with, from `build_parts`; None: they are built here.
         progress: how far training of `parts` is; None: at its beginning, or where `context` resumes.
+        stop: says when a stop is wished; None: the stop file of `context`.
 
     Raises:
         RecipeError: the recipe, its data or its settings cannot be trained.
@@ -62,11 +63,13 @@ class Trainer:
         *,
         parts: TrainingParts | None = None,
         progress: Progress | None = None,
+        stop: StopWish | None = None,
     ) -> None:
         self._settings = settings
         self._recipe = recipe
         self._strategy = strategy
         self._context = context
+        self._stop = stop or StopFlag(context.stop_file, strategy.rank)
         self._closed = False
         phases = Phases(hooks, compiles=settings.training.compile)
         phases.enter("loading", 0)
@@ -75,44 +78,23 @@ class Trainer:
         drawn = None if parts is None else rng_state()
         # before the model, and so before the seed: what a data set draws must not change the weights
         datasets = build_datasets(recipe, settings, strategy.group)
-        self._identity = identity = datasets.identity
-        self._order = order = make_order(settings.training, identity, strategy.place, strategy.group)
+        self._identity = datasets.identity
+        self._order = order = make_order(settings.training, self._identity, strategy.place, strategy.group)
         check_collate(order.needs_layout, recipe)
         self.parts = self._built(parts, hooks)
         if drawn is not None:
             restore_rng(drawn)
         progress = progress or Progress(order.start.to_json())
-        self._counts = counts = Counts(progress.tokens, progress.samples)
-        self._stepper = stepper = Stepper(self.parts, settings.training.clip, progress.tokens_per_sample)
-        self._early_stopping = early_stopping = EarlyStopping(
-            settings.training.patience, settings.training.min_delta
-        )
-        self._saving = saving = Saving(
-            self.parts, settings.checkpoint, context, order, identity, early_stopping
-        )
-        saving.evaluated_step = progress.evaluated_step
-        position = (
-            saving.load(context.resume, stepper, counts)
-            if context.resume
-            else order.restored(progress.position)
-        )
+        self._counts = Counts(progress.tokens, progress.samples)
+        self._stepper = Stepper(self.parts, settings.training.clip, progress.tokens_per_sample)
+        self._early_stopping = EarlyStopping(settings.training.patience, settings.training.min_delta)
+        self._saving = self._saving_by(settings.checkpoint)
+        position = self._start(progress)
         phases.total = order.total_steps(settings.training.steps, settings.training.epochs, position)
         for hook in hooks:
             hook.begin(order, position)
-        loop = LoopParts(
-            strategy=strategy,
-            stepper=stepper,
-            loader=self._loader(datasets.training, order),
-            evaluation=self._evaluation(datasets.heldout),
-            early_stopping=early_stopping,
-            saving=saving,
-            cadence=SaveCadence(settings.checkpoint, leads=strategy.is_main_process),
-            stop=StopFlag(context.stop_file, strategy.rank),
-            phases=phases,
-            drift=DriftCheck(strategy, self.parts.model, position.step),
-            hooks=hooks,
-        )
-        self._loop = TrainingLoop(settings, loop, phases.total, position, counts)
+        loop_parts = self._loop_parts(datasets, phases, hooks)
+        self._loop = TrainingLoop(settings, loop_parts, phases.total, position, self._counts)
 
     def _built(self, parts: TrainingParts | None, hooks: Sequence[Callback]) -> TrainingParts:
         """`parts`, or new ones; hooks are told."""
@@ -143,6 +125,7 @@ class Trainer:
             self._counts.samples,
             self._stepper.tokens_per_sample,
             self._saving.evaluated_step,
+            self._early_stopping.state_dict(),
         )
 
     def save(self, directory: Path | None = None) -> Path:
@@ -163,9 +146,7 @@ class Trainer:
             self._saving.save(self._loop.position, self._stepper, self._counts)
             return own / checkpoint_name(step)
         settings = dataclasses.replace(self._settings.checkpoint, directory=str(directory))
-        saving = Saving(
-            self.parts, settings, self._context, self._order, self._identity, self._early_stopping
-        )
+        saving = self._saving_by(settings)
         try:
             saving.save(self._loop.position, self._stepper, self._counts)
         finally:
@@ -176,6 +157,33 @@ class Trainer:
         """Give back what other runs may want: the checkpoint directory."""
         self._saving.close()
         self._closed = True
+
+    def _saving_by(self, settings: CheckpointSettings) -> Saving:
+        return Saving(self.parts, settings, self._context, self._order, self._identity, self._early_stopping)
+
+    def _start(self, progress: Progress) -> DataPosition:
+        """Where training begins: where a checkpoint was saved, or where `progress` is."""
+        self._saving.evaluated_step = progress.evaluated_step
+        self._early_stopping.go_on(progress.early_stopping)
+        if self._context.resume:
+            return self._saving.load(self._context.resume, self._stepper, self._counts)
+        return self._order.restored(progress.position)
+
+    def _loop_parts(self, datasets: Datasets, phases: Phases, hooks: Sequence[Callback]) -> LoopParts:
+        strategy = self._strategy
+        return LoopParts(
+            strategy=strategy,
+            stepper=self._stepper,
+            loader=self._loader(datasets.training, self._order),
+            evaluation=self._evaluation(datasets.heldout),
+            early_stopping=self._early_stopping,
+            saving=self._saving,
+            cadence=SaveCadence(self._settings.checkpoint, leads=strategy.is_main_process),
+            stop=self._stop,
+            phases=phases,
+            drift=DriftCheck(strategy, self.parts.model),
+            hooks=hooks,
+        )
 
     def _loader(self, data: SizedDataset, order: StepOrder) -> BatchLoader:
         return BatchLoader(
