@@ -152,3 +152,22 @@ def _nproc(
             )
         )
     return nproc
+
+
+def crowding(shares: Sequence[NodeShare]) -> list[str]:
+    """Where ranks share cores, a sentence for each number of them."""
+    crowded: dict[tuple[int, int], list[str]] = {}
+    for share in shares:
+        if share.nproc > share.node.cpu_count:
+            crowded.setdefault((share.nproc, share.node.cpu_count), []).append(share.node.name)
+    return [
+        f"{nproc} ranks share {cores} core{'' if cores == 1 else 's'} on {_first(names)}: "
+        "each gets one thread"
+        for (nproc, cores), names in crowded.items()
+    ]
+
+
+def _first(names: Sequence[str]) -> str:
+    """`gpu00`, or `gpu00 and 15 more nodes`."""
+    more = len(names) - 1
+    return names[0] if not more else f"{names[0]} and {more:,} more node{'' if more == 1 else 's'}"

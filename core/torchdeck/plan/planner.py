@@ -11,7 +11,7 @@ from torchdeck.plan.batch import plan_batch
 from torchdeck.plan.groups import ShardGroups, shard_groups
 from torchdeck.plan.known import Known
 from torchdeck.plan.launch_plan import Batch, CodeTree, LaunchPlan, NodePlan
-from torchdeck.plan.placement import NodeShare, place, rank_placements
+from torchdeck.plan.placement import NodeShare, crowding, place, rank_placements
 from torchdeck.plan.policy import CheckpointPolicy, Policy, StdoutPolicy
 from torchdeck.plan.prediction import Prediction
 from torchdeck.plan.problems import PlanError, problem
@@ -86,7 +86,7 @@ def make_plan(
         code=code,
         warnings=(
             *warnings,
-            *_warnings(shares),
+            *crowding(shares),
             *(() if groups is None else groups.warnings),
             *_rank_order(config),
             *said,
@@ -281,25 +281,7 @@ def _slots_in(nodes: Sequence[NodePlan], checkpoint: CheckpointPolicy) -> set[st
     return {name for text in set(texts()) for _, name in split(text) if name}
 
 
-def _warnings(shares: Sequence[NodeShare]) -> list[str]:
-    crowded: dict[tuple[int, int], list[str]] = {}
-    for share in shares:
-        if share.nproc > share.node.cpu_count:
-            crowded.setdefault((share.nproc, share.node.cpu_count), []).append(share.node.name)
-    return [
-        f"{nproc} ranks share {cores} core{'' if cores == 1 else 's'} on {_first(names)}: "
-        "each gets one thread"
-        for (nproc, cores), names in crowded.items()
-    ]
-
-
 def _rank_order(config: RunConfig) -> list[str]:
     if config.distributed.rendezvous.backend != "c10d":
         return []
     return [RANK_ORDER]
-
-
-def _first(names: Sequence[str]) -> str:
-    """`gpu00`, or `gpu00 and 15 more nodes`."""
-    more = len(names) - 1
-    return names[0] if not more else f"{names[0]} and {more:,} more node{'' if more == 1 else 's'}"

@@ -7,6 +7,8 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
+from torchdeck.runs.state import DeviceHolder, Failure
+
 
 def text(fields: Mapping[str, Any], name: str, default: str = "") -> str:
     value = fields.get(name)
@@ -58,3 +60,35 @@ def signal_name(fields: Mapping[str, Any]) -> str | None:
         return signal.Signals(number_).name
     except ValueError:
         return f"signal {number_}"
+
+
+def failure(value: Any) -> Failure | None:
+    """What failed first, as an attempt's end has it; None where nothing did."""
+    if not isinstance(value, Mapping):
+        return None
+    return Failure(
+        whole(value, "rank"),
+        whole(value, "code"),
+        signal_name(value),
+        text(value, "message"),
+        text(value, "traceback"),
+        number(value, "time"),
+    )
+
+
+def given_up(fields: Mapping[str, Any]) -> str:
+    """`local rank 2 on localhost: it failed twice …`; empty where nobody is left out."""
+    if text(fields, "reason") != "smaller":
+        return ""
+    suspect = mapping(fields, "suspect")
+    local_rank, node = whole(suspect, "local_rank"), text(suspect, "node")
+    who = f"node {node}" if local_rank is None else f"local rank {local_rank} on {node}"
+    return f"{who}: {text(fields, 'why')}"
+
+
+def device_holders(fields: Mapping[str, Any]) -> tuple[DeviceHolder, ...]:
+    """Whose the devices are."""
+    return tuple(
+        DeviceHolder(text(item, "device"), text(item, "run_id"), text(item, "name"))
+        for item in mappings(fields, "held_by")
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from torchdeck.rundir.journal import Event
 from torchdeck.rundir.processes import ProcessIdentity
@@ -13,7 +12,6 @@ from torchdeck.runs.state import (
     AttemptView,
     CheckpointSeen,
     DeviceHolder,
-    Failure,
     Hang,
     RankExit,
     RunState,
@@ -130,11 +128,11 @@ class RunHistory:
 
     def _queued(self, event: Event) -> None:
         self.phase = RunState.QUEUED
-        self.held_by = _device_holders(event.fields)
+        self.held_by = read.device_holders(event.fields)
 
     def _refused(self, event: Event) -> None:
         self.refused = True
-        self.held_by = _device_holders(event.fields)
+        self.held_by = read.device_holders(event.fields)
 
     def _leased(self, event: Event) -> None:
         self.phase = RunState.PREPARING
@@ -182,7 +180,7 @@ class RunHistory:
         self.stopping = None
         self.phase = RunState.RESTARTING
         self.restart_delay = read.number(event.fields, "delay")
-        self.given_up = _given_up(event.fields)
+        self.given_up = read.given_up(event.fields)
 
     def _taken_request(self, event: Event) -> None:
         self._taken.add(read.text(event.fields, "id"))
@@ -223,7 +221,7 @@ class RunHistory:
             attempt,
             ended=event.time,
             outcome=read.text(event.fields, "outcome", "failed"),
-            first_failure=_failure(event.fields.get("first_failure")),
+            first_failure=read.failure(event.fields.get("first_failure")),
         )
 
     def _checkpoint(self, event: Event) -> None:
@@ -272,33 +270,3 @@ class RunHistory:
         "checkpoint": _checkpoint,
         "checkpoint_damaged": _checkpoint_damaged,
     }
-
-
-def _failure(value: Any) -> Failure | None:
-    if not isinstance(value, Mapping):
-        return None
-    return Failure(
-        read.whole(value, "rank"),
-        read.whole(value, "code"),
-        read.signal_name(value),
-        read.text(value, "message"),
-        read.text(value, "traceback"),
-        read.number(value, "time"),
-    )
-
-
-def _given_up(fields: Mapping[str, Any]) -> str:
-    """`local rank 2 on localhost: it failed twice …`; empty where nobody is left out."""
-    if read.text(fields, "reason") != "smaller":
-        return ""
-    suspect = read.mapping(fields, "suspect")
-    local_rank, node = read.whole(suspect, "local_rank"), read.text(suspect, "node")
-    who = f"node {node}" if local_rank is None else f"local rank {local_rank} on {node}"
-    return f"{who}: {read.text(fields, 'why')}"
-
-
-def _device_holders(fields: Mapping[str, Any]) -> tuple[DeviceHolder, ...]:
-    return tuple(
-        DeviceHolder(read.text(item, "device"), read.text(item, "run_id"), read.text(item, "name"))
-        for item in read.mappings(fields, "held_by")
-    )
