@@ -77,20 +77,7 @@ def fold_past(events: Iterable[Event], life: int) -> Past:
 def _step(past: Past, event: Event) -> Past:
     fields = event.fields
     if event.name == "attempt_started":
-        return past._replace(
-            attempt=int(fields.get("attempt", past.attempt + 1)),
-            open=True,
-            running=False,
-            signalled=False,
-            outcome=None,
-            failure=None,
-            restart_reason=None,
-            exited=frozenset(),
-            hung=frozenset(),
-            hang=None,
-            stopped_at=None,
-            started=past.started or event.time,
-        )
+        return _attempt_started(past, event)
     if event.name == "running":
         return past._replace(running=True, ran=True)
     if event.name == "signalled":
@@ -122,6 +109,23 @@ def _step(past: Past, event: Event) -> Past:
         seen = (str(fields.get("path")), int(fields.get("step", -1)))
         return past._replace(checkpoints=past.checkpoints | {seen}, suspect=None)
     return past
+
+
+def _attempt_started(past: Past, event: Event) -> Past:
+    return past._replace(
+        attempt=int(event.fields.get("attempt", past.attempt + 1)),
+        open=True,
+        running=False,
+        signalled=False,
+        outcome=None,
+        failure=None,
+        restart_reason=None,
+        exited=frozenset(),
+        hung=frozenset(),
+        hang=None,
+        stopped_at=None,
+        started=past.started or event.time,
+    )
 
 
 def _restarting(past: Past, fields: Mapping[str, Any]) -> Past:
