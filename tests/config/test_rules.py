@@ -47,7 +47,7 @@ SCRIPT = "[run]\nscript = 'train.py'\n"
          "distributed.ddp.comm_hook", "overflow"),
         (["distributed.ddp.powersgd_rank=4"], "distributed.ddp.powersgd_rank", "no effect"),
         (["distributed.ddp.static_graph=true", "training.accumulation=2"],
-         "distributed.ddp.static_graph", "fails"),
+         "distributed.ddp.static_graph", "bit for bit"),
         (
             ["distributed.strategy=fsdp", "training.precision=fp16", "distributed.fsdp.param_dtype=bf16"],
             "distributed.fsdp.param_dtype",

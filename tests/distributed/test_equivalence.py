@@ -33,7 +33,6 @@ OTHERS: dict[str, Job] = {
         "accumulation": 1,
         "training": {"compile": True},
     },
-    "fsdp-2x2": {"strategy": "fsdp", "world_size": 2, "accumulation": 2},
     "fsdp-grad-op": {
         "strategy": "fsdp",
         "world_size": 2,

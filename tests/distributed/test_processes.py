@@ -5,7 +5,9 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,9 @@ import pytest
 
 from support.command import Command
 from support.controlled_run import nothing_left
+from support.forked_rank import ForkedRank
 from support.free_port import free_port
+from torchdeck.distributed import RendezvousError, setup_distributed
 from torchdeck.environment import DistributedConfig
 
 SCRIPT = Path(__file__).parents[1] / "fakes" / "who_am_i.py"
@@ -60,6 +64,13 @@ def check(said: Mapping[str, Any], rank: int, world_size: int) -> None:
         "sum": world_size * (world_size + 1) / 2,
         "backend": "gloo",
     }
+
+
+def refused(rank: int, world_size: int, port: int) -> str:
+    """What a rank says of the others that it cannot join."""
+    with pytest.raises(RendezvousError) as error:
+        setup_distributed(rank=rank, world_size=world_size, master_port=port, timeout=3.0)
+    return str(error.value)
 
 
 def test_a_plain_process() -> None:
@@ -120,28 +131,22 @@ def test_started_by_torchdeck(tmp_path: Path) -> None:
 def test_a_rank_that_never_comes_is_named(here: list[int], world_size: int, said: str) -> None:
     """After the timeout that was asked for, every rank that is there says which is not."""
     port = free_port()
-    code = "from torchdeck.distributed import setup_distributed as s; s(timeout=3)"
-    processes = [start("-c", code, RANK=rank, WORLD_SIZE=world_size, MASTER_PORT=port) for rank in here]
-    outputs = [process.communicate(timeout=LIMIT) for process in processes]
-    for process, (_, err) in zip(processes, outputs, strict=True):
-        assert process.returncode == 1
-        assert said.format(port=port) in err, err
+    ranks = [ForkedRank.start(partial(refused, rank, world_size, port)) for rank in here]
+    for rank in ranks:
+        assert said.format(port=port) in rank.finish(time.monotonic() + LIMIT, LIMIT).result
 
 
 def test_a_port_that_is_taken() -> None:
     """Rank 0 says that it cannot have it, and how to go on."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        code = "from torchdeck.distributed import setup_distributed as s; s(timeout=3)"
-        process = start("-c", code, RANK=0, WORLD_SIZE=2, MASTER_PORT=port)
-        _, err = process.communicate(timeout=LIMIT)
-    assert f"rank 0 cannot open 127.0.0.1:{port} (MASTER_ADDR:MASTER_PORT) for the others" in err
-    assert "Choose a free port" in err
+        rank = ForkedRank.start(partial(refused, 0, 2, port))
+        said = rank.finish(time.monotonic() + LIMIT, LIMIT).result
+    assert f"rank 0 cannot open 127.0.0.1:{port} (MASTER_ADDR:MASTER_PORT) for the others" in said
+    assert "Choose a free port" in said
 
 
 def test_a_config_or_values_not_both() -> None:
     """Two sources that could contradict each other are refused."""
-    from torchdeck.distributed import setup_distributed
-
     with pytest.raises(TypeError, match="not both"):
         setup_distributed(DistributedConfig(), rank=0)

@@ -1,6 +1,5 @@
 """Strategies in scripts of one's own, and models wrapped by one call, on real ranks."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,35 +17,6 @@ SCRIPTS: dict[str, Job] = {
 }
 
 
-@pytest.fixture(scope="module")
-def scripts() -> dict[str, list[dict[str, Any]]]:
-    """What each rank of each script found."""
-    done = measure("support.wrapped_ranks:hand_written", list(SCRIPTS.values()))
-    return dict(zip(SCRIPTS, done, strict=True))
-
-
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_gradients_are_means_over_the_ranks(scripts: dict[str, list[dict[str, Any]]], name: str) -> None:
-    """Whether the last backward reduces what was accumulated under no_sync, or sync_gradients does."""
-    expected = mean_gradient(SCRIPTS[name]["world_size"], numbers=3)
-    for rank in scripts[name]:
-        assert rank["last"] == pytest.approx(expected, rel=1e-4, abs=1e-6)
-        assert rank["afterwards"] == pytest.approx(expected, rel=1e-4, abs=1e-6)
-        assert rank["norm"] == pytest.approx(sum(value**2 for value in expected) ** 0.5, rel=1e-4)
-
-
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_a_checkpoint_by_one_call_brings_everything_back(
-    scripts: dict[str, list[dict[str, Any]]], name: str
-) -> None:
-    """Weights bit for bit, the optimizer's state, the step, and what was given besides."""
-    for rank in scripts[name]:
-        assert rank["loaded"] == rank["stepped"]
-        assert rank["momentum"]
-        assert rank["step"] == 1
-        assert rank["extra"] == {"note": "kept"}
-
-
 CALLS: dict[str, Job] = {
     "ddp": {"how": "ddp", "joined": True, "options": {"bucket_size_mb": 1.0}},
     "ddp-by-hand": {"how": "ddp", "joined": "by hand", "options": {}},
@@ -61,46 +31,90 @@ CALLS: dict[str, Job] = {
     "fsdp-hybrid": {"how": "fsdp", "joined": False, "options": {"sharding": "hybrid", "shard": 1}},
     "fsdp-offload": {"how": "fsdp", "joined": False, "options": {"cpu_offload": True}},
 }
+REFUSED: dict[str, Job] = {
+    "ddp-shapes": {"differ": "shapes", "config": {"strategy": "ddp"}},
+    "fsdp-shapes": {"differ": "shapes", "config": {"strategy": "fsdp"}},
+    "hsdp-shapes": {"differ": "shapes", "config": {"strategy": "hsdp"}},
+    "kept-weights": {
+        "differ": "weights",
+        "config": {"strategy": "ddp", "ddp": {"broadcast_parameters": False}},
+    },
+    "sent-weights": {"differ": "weights", "config": {"strategy": "ddp"}},
+}
+UNUSED: Job = {"config": {"strategy": "ddp", "ddp": {"find_unused_parameters": True}}}
 
 
-def test_one_call_wraps_a_model(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
+    """What each rank of each job found, by the job's body and name; all of them forked from one process."""
+    jobs = {
+        **{f"hand_written:{name}": job for name, job in SCRIPTS.items()},
+        **{f"by_one_call:{name}": job for name, job in CALLS.items()},
+        **{f"refused:{name}": job for name, job in REFUSED.items()},
+        "said_by_hand:": {},
+        "used_by_one_rank:": UNUSED,
+    }
+    folder = tmp_path_factory.mktemp("stores")
+    done = measure(
+        "support.wrapped_ranks:body",
+        [
+            {"world_size": 2, "body": name.partition(":")[0], "file": str(folder / str(number)), **job}
+            for number, (name, job) in enumerate(jobs.items())
+        ],
+    )
+    return dict(zip(jobs, done, strict=True))
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_gradients_are_means_over_the_ranks(found: dict[str, list[Any]], name: str) -> None:
+    """Whether the last backward reduces what was accumulated under no_sync, or sync_gradients does."""
+    expected = mean_gradient(SCRIPTS[name]["world_size"], numbers=3)
+    for rank in found[f"hand_written:{name}"]:
+        assert rank["last"] == pytest.approx(expected, rel=1e-4, abs=1e-6)
+        assert rank["afterwards"] == pytest.approx(expected, rel=1e-4, abs=1e-6)
+        assert rank["norm"] == pytest.approx(sum(value**2 for value in expected) ** 0.5, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_checkpoint_by_one_call_brings_everything_back(found: dict[str, list[Any]], name: str) -> None:
+    """Weights bit for bit, the optimizer's state, the step, and what was given besides."""
+    for rank in found[f"hand_written:{name}"]:
+        assert rank["loaded"] == rank["stepped"]
+        assert rank["momentum"]
+        assert rank["step"] == 1
+        assert rank["extra"] == {"note": "kept"}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_one_call_wraps_a_model(found: dict[str, list[Any]], name: str) -> None:
     """DDP and every sharding of FSDP, in a group that is there, of which no variable may speak, or is made
     from torchrun's variables."""
     expected = mean_gradient(2, numbers=1)
-    jobs = [{"world_size": 2, "file": str(tmp_path / "store"), **job} for job in CALLS.values()]
-    for ranks in measure("support.wrapped_ranks:by_one_call", jobs):
-        assert ranks == [pytest.approx(expected, rel=1e-4, abs=1e-6)] * 2
+    assert found[f"by_one_call:{name}"] == [pytest.approx(expected, rel=1e-4, abs=1e-6)] * 2
 
 
-def test_models_that_are_not_the_same_are_refused_by_name() -> None:
-    """Shapes under every strategy; weights where they are not broadcast. Each rank says the same."""
-    kept = {"strategy": "ddp", "ddp": {"broadcast_parameters": False}}
-    ddp, fsdp, weights, sent = measure(
-        "support.wrapped_ranks:refused",
-        [
-            {"world_size": 2, "differ": "shapes", "config": {"strategy": "ddp"}},
-            {"world_size": 2, "differ": "shapes", "config": {"strategy": "fsdp"}},
-            {"world_size": 2, "differ": "weights", "config": kept},
-            {"world_size": 2, "differ": "weights", "config": {"strategy": "ddp"}},
-        ],
-    )
-    for said in (*ddp, *fsdp):
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp", "hsdp"])
+def test_models_of_other_shapes_are_refused_by_name(found: dict[str, list[Any]], strategy: str) -> None:
+    """Each rank names the tensor, two ranks and what they have."""
+    for said in found[f"refused:{strategy}-shapes"]:
         assert "2.weight is [[3, 7]" in said
         assert "on rank 0 and [[4, 7]" in said
+
+
+def test_models_of_other_weights_are_refused_where_they_are_not_sent(found: dict[str, list[Any]]) -> None:
+    weights = found["refused:kept-weights"]
     assert len(set(weights)) == 1
     assert "different weights: 0.bias is" in weights[0]
     assert "set distributed.ddp.broadcast_parameters" in weights[0]
-    assert sent == ["", ""]
+    assert found["refused:sent-weights"] == ["", ""]
 
 
-def test_a_strategy_of_a_rank_that_no_variable_speaks_of(tmp_path: Path) -> None:
+def test_a_strategy_of_a_rank_that_no_variable_speaks_of(found: dict[str, list[Any]]) -> None:
     """It meets the others where it was told to; in a group that is there it is that rank, or refuses."""
-    job = {"world_size": 2, "file": str(tmp_path / "store")}
-    (ranks,) = measure("support.wrapped_ranks:said_by_hand", [job])
-    for rank, found in enumerate(ranks):
-        refused = found.pop("refused")
+    for rank, said in enumerate(found["said_by_hand:"]):
+        refused = said.pop("refused")
         assert refused.startswith(f"this process was joined as rank {rank} of 2, and is to be rank 0 of 1")
-        assert found == {
+        assert said == {
             "sum": [3.0],
             "during": [rank, rank],
             "after": [rank, rank],
@@ -110,8 +124,6 @@ def test_a_strategy_of_a_rank_that_no_variable_speaks_of(tmp_path: Path) -> None
         }
 
 
-def test_gradients_that_one_rank_has_are_synchronised() -> None:
+def test_gradients_that_one_rank_has_are_synchronised(found: dict[str, list[Any]]) -> None:
     """A rank that did not use a parameter brings in zeros; what none used, or is frozen, has no gradient."""
-    config = {"strategy": "ddp", "ddp": {"find_unused_parameters": True}}
-    (ranks,) = measure("support.wrapped_ranks:used_by_one_rank", [{"world_size": 2, "config": config}])
-    assert ranks == [[[0.5], [1.0], None, None]] * 2
+    assert found["used_by_one_rank:"] == [[[0.5], [1.0], None, None]] * 2

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD
 
 from support.measured_ranks import Job
 from torchdeck.distributed.agreement import AgreementError
 from torchdeck.distributed.processes import cleanup_distributed, get_local_rank, get_rank, setup_distributed
 from torchdeck.distributed.strategies.base import DistributedStrategy
+from torchdeck.distributed.strategies.ddp_buckets import with_settled_buckets
 from torchdeck.distributed.wrapping import wrap_model_ddp, wrap_model_fsdp
 from torchdeck.environment import DistributedConfig
 from torchdeck.recipes.errors import RecipeError
@@ -51,6 +55,12 @@ def flat(model: nn.Module, what: str = "grad") -> list[float]:
     tensors = [p.grad if what == "grad" else p.detach() for p in model.parameters()]
     whole = [t.full_tensor() if isinstance(t, DTensor) else t for t in tensors if t is not None]
     return [float(value) for tensor in whole for value in tensor.flatten()]
+
+
+def body(job: Job) -> Any:
+    """What the job is named after."""
+    bodies = (hand_written, by_one_call, refused, said_by_hand, used_by_one_rank)
+    return {function.__name__: function for function in bodies}[job["body"]](job)
 
 
 def hand_written(job: Job) -> dict[str, Any]:
@@ -163,3 +173,43 @@ def used_by_one_rank(job: Job) -> list[list[float] | None]:
         strategy.sync_gradients(model)
         assert strategy.clip_grad_norm(model, None) is not None
         return [p.grad.flatten().tolist() if p.grad is not None else None for p in model.parameters()]
+
+
+class Tied(nn.Module):
+    """Layers, the lookup before them, which is declared last, and a head that has the lookup's weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH))
+        self.table = nn.Embedding(7, WIDTH)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return nn.functional.linear(self.layers(self.table(tokens)), self.table.weight)
+
+
+def buckets(job: Job) -> dict[str, list[list[str]]]:
+    """Names of the parameters in each of DDP's buckets: settled, in the first step and later; torch's own."""
+    dist.init_process_group("gloo")
+    make = partial(DistributedDataParallel, bucket_cap_mb=1e-4)
+    settled, plain = (_buckets_by_step(wrap) for wrap in (partial(with_settled_buckets, make=make), make))
+    return {"first": settled[0], "settled": settled[-1], "rebuilt": plain[-1]}
+
+
+def _buckets_by_step(wrap: Callable[[nn.Module], nn.Module]) -> list[list[list[str]]]:
+    model = Tied()
+    names = {parameter.data_ptr(): name for name, parameter in model.named_parameters()}
+    steps: list[list[list[str]]] = []
+
+    def hook(state: None, bucket: Any) -> Any:
+        steps[-1].append([names[parameter.data_ptr()] for parameter in bucket.parameters()])
+        done: Any = torch.futures.Future()
+        done.set_result(bucket.buffer())
+        return done
+
+    hook.__annotations__.clear()  # at which DDP looks, and of which it knows no texts
+    wrapped = wrap(model)
+    wrapped.register_comm_hook(None, hook)  # type: ignore[operator]  # a DistributedDataParallel
+    for _ in range(3):
+        steps.append([])
+        wrapped(torch.tensor([[1, 2]])).sum().backward()
+    return steps

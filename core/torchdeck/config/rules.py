@@ -162,8 +162,9 @@ def ddp_options(given: Given) -> Iterator[Finding]:
         wrong = "static_graph finds unused parameters by itself"
         yield Finding(unused, wrong, "false, or no static_graph", (static, strategy))
     if training.accumulation > 1 and given.config.run.recipe is not None:
-        # the reducer stops with an internal assertion when its first backward is under no_sync
-        wrong = f"DDP with static_graph fails when accumulation is {training.accumulation}"
+        # it records the graph in a backward that reduces: a rank that has just started reduces its first
+        # microbatch by itself, one that goes on does not, and they round differently
+        wrong = "a training with static_graph and accumulation is not resumed bit for bit"
         yield Finding(static, wrong, "false, or accumulation = 1", (accumulation, strategy, *RUN_KINDS))
 
 

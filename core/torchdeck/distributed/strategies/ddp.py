@@ -65,7 +65,7 @@ class DdpStrategy(DistributedStrategy):
 
     def no_sync(self, wrapped: nn.Module) -> AbstractContextManager[object]:
         # a static graph is recorded in the first backward, which therefore cannot go without synchronisation;
-        # the mean of what was averaged already is what it was
+        # the mean of what was averaged already is what it was, but for rounding
         recording = self.settings.ddp.static_graph and not self._recorded
         if recording or not isinstance(wrapped, DistributedDataParallel):
             return nullcontext()

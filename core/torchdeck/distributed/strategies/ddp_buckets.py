@@ -3,8 +3,10 @@
 DDP lays its buckets out anew after its first backward, in the order in which gradients came. Three ranks and
 more add up in an order that depends on where in a bucket a number lies, so a resumed training, whose first
 step has the first layout again, was off in the last digits. Here the layout is settled when the model is
-wrapped: parameters in reverse, which is the order that gradients come in where modules are declared in the
-order they are used. It costs nothing.
+wrapped: parameters in reverse, embeddings last, which is the order that gradients come in where modules are
+declared in the order they are used. There it is the layout that DDP would come to. Where they are not, a
+bucket waits for its last gradient, and those behind it wait with it: the numbers are the same, and less of
+their sending is hidden behind the rest of the backward.
 """
 
 from __future__ import annotations
@@ -16,16 +18,20 @@ from torch.nn.parallel import DistributedDataParallel
 
 Make = Callable[[nn.Module], DistributedDataParallel]
 
+_LOOKUPS = (nn.Embedding, nn.EmbeddingBag)
 _IGNORED = "_ddp_params_and_buffers_to_ignore"
 """Where torch keeps names of what DDP leaves alone."""
 
 
 class _Reversed(nn.Module):
-    """A model's parameters, the last one first, and its buffers."""
+    """A model's parameters as their gradients come, the last one first, and its buffers."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        for name, parameter in reversed(list(model.named_parameters())):
+        # nothing comes before a lookup, wherever its module is declared
+        lookups = {id(module.weight) for module in model.modules() if isinstance(module, _LOOKUPS)}
+        backwards = reversed(list(model.named_parameters()))
+        for name, parameter in sorted(backwards, key=lambda named: id(named[1]) in lookups):
             self.register_parameter(_flat(name), parameter)
         for name, buffer in model.named_buffers():
             self.register_buffer(_flat(name), buffer)
@@ -49,9 +55,7 @@ def with_settled_buckets(model: nn.Module, make: Make) -> DistributedDataParalle
 
 
 def has_sparse_gradients(model: nn.Module) -> bool:
-    return any(
-        isinstance(module, (nn.Embedding, nn.EmbeddingBag)) and module.sparse for module in model.modules()
-    )
+    return any(isinstance(module, _LOOKUPS) and module.sparse for module in model.modules())
 
 
 def _flat(name: str) -> str:

@@ -1,0 +1,18 @@
+"""The layout of DDP's buckets, settled before the first backward."""
+
+from support.measured_ranks import measure
+
+
+def test_buckets_are_those_that_torch_comes_to() -> None:
+    """By its first backward; here although the embedding, whose gradient is last, is declared last."""
+    ((found, _),) = measure("support.wrapped_ranks:buckets", [{"world_size": 2}])
+    assert found["settled"] == found["rebuilt"]
+    assert [name for bucket in found["settled"] for name in bucket] == [
+        "layers.2.bias",
+        "layers.2.weight",
+        "layers.0.bias",
+        "layers.0.weight",
+        "table.weight",
+    ]
+    assert len(found["settled"]) > 2
+    assert found["first"] == found["settled"], "the layout was another one in the first step"
