@@ -19,6 +19,7 @@ from torchdeck.runs.audit.audit import audit_run
 from torchdeck.runs.audit.lines import table_lines, verdict_lines
 from torchdeck.runs.audit.result import Audit
 from torchdeck.runs.audit.samples import Limits
+from torchdeck.telemetry.progress import ProgressFile
 
 LEAST_MEMORY = PredictedMemory(
     ranks=((0, 1),),
@@ -64,6 +65,22 @@ def test_a_run_as_planned(tmp_path: Path) -> None:
     assert [(rank.predicted_tokens, rank.tokens) for rank in audit.ranks] == [(20.0, 20.0)] * 2
     wanted = "samples: 40 as planned in steps 1 to 8; 2 whole epochs, each sample once in each"
     assert verdict_lines(audit) == [wanted]
+
+
+def test_a_training_that_ended_early_is_whole(tmp_path: Path) -> None:
+    """Where rank 0 says training was complete after step 5 no more is missed; but the steps before are."""
+    run = AuditedRun(tmp_path, Prediction("traced", data=data()))
+    run.attempt(1, 1, 5)
+    progress = ProgressFile(run.layout.attempt(1).rank(0).progress)
+    progress.report("done", 5, total=8)
+    audit = audit_of(run)
+    assert (audit.predicted_steps, audit.steps) == (8, 5)
+    assert audit.samples.equal
+    assert "training was complete at step 5, before the last that was planned" in audit.notes
+    assert verdict_lines(audit) == ["samples: 26 as planned in steps 1 to 5; 1 whole epoch, each sample once"]
+    progress.report("done", 7, total=8)
+    (unknown,) = audit_of(run).samples.unknown
+    assert unknown == "2 ranks left no record of steps 6 to 7 in attempt 1, which count"
 
 
 def test_only_the_history_of_the_weights_counts(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.plan.prediction import PredictedData, PredictedMemory, Prediction
 from torchdeck.rundir.layout import RunLayout
-from torchdeck.runs.audit.kept_steps import RecordedAttempt, recorded_attempts
+from torchdeck.runs.audit.kept_steps import RecordedAttempt, ended_early, recorded_attempts
 from torchdeck.runs.audit.planned_order import read_plan
 from torchdeck.runs.audit.result import Audit, RankAudit, SamplesCheck
 from torchdeck.runs.audit.samples import Limits, SampleAudit, Totals
@@ -70,7 +70,8 @@ def _audited(
 ) -> Audit:
     prediction = plan.prediction or Prediction(source="")
     finished = view.state is RunState.SUCCEEDED
-    audit = SampleAudit(layout, attempts, finished=finished, limits=limits)
+    early = ended_early(layout, attempts) if finished else None
+    audit = SampleAudit(layout, attempts, finished=finished, ended_early=early, limits=limits)
     samples = audit.check()
     recorded = samples.last_step or attempts[-1].start
     done = max(recorded, _measured_steps(metrics, attempts[-1]))
@@ -78,13 +79,16 @@ def _audited(
     # the prediction is of one life from start to end
     begun = prediction.data if attempts[0].start == 0 else None
     one_size = all(_world(a) == plan.world_size for a in attempts)
-    data = begun if finished and one_size else None
+    data = begun if finished and one_size and early is None else None
     ranks = _ranks(plan, _Predictions(layout, plan), metrics, audit.totals, complete=data)
     differences = [] if data is None else _other_data(data, attempts[0])
     if data is not None and not unknown:
         differences += _other_counts(data, done, ranks)
     checked = replace(samples, defects=(*samples.defects, *differences), unknown=unknown)
-    notes = (*_notes(prediction, ranks), *_earlier(attempts[0]))
+    ended = (
+        () if early is None else (f"training was complete at step {early}, before the last that was planned",)
+    )
+    notes = (*ended, *_notes(prediction, ranks), *_earlier(attempts[0]))
     # steps of another global batch are counted from where they began
     end = begun.steps if begun is not None and one_size else audit.end
     return Audit(end, done, ranks, checked, notes)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torchdeck.data.sample_log import SampleLog, SampleLogError, SampleLogHeader
 from torchdeck.rundir.layout import RunLayout
+from torchdeck.telemetry.progress import read_progress
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,16 @@ class KeptSteps:
     after: int
     upto: int | None
     """None: to its end."""
+
+
+def ended_early(layout: RunLayout, attempts: Sequence[RecordedAttempt]) -> int | None:
+    """The step after which rank 0 of the newest attempt said that training is complete, where that is before
+    its last: held-out loss no longer fell, or a callback asked for the end."""
+    newest = attempts[-1].number
+    progress = read_progress(layout.attempt(newest).rank(0).progress)
+    if progress is None or progress.phase != "done" or progress.total is None:
+        return None
+    return progress.step if progress.step < progress.total else None
 
 
 def recorded_attempts(layout: RunLayout) -> list[RecordedAttempt]:

@@ -65,6 +65,7 @@ class SampleAudit:
         layout: of the run.
         attempts: those that left records, in order.
         finished: the run is said to have reached its end, so every rank must have recorded every step.
+        ended_early: step at which training was complete before its last, if it was.
         limits: where to stop.
 
     Attributes:
@@ -74,7 +75,13 @@ class SampleAudit:
     """
 
     def __init__(
-        self, layout: RunLayout, attempts: Sequence[RecordedAttempt], *, finished: bool, limits: Limits
+        self,
+        layout: RunLayout,
+        attempts: Sequence[RecordedAttempt],
+        *,
+        finished: bool,
+        ended_early: int | None = None,
+        limits: Limits,
     ) -> None:
         self.totals = Totals()
         self.partly = False
@@ -82,6 +89,7 @@ class SampleAudit:
         self._layout = layout
         self._attempts = attempts
         self._finished = finished
+        self._ended_early = ended_early
         self._records_left = limits.records
         self._samples_left = limits.samples
         self._defects: list[str] = []
@@ -139,7 +147,9 @@ class SampleAudit:
     def _walk(self, part: KeptSteps, planned: PlannedAttempt) -> DataPosition | None:
         readers = {rank: RankRecords(log) for rank, log in part.attempt.logs.items()}
         steps, position = planned.order.steps(planned.start), planned.start
-        end = planned.end if part.upto is None else part.upto
+        end = part.upto
+        if end is None:
+            end = planned.end if self._ended_early is None else min(planned.end, self._ended_early)
         while position.step < end:
             wanted = min(max(1, _WINDOW // len(readers)), self._records_left // len(readers))
             if wanted == 0 or self._samples_left < 0:
