@@ -49,7 +49,7 @@ def _weights(model: nn.Module) -> list[list[float]]:
 def _saved(folder: Path, strategy: str, background: bool, rank: ranks.Rank) -> list[str]:
     model, optimizer = _make(strategy, rank)
     losses = []
-    with CheckpointManager(folder, every=2, keep_last=2, background=background, timeout=20) as checkpoints:
+    with CheckpointManager(folder, every=2, keep_last=2, background=background, timeout=60) as checkpoints:
         for step in range(1, 2 * STEPS + 1):
             losses += _train(model, optimizer, 1)
             if checkpoints.should_save(step) and step <= STEPS:
@@ -59,7 +59,7 @@ def _saved(folder: Path, strategy: str, background: bool, rank: ranks.Rank) -> l
 
 def _resumed(folder: Path, strategy: str, rank: ranks.Rank) -> list[Any]:
     model, optimizer = _make(strategy, rank)
-    loaded = auto_resume(folder, model, optimizer, timeout=20)
+    loaded = auto_resume(folder, model, optimizer, timeout=60)
     assert loaded is not None
     refused = [item.folder.name for item in loaded.refused]
     return [loaded.step, loaded.rng_restored, refused, _weights(model), _train(model, optimizer, STEPS)]

@@ -108,7 +108,7 @@ def _line(info: CheckpointInfo, standing: _Standing) -> str:
     parts = [
         f"{info.path.name:<16} {size(info.size):>10}  step {info.step}, {manifest.strategy} on {ranks}",
         created,
-        f"saved in {manifest.seconds:.2f} s",
+        *([f"saved in {manifest.seconds:.2f} s"] if manifest.seconds else []),  # not in what was converted
         *(f"{name} {number:.6g}" for name, number in sorted(manifest.metrics.items())),
     ]
     best = " (best)" if standing.best else ""

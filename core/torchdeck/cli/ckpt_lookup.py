@@ -44,7 +44,7 @@ def _freely_named(folder: Path) -> CheckpointInfo | None:
         manifest = read_manifest(folder)
     except CheckpointError as error:
         return CheckpointInfo(folder, -1, complete=False, size=0, manifest=None, why=str(error))
-    missing = [name for name in manifest.files if not (folder / name).is_file()]
+    missing = [name for name in manifest.files_here if not (folder / name).is_file()]
     why = f"{missing[0]} is missing" if missing else ""
     return CheckpointInfo(
         folder, manifest.step, complete=not why, size=manifest.size, manifest=manifest, why=why

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from support.checkpoint_files import flip
 from torchdeck.distributed import CheckpointManager, auto_resume
 from torchdeck.distributed.checkpoints.exchange import exchanging
-from torchdeck.distributed.checkpoints.manifest import CheckpointError, read_manifest, verify
+from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, CheckpointError, read_manifest, verify
 
 
 def _quiet(what: str, done: int, total: int) -> None:
@@ -112,6 +113,29 @@ def test_an_export_in_another_format_and_in_several_files(saved: Saved, tmp_path
         in index["weight_map"].values()
     )
     assert (tmp_path / "out" / "optimizer.safetensors.index.json").exists()
+
+
+def test_parts_on_several_nodes_are_asked_for(saved: Saved, tmp_path: Path) -> None:
+    """What lies elsewhere is named; once it is copied beside the rest the result is whole, and of no node."""
+    folder, weights, _ = saved
+    manifest = read_manifest(folder)
+    far = "__0_0.distcp"
+    files = {
+        name: replace(entry, node="node 1 (b)" if name == far else "node 0 (a)")
+        for name, entry in manifest.files.items()
+    }
+    (folder / MANIFEST_NAME).write_bytes(replace(manifest, files=files, node="node 0 (a)").render())
+    (folder / far).rename(tmp_path / far)
+    for convert in (_single, _sharded):
+        with pytest.raises(CheckpointError, match=r"the part of node 0 \(a\), .* lie on node 1 \(b\): copy"):
+            convert(folder, tmp_path / "out")
+    (tmp_path / far).rename(folder / far)
+    _sharded(folder, tmp_path / "out")
+    assert (read_manifest(tmp_path / "out").node, verify(tmp_path / "out")) == (None, [])
+    flip(tmp_path / "out" / far, 9)
+    assert verify(tmp_path / "out") != []
+    _single(folder, tmp_path / "single")
+    _same(load_file(tmp_path / "single" / "model.safetensors"), weights)
 
 
 @pytest.mark.parametrize("max_file", [1 << 30, 64])

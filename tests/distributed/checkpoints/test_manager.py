@@ -13,8 +13,14 @@ import torch
 from torch import nn
 
 from support.checkpoint_files import flip
-from torchdeck.distributed import CheckpointManager, auto_resume, find_latest_checkpoint
-from torchdeck.distributed.checkpoints.manifest import CheckpointError, read_manifest, verify
+from torchdeck.distributed import (
+    CheckpointManager,
+    DistributedStrategy,
+    auto_resume,
+    find_latest_checkpoint,
+)
+from torchdeck.distributed.checkpoints import manifest
+from torchdeck.distributed.checkpoints.manifest import CheckpointError, hash_file, read_manifest, verify
 
 TESTS = Path(__file__).parents[2]
 
@@ -108,6 +114,37 @@ def test_a_damaged_one_is_passed_over_and_said(tmp_path: Path, caplog: pytest.Lo
         auto_resume(tmp_path, model, optimizer)
 
 
+def test_files_are_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However large they are: what was found sound is read then."""
+    _saved(tmp_path, {1: 0.5})
+    hashed: list[str] = []
+
+    def counted(path: Path) -> manifest.FileEntry:
+        hashed.append(path.name)
+        return hash_file(path)
+
+    monkeypatch.setattr(manifest, "hash_file", counted)
+    assert auto_resume(tmp_path, *_training()) is not None
+    assert sorted(hashed) == sorted(read_manifest(tmp_path / "step_00000001").files)
+
+
+def test_loading_by_a_strategy_leaves_the_folder_alone(tmp_path: Path) -> None:
+    """A directory of checkpoints, or one of them: neither locked nor cleaned, as another run may be at it."""
+    _saved(tmp_path / "run", {1: 0.5, 2: 0.4})
+    (tmp_path / "copy").mkdir()
+    for name in ("step_00000001", "step_00000002"):
+        (tmp_path / "run" / name).rename(tmp_path / "copy" / name)
+    (tmp_path / "copy" / ".tmp-step_00000003-1").mkdir()  # of a save that is on its way
+    there = sorted((tmp_path / "copy").iterdir())
+    strategy = DistributedStrategy.from_config({"strategy": "single"})
+    assert strategy.load(tmp_path / "copy", *_training()).step == 2
+    assert strategy.load(tmp_path / "copy" / "step_00000001", *_training()).step == 1
+    assert sorted((tmp_path / "copy").iterdir()) == there
+    for empty in (tmp_path / "absent", tmp_path):
+        with pytest.raises(CheckpointError, match="there is no checkpoint in"):
+            strategy.load(empty, *_training())
+
+
 def test_nothing_there_is_a_fresh_start(tmp_path: Path) -> None:
     """An absent directory is no error, and stays absent."""
     assert auto_resume(tmp_path / "absent", *_training()) is None
@@ -140,7 +177,7 @@ def test_ranks_save_and_go_on_together(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=200,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)

@@ -75,7 +75,7 @@ def resume_newest(
         folder = directory / name
         problems = [why] if why else _problems(folder, peers)
         if not problems:
-            loaded = load_all(folder, state, peers)
+            loaded = load_all(folder, state, peers, hashed=True)
             return replace(loaded, folder=folder, refused=tuple(refused))
         refused.append(Refused(folder, summary(problems)))
         if peers.rank == 0:

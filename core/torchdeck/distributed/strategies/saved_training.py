@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 from torch.optim import Optimizer
 
-from torchdeck.distributed.agreement import check_agreement
-from torchdeck.distributed.checkpoints.choose import choose_checkpoint
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
+from torchdeck.distributed.checkpoints.loading import load_all
+from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, CheckpointError
+from torchdeck.distributed.checkpoints.resuming import TIMEOUT, peers_of, resume_newest, train_state
 from torchdeck.distributed.checkpoints.retention import Retention
-from torchdeck.distributed.checkpoints.state import LoadedState, TrainState
+from torchdeck.distributed.checkpoints.state import LoadedState
 from torchdeck.distributed.checkpoints.store import CheckpointStore
+from torchdeck.distributed.checkpoints.training_tensors import TrainingTensors
 from torchdeck.environment import RunContext
 
 if TYPE_CHECKING:
@@ -35,28 +36,29 @@ def save_training(
     keep_last: int,
 ) -> Path:
     """See `DistributedStrategy.save`."""
-    state = _state(strategy, model, optimizers)
+    state = train_state(model, optimizers, strategy)
     state.extra = dict(extra)
     with _store(strategy, folder, keep_last) as store:
         return store.save(state, step)
 
 
 def load_training(
-    strategy: DistributedStrategy, folder: Path, model: nn.Module, optimizers: Optimizers
+    strategy: DistributedStrategy,
+    folder: Path,
+    model: nn.Module,
+    optimizers: Optimizers,
+    tensors: TrainingTensors | None = None,
 ) -> LoadedState:
-    """See `DistributedStrategy.load`."""
-    chosen = choose_checkpoint(folder, str(folder)).folder
-    if chosen is None:
-        raise CheckpointError(f"there is no checkpoint in {folder}")
+    """See `DistributedStrategy.load`; `tensors`, where more than the strategy's are to be filled."""
+    state = train_state(model, optimizers, strategy)
+    state.tensors = tensors or state.tensors
+    peers = peers_of(strategy, TIMEOUT)
     # while a rank looked, another may have seen more of a folder that a network shares
-    check_agreement(strategy.group, {"the newest checkpoint": chosen.name})
-    with _store(strategy, chosen.parent, keep_last=1) as store:
-        return store.load(chosen, _state(strategy, model, optimizers))
-
-
-def _state(strategy: DistributedStrategy, model: nn.Module, optimizers: Optimizers) -> TrainState:
-    each = [optimizers] if isinstance(optimizers, Optimizer) else list(optimizers)
-    return TrainState(model, each, tensors=strategy.tensors(model, each))
+    is_one = peers.first(f"looking into {folder}", (folder / MANIFEST_NAME).exists)
+    loaded = load_all(folder, state, peers) if is_one else resume_newest(folder, state, peers)
+    if loaded is None:
+        raise CheckpointError(f"there is no checkpoint in {folder}")
+    return loaded
 
 
 @contextmanager

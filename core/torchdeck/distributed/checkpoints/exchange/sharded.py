@@ -47,9 +47,19 @@ def verified_manifest(folder: Path, progress: Progress) -> Manifest:
     """The manifest of `folder`, every file of which was hashed.
 
     Raises:
-        CheckpointError: something is damaged.
+        CheckpointError: something is damaged, or lies on another node.
     """
     manifest = read_manifest(folder)
+    elsewhere = {
+        entry.node
+        for name, entry in manifest.files.items()
+        if entry.node != manifest.node and not (folder / name).exists()
+    }
+    if elsewhere:
+        raise CheckpointError(
+            f"{folder} holds the part of {manifest.node}, and the checkpoint's other files lie on "
+            f"{', '.join(sorted(map(str, elsewhere)))}: copy the files of that folder there beside these"
+        )
     done = 0
     for name, entry in manifest.files.items():
         problems = verify_files(folder, manifest, [name])
@@ -161,7 +171,8 @@ def commit(
         if path.name not in files:
             _sync(path)
             files[path.name] = hash_file(path)
-    manifest = replace(said, files=files, model_fingerprint=fingerprint, version=Manifest.version)
+    # the files are all here, wherever those of the source were
+    manifest = replace(said, files=files, model_fingerprint=fingerprint, version=Manifest.version, node=None)
     write_bytes(folder / MANIFEST_NAME, manifest.render())
     return manifest
 
