@@ -75,3 +75,12 @@ def test_a_range_of_nodes_takes_the_machines_that_are_described() -> None:
 def test_a_range_of_ranks_fits_the_devices() -> None:
     """The most of it, as it starts with these."""
     assert "3 ranks do not fit on 2 devices" in problem_of(nproc="1:3", devices=[0, 1]).wrong
+
+
+def test_a_rank_that_hangs_may_be_given_up_without_a_restart() -> None:
+    """on_hang = "restart" needs a restart that is allowed, or a range."""
+    launch = {"on_hang": "restart", "max_restarts": 0}
+    table = {"run": {"script": "a.py"}, "launch": launch, "distributed": {"nproc": "2:3"}}
+    assert config_from_dict(table, "/code").launch.on_hang == "restart"
+    with pytest.raises(ConfigError, match="no restart is allowed"):
+        config_from_dict({**table, "distributed": {"nproc": 3}}, "/code")
