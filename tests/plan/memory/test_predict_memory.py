@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from support.small_profile import profile, trace
-from torchdeck.plan.memory.context import context_bytes
+from torchdeck.plan.memory.context import context_bytes, overhead
 from torchdeck.plan.memory.peak import predict_peak
 from torchdeck.plan.memory.predict import memory_notes, predict_memory
 from torchdeck.plan.memory.simulate import simulate
@@ -87,6 +87,14 @@ def test_a_cpu_rank_takes_more_than_its_tensors() -> None:
         assert group.verdict == verdict, capacity
     (gpu,) = predict_memory(model, replace(spec, device="cuda", backend="nccl"))
     assert gpu.high_bytes - gpu.peak_bytes < tensors // 8
+
+
+@pytest.mark.parametrize(("tensors", "more"), [(30, 30), (118, 118), (300, 128), (900, 300)])
+def test_malloc_may_keep_all_of_a_little_and_a_third_of_much(tensors: int, more: int) -> None:
+    """In MiB; on a GPU nothing of the kind."""
+    size = tensors * 2**20
+    assert overhead(StrategySpec("ddp", 2), size) == more * 2**20
+    assert overhead(StrategySpec("ddp", 2, device="cuda"), size) == 0
 
 
 def test_what_nobody_measured_is_said() -> None:
