@@ -387,7 +387,7 @@ def test_no_agent_starts_ranks_on_devices_that_another_run_took(make_run: Maker)
     first.start()
     finished = first.finished()
     assert finished["state"] == "FAILED"
-    assert "another run has taken the devices" in finished["why"]
+    assert "another run has taken device" in finished["why"]
 
 
 def test_a_deleted_run_directory_ends_the_run(make_run: Maker) -> None:
