@@ -7,8 +7,16 @@ from typing import Any
 
 import pytest
 import torch
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.filesystem import _StorageInfo
-from torch.distributed.checkpoint.metadata import BytesStorageMetadata, Metadata, MetadataIndex
+from torch.distributed.checkpoint.metadata import (
+    BytesStorageMetadata,
+    ChunkStorageMetadata,
+    Metadata,
+    MetadataIndex,
+    TensorProperties,
+    TensorStorageMetadata,
+)
 
 from torchdeck.distributed.checkpoints import dcp
 from torchdeck.distributed.checkpoints.manifest import CheckpointError
@@ -103,6 +111,54 @@ def test_metadata_that_points_elsewhere_is_refused(tmp_path: Path, value: object
     (tmp_path / METADATA_NAME).write_bytes(pickle.dumps(value))
     with pytest.raises(CheckpointError, match=said):
         _read(tmp_path)
+
+
+def _tensor(*chunks: tuple[list[int], list[int]]) -> dict[str, TensorStorageMetadata]:
+    shards = [ChunkStorageMetadata(torch.Size(offset), torch.Size(size)) for offset, size in chunks]
+    return {"x": TensorStorageMetadata(TensorProperties(), torch.Size([4, 2]), shards)}
+
+
+@pytest.mark.parametrize(
+    ("tensors", "places", "said"),
+    [
+        (_tensor(([0, 0], [3, 2])), [], "are not the whole of it"),
+        (_tensor(), [], "are not the whole of it"),
+        (_tensor(([2, 0], [4, 2])), [], "lies outside of it"),
+        (_tensor(([0], [8])), [], "lies outside of it"),
+        (_tensor(([0, 0], [4, -2])), [], "a number that is no size"),
+        (_tensor(([0, 0], [4, 2])), [(0, 8), (0, 8)], "at the same place"),
+        (_tensor(([0, 0], [4, 2])), [(-8, 8)], "a number that is no size"),
+        (_tensor(([0, 0], [4, 2])), [(0, 1 << 63)], "a number that is no size"),
+        (_tensor(([0] * 65, [1] * 65)), [], "65 dimensions"),
+    ],
+)
+def test_shards_that_cannot_be_are_refused(
+    tmp_path: Path, tensors: dict[str, Any], places: list[tuple[int, int]], said: str
+) -> None:
+    """Those that leave a part of their tensor out, lie beyond it, or stand for several."""
+    storage = {MetadataIndex("x", [row, 0]): _StorageInfo(SHARD, *place) for row, place in enumerate(places)}
+    (tmp_path / METADATA_NAME).write_bytes(pickle.dumps(Metadata(tensors, storage_data=storage)))
+    with pytest.raises(CheckpointError, match=said):
+        _read(tmp_path)
+
+
+def test_packed_shards_are_refused(tmp_path: Path) -> None:
+    """DCP would unpack them, however large they become."""
+    info = _StorageInfo(SHARD, 0, 8, transform_descriptors=["stream.zstd"])
+    (tmp_path / METADATA_NAME).write_bytes(
+        pickle.dumps(Metadata({}, storage_data={MetadataIndex("x"): info}))
+    )
+    with pytest.raises(CheckpointError, match="is packed"):
+        _read(tmp_path)
+
+
+def test_a_shard_beyond_its_file_is_refused(tmp_path: Path) -> None:
+    """Where its end would be is said."""
+    dcp.write(tmp_path, {"a": torch.zeros(3)}, ALONE)
+    content = (tmp_path / SHARD).read_bytes()
+    (tmp_path / SHARD).write_bytes(content[:-1])
+    with pytest.raises(CheckpointException, match=f"it would end at {len(content)}"):
+        dcp.read(tmp_path, [SHARD], {"a": torch.ones(3)}, ALONE)
 
 
 def test_torn_metadata_is_one_sentence(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torchdeck.distributed import CheckpointManager, auto_resume
 from torchdeck.distributed.checkpoints.choose import choose_checkpoint
 from torchdeck.distributed.checkpoints.exchange import exchanging
+from torchdeck.distributed.checkpoints.exchange.single import open_single
 from torchdeck.distributed.checkpoints.manifest import (
     MANIFEST_NAME,
     CheckpointError,
@@ -28,7 +29,8 @@ from torchdeck.distributed.checkpoints.manifest import (
     read_manifest,
     verify,
 )
-from torchdeck.distributed.checkpoints.metadata import METADATA_NAME
+from torchdeck.distributed.checkpoints.metadata import METADATA_NAME, CheckedReader
+from torchdeck.distributed.checkpoints.trainer_file import read_trainer_file
 
 Plant = Callable[[Path, Path], None]
 """Puts something into a checkpoint's folder that would make a marker, if it ran."""
@@ -255,6 +257,43 @@ def test_absurd_claims_are_refused(honest: Path, tmp_path: Path, plant: Plant, s
     if "kind" not in said and "AdamW" not in said:
         with pytest.raises(CheckpointError):
             _to_single(folder, tmp_path / "out", export=True)
+
+
+def test_a_billion_ranks_are_refused(honest: Path, tmp_path: Path) -> None:
+    """A checkpoint has a file of each of its ranks."""
+    folder = shutil.copytree(honest / "run" / "step_00000001", tmp_path / "step_00000001")
+    (folder / MANIFEST_NAME).write_bytes(replace(read_manifest(folder), world_size=10**12).render())
+    with pytest.raises(CheckpointError, match="was saved by 1000000000000 ranks and lacks files"):
+        _to_single(folder, tmp_path / "out", export=True)
+
+
+def test_a_tensor_of_a_rank_is_not_read_again_and_again(honest: Path, tmp_path: Path) -> None:
+    """A short text could name a large tensor any number of times."""
+    folder = shutil.copytree(honest / "single", tmp_path / "single")
+    said = json.loads((folder / "model.json").read_bytes())
+    state = said["ranks"][0]["object"]["rng"]["object"]
+    state["cuda"] = state["torch"]
+    (folder / "model.json").write_text(json.dumps(said))
+    _seal(folder)
+    with pytest.raises(CheckpointError, match="does not describe its ranks"):
+        _to_sharded(folder, tmp_path / "out")
+
+
+def test_a_text_of_absurd_size_is_not_read(honest: Path, tmp_path: Path) -> None:
+    """A sparse file takes no room on the disk, and all of it in memory."""
+    shutil.copytree(honest / "run" / "step_00000001", tmp_path / "run")
+    shutil.copytree(honest / "single", tmp_path / "single")
+    run, single, size = tmp_path / "run", tmp_path / "single", 1 << 40
+    for file in (run / "trainer.json", run / METADATA_NAME, single / "model.json"):
+        os.truncate(file, size)
+    readers: list[Callable[[], object]] = [
+        lambda: read_trainer_file(run),
+        lambda: CheckedReader(run, []).read_metadata(),
+        lambda: open_single(single, read_manifest(single)),
+    ]
+    for read in readers:  # once hashed, which takes its time
+        with pytest.raises(CheckpointError, match=f"has {size} bytes"):
+            read()
 
 
 def test_a_manifest_of_absurd_size_is_refused_without_hashing(honest: Path, tmp_path: Path) -> None:

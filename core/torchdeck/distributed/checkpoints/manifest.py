@@ -26,8 +26,8 @@ UNCOMMITTED_NAME = ".uncommitted"
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _CHUNK = 1 << 20
-_LARGEST_MANIFEST = 256 << 20
-"""Bytes; 150 for each file, so far above what any number of ranks makes."""
+_LARGEST_DOCUMENT = 256 << 20
+"""Bytes; a manifest has 150 for each file, so far above what any number of ranks makes."""
 
 
 class CheckpointError(Exception):
@@ -123,8 +123,10 @@ def read_manifest(folder: Path) -> Manifest:
         CheckpointError: there is none, it is not whole, was edited, or is from a newer Torchdeck.
     """
     path = folder / MANIFEST_NAME
+    if path.is_symlink():
+        raise CheckpointError(f"{path} is a link, not a regular file: it is no checkpoint's manifest")
     try:
-        content = _read_regular(path)
+        content = read_document(path, "manifest")
     except (FileNotFoundError, NotADirectoryError):
         why = (
             "the save was interrupted, or it is not a checkpoint"
@@ -191,6 +193,25 @@ def hash_file(path: Path) -> FileEntry:
     return FileEntry(size, digest.hexdigest())
 
 
+def read_document(path: Path, what: str) -> bytes:
+    """The content of a file that is no pipe, and not of absurd size.
+
+    Args:
+        path: the file.
+        what: it is of a checkpoint, as in "manifest".
+
+    Raises:
+        CheckpointError: it is something else.
+        OSError: it cannot be read.
+    """
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise CheckpointError(f"{path} is not a regular file: it is no checkpoint's {what}")
+    if status.st_size > _LARGEST_DOCUMENT:
+        raise CheckpointError(f"{path} has {status.st_size} bytes: it is no checkpoint's {what}")
+    return path.read_bytes()
+
+
 def size_problem(folder: Path, name: str, expected: FileEntry) -> str | None:
     """Why a file of a checkpoint cannot be what its manifest says, without reading it; None when it can."""
     path = folder / name
@@ -217,16 +238,6 @@ def _encode(value: Any) -> bytes:
 def _entry_to_json(entry: FileEntry) -> dict[str, Any]:
     value: dict[str, Any] = {"size": entry.size, "sha256": entry.sha256}
     return value if entry.node is None else {**value, "node": entry.node}
-
-
-def _read_regular(path: Path) -> bytes:
-    """The content of a file that is neither a link nor a pipe, and not of absurd size."""
-    status = path.lstat()
-    if not stat.S_ISREG(status.st_mode):
-        raise CheckpointError(f"{path} is not a regular file: it is no checkpoint's manifest")
-    if status.st_size > _LARGEST_MANIFEST:
-        raise CheckpointError(f"{path} has {status.st_size} bytes: it is no checkpoint's manifest")
-    return path.read_bytes()
 
 
 def _manifest_from(value: Mapping[str, Any]) -> Manifest:

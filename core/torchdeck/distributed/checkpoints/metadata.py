@@ -7,6 +7,7 @@ at before DCP has torch read it with `weights_only=True`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -15,8 +16,8 @@ import torch
 from torch.distributed.checkpoint import metadata
 from torch.distributed.checkpoint.filesystem import FileSystemReader, _StorageInfo
 
-from torchdeck.distributed.checkpoints.inert_pickle import LARGEST, Name, Record, read_pickle
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
+from torchdeck.distributed.checkpoints.inert_pickle import Name, Record, read_pickle
+from torchdeck.distributed.checkpoints.manifest import CheckpointError, read_document
 from torchdeck.distributed.checkpoints.tensor_archive import Span, check_archive, is_dtype
 
 METADATA_NAME = ".metadata"
@@ -49,6 +50,8 @@ _ALLOWED = frozenset(
         Name("torch.serialization", "_get_layout"),
     }
 )
+_DIMENSIONS = 64
+"""No tensor of torch's has more."""
 _PATHS = frozenset({"PosixPath", "PurePosixPath", "WindowsPath", "PureWindowsPath"})
 """Of pathlib, or a module within it: where a checkpoint was saved, which is not looked at."""
 
@@ -70,8 +73,7 @@ class CheckedReader(FileSystemReader):
         """
         path = self._folder / METADATA_NAME
         try:
-            with path.open("rb") as file:
-                value = read_pickle(file.read(LARGEST + 1), _allowed)
+            value = read_pickle(read_document(path, "metadata"), _allowed)
             found = _metadata(value, self._files)
         except (OSError, ValueError) as error:
             raise CheckpointError(f"{path} is refused: {error}") from error
@@ -95,9 +97,11 @@ def _allowed(name: Name) -> bool:
 def _metadata(value: Any, files: Collection[str]) -> metadata.Metadata:
     said = _state(value, metadata.Metadata)
     tensors, places = _typed(said.get("state_dict_metadata"), dict), _typed(said.get("storage_data"), dict)
+    where = {_index(key): _place(item, files) for key, item in places.items()}
+    if len({(place.relative_path, place.offset) for place in where.values()}) != len(places):
+        raise ValueError("two shards in it are at the same place")
     return metadata.Metadata(
-        {name: _tensor(name, item) for name, item in tensors.items()},
-        storage_data={_index(key): _place(item, files) for key, item in places.items()},
+        {name: _tensor(name, item) for name, item in tensors.items()}, storage_data=where
     )
 
 
@@ -111,6 +115,8 @@ def _tensor(name: Any, value: Any) -> metadata.TensorStorageMetadata:
     if not isinstance(dtype, Name) or not is_dtype(dtype):
         raise ValueError(f"{name!r} has no dtype")
     chunks = [_chunk(name, item, shape) for item in _typed(said.get("chunks"), list)]
+    if sum(math.prod(chunk.sizes) for chunk in chunks) != math.prod(shape):
+        raise ValueError(f"the shards of {name!r} are not the whole of it")
     return metadata.TensorStorageMetadata(
         metadata.TensorProperties(dtype=vars(torch)[dtype.name]), shape, chunks
     )
@@ -166,7 +172,10 @@ def _typed(value: Any, kind: type[T]) -> T:
 def _size(value: Any) -> torch.Size:
     if not isinstance(value, Record) or value.name != _SIZE or len(value.args) != 1:
         raise ValueError("a shape is missing in it")
-    return torch.Size([_count(length) for length in _typed(value.args[0], tuple)])
+    lengths = _typed(value.args[0], tuple)
+    if len(lengths) > _DIMENSIONS:
+        raise ValueError(f"a shape of {len(lengths)} dimensions stands in it")
+    return torch.Size([_count(length) for length in lengths])
 
 
 def _count(value: Any) -> int:

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
+from torchdeck.distributed.checkpoints.manifest import CheckpointError, read_document
 from torchdeck.distributed.checkpoints.model_state import Listing, listing_from_json, listing_to_json
 
 TRAINER_NAME = "trainer.json"
 _VERSION = 1
+_DIMENSIONS = 64
+"""No tensor of torch's has more; the product of any number of numbers of any length would take its time."""
 _PARTS = ("position", "scheduler", "scaler", "extra")
 
 
@@ -62,7 +64,8 @@ class TrainerFile:
                     (f"{key} of {name}", spec["shape"]) for key, spec in state.items() if "shape" in spec
                 ]
         for name, shape in sizes:
-            if any(type(length) is not int or length < 0 for length in shape) or math.prod(shape) > available:
+            possible = len(shape) <= _DIMENSIONS and all(type(size) is int and size >= 0 for size in shape)
+            if not possible or math.prod(shape) > available:
                 raise CheckpointError(
                     f"{name} cannot have the shape {list(shape)} in {available} bytes of files"
                 )
@@ -80,7 +83,7 @@ def read_trainer_file(folder: Path, name: str = TRAINER_NAME) -> TrainerFile:
     """
     path = folder / name
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(read_document(path, "trainer state"))
         version = int(value["v"])
         if version > _VERSION:
             raise CheckpointError(

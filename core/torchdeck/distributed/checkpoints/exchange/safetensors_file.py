@@ -181,7 +181,7 @@ def _checked(header: Mapping[str, Any], size: int) -> tuple[dict[str, int], dict
         if name == "__metadata__":
             continue
         shape, (begin, end) = entry["shape"], entry["data_offsets"]
-        if any(type(number) is not int or number < 0 for number in (*shape, begin, end)):
+        if len(shape) > 64 or any(type(item) is not int or item < 0 for item in (*shape, begin, end)):
             raise ValueError(f"{name} has no sensible shape or place")
         specs[name] = TensorSpec(tuple(shape), _DTYPES[entry["dtype"]])
         if math.prod(shape) * specs[name].dtype.itemsize != end - begin:

@@ -85,6 +85,8 @@ def open_sharded(folder: Path, manifest: Manifest) -> WholeCheckpoint:
         spec = tensors.specs.get(MODEL_PREFIX + name)
         if spec is None or spec.shape != shape or spec.dtype != getattr(torch, dtype, None):
             raise CheckpointError(f"{folder}: {TRAINER_NAME} and {METADATA_NAME} do not agree on {name}")
+    if manifest.world_size > len(manifest.files):
+        raise CheckpointError(f"{folder} was saved by {manifest.world_size} ranks and lacks files of them")
     names = [rank_file_name(rank) for rank in range(manifest.world_size)]
     there = manifest.files.keys() >= set(names)
     ranks = [read_rank_file(folder / name) for name in names] if there else []

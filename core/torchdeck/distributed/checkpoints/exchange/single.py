@@ -28,7 +28,7 @@ from torchdeck.distributed.checkpoints.exchange.whole import (
     WholeCheckpoint,
     listing_of_specs,
 )
-from torchdeck.distributed.checkpoints.manifest import CheckpointError, FileEntry, Manifest
+from torchdeck.distributed.checkpoints.manifest import CheckpointError, FileEntry, Manifest, read_document
 from torchdeck.distributed.checkpoints.model_state import (
     Listing,
     listing_from_json,
@@ -113,7 +113,7 @@ def open_single(folder: Path, manifest: Manifest) -> WholeCheckpoint:
         CheckpointError: it does not go together.
     """
     try:
-        said = json.loads((folder / MODEL_JSON).read_bytes())
+        said = json.loads(read_document(folder / MODEL_JSON, "description"))
         states = list(said["ranks"]) if said["resumable"] else []
         listing = listing_from_json(said["model"])
         trainer = (
@@ -225,8 +225,11 @@ def _ranks_apart(ranks: Sequence[Mapping[str, Any]]) -> tuple[dict[str, torch.Te
 
 
 def _ranks_together(file: SafetensorsFile, states: Sequence[Any], folder: Path) -> list[dict[str, Any]]:
+    left = set(file.specs)  # each is of one rank: to be read again and again would take any amount of memory
+
     def together(value: Any) -> Any:
         if "tensor" in value:
+            left.remove(value["tensor"])
             return file.read(value["tensor"])
         if "object" in value:
             return {key: together(item) for key, item in value["object"].items()}
