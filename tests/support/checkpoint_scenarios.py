@@ -200,41 +200,6 @@ def other_world(folder: Path) -> dict[str, Any]:
     return {"saved": saved, "loaded": loaded}
 
 
-def between_strategies(folder: Path) -> dict[str, Any]:
-    """What hsdp on 4 ranks saved, loaded by every strategy; what each of those saved, loaded by hsdp."""
-    made = {"hsdp4": ("hsdp", 4), "fsdp2": ("fsdp", 2), "ddp2": ("ddp", 2), "single1": ("single", 1)}
-
-    def save(name: str) -> Callable[[ranks.Rank], Any]:
-        def body(rank: ranks.Rank) -> str:
-            state = make(made[name][0], rank)
-            train(state, 2)
-            open_store(folder / name, rank, made[name][0]).save(state, 2)
-            return digest(model_tensors(state.model))
-
-        return body
-
-    def load(source: str, strategy: str) -> Callable[[ranks.Rank], Any]:
-        def body(rank: ranks.Rank) -> str:
-            state = make(strategy, rank, seed=5)
-            open_store(folder / "elsewhere", rank, strategy).load(folder / source / "step_00000002", state)
-            weights = digest(model_tensors(state.model))
-            train(state, 1)  # with the optimizer's state, too
-            return weights
-
-        return body
-
-    saved = {name: ranks.results(ranks.run_round(folder, made[name][1], save(name)))[0] for name in made}
-    loaded = {
-        f"{source}→{target}": ranks.results(
-            ranks.run_round(folder, made[target][1], load(source, made[target][0]))
-        )
-        for source in made
-        for target in made
-        if "hsdp4" in (source, target) and (source, target) != ("hsdp4", "hsdp4")
-    }
-    return {"saved": saved, "loaded": loaded}
-
-
 def one_rank_fails(folder: Path, limited_rank: str) -> dict[str, Any]:
     """One rank may not write a file larger than 1 KiB (RLIMIT_FSIZE); then it may again."""
 
@@ -255,6 +220,20 @@ def one_rank_fails(folder: Path, limited_rank: str) -> dict[str, Any]:
 
     outcome = ranks.results(ranks.run_round(folder, 2, body))
     return {"ranks": outcome, "problems": verify(folder / "saved" / "step_00000001")}
+
+
+def different_states(folder: Path) -> list[str]:
+    """Only rank 0's optimizer has stepped: of its state rank 1 has not the share that it would write."""
+
+    def body(rank: ranks.Rank) -> str:
+        state = make("single", rank)
+        if rank.rank == 0:
+            train(state, 1)
+        store = open_store(folder / "saved", rank, "ddp")
+        return _refusal(lambda: store.save(state, 1))
+
+    sentences: list[str] = ranks.results(ranks.run_round(folder, 2, body))
+    return sentences
 
 
 def disk_full(folder: Path, mount: str) -> dict[str, Any]:

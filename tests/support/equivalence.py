@@ -3,8 +3,9 @@
     from support.equivalence import REFERENCE, run
     alone, ours = run([REFERENCE, {**REFERENCE, "strategy": "ddp", "world_size": 4, "accumulation": 1}])
 
-A job is an object with `strategy`, `world_size` and `accumulation`; other keys of [training] under `training`;
-tables `ddp`, `fsdp`, `hsdp`, `deepspeed`; `folder`, `every` and `resume` (a path) where checkpoints are wanted.
+A job is an object with `strategy`, `world_size` and `accumulation`; other keys of [training] under
+`training`; tables `ddp`, `fsdp`, `hsdp`, `deepspeed`; `folder`, `every` and `resume` (a path) where
+checkpoints are wanted.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def run(jobs: Sequence[Job], *, python: str = sys.executable) -> list[Trained]:
 
 def train(job: Job) -> dict[str, Any]:
     """One training on this rank, by the product's own Trainer."""
-    settings = _settings(job)
+    settings = settings_of(job)
     recipe = load_recipe(settings.recipe)
     strategy = DistributedStrategy.from_config(settings.distributed, precision=settings.training.precision)
     strategy.setup()
@@ -76,7 +77,8 @@ def train(job: Job) -> dict[str, Any]:
     return {"losses": followed.losses, "norms": followed.norms, "weights": hash_of(trainer.parts.model)}
 
 
-def _settings(job: Job) -> RecipeSettings:
+def settings_of(job: Job) -> RecipeSettings:
+    """What a job says, as the ranks are told it."""
     ranks, accumulation = job["world_size"], job["accumulation"]
     usual = {
         "steps": STEPS,

@@ -16,20 +16,25 @@ from torchdeck.distributed.checkpoints.metadata import CheckedReader
 from torchdeck.distributed.checkpoints.peers import Peers
 
 
-def write(folder: Path, tensors: dict[str, torch.Tensor], peers: Peers) -> None:
-    """Write `tensors` into `folder`: rank r as `__r_….distcp`, rank 0 also `.metadata`; nothing is synced."""
+def write(folder: Path, tensors: dict[str, torch.Tensor], peers: Peers) -> set[str]:
+    """Write `tensors` into `folder`: rank r as `__r_….distcp`, rank 0 also `.metadata`; nothing is synced.
+
+    Returns:
+        The names of all tensors that the ranks together gave.
+    """
     # what every rank holds whole comes from rank 0: replicas of running statistics differ and must not be
     # mixed
     planner = DefaultSavePlanner(
         flatten_state_dict=False, flatten_sharded_tensors=False, dedup_save_to_lowest_rank=True
     )
-    save(
+    saved = save(
         tensors,
         storage_writer=FileSystemWriter(folder, sync_files=False),
         planner=planner,
         process_group=peers.group,
         no_dist=peers.world_size == 1,
     )
+    return set(saved.state_dict_metadata)
 
 
 def read(folder: Path, files: Collection[str], tensors: dict[str, torch.Tensor], peers: Peers) -> None:

@@ -54,6 +54,12 @@ def model_tensors(model: nn.Module) -> dict[str, torch.Tensor]:
     return tensors
 
 
+def parameter_names(model: nn.Module) -> set[str]:
+    """Of the names of `model_tensors`, those of parameters; a tied one has several."""
+    named = unwrap(model).named_parameters(remove_duplicate=False)
+    return {bare_name(name) for name, _ in named}
+
+
 def restore_model(model: nn.Module, tensors: dict[str, torch.Tensor]) -> None:
     """Hand loaded state to the model, so that its own load hooks see it."""
     # the setters of model and optimizer are never called as one: with empty parts on some ranks that hung

@@ -40,9 +40,15 @@ def write_all(folder: Path, take: Callable[[], Snapshot], peers: Peers, disks: D
     taken: list[Snapshot] = []
     peers.together("collecting the state", lambda: taken.append(take()))
     snapshot = taken[0]
-    peers.collectively("writing the tensors", lambda: dcp.write(folder, snapshot.tensors, peers))
+    given: set[str] = set()
+    peers.collectively(
+        "writing the tensors", lambda: given.update(dcp.write(folder, snapshot.tensors, peers))
+    )
 
     def finish() -> dict[str, FileEntry]:
+        lost = sorted(snapshot.names - given)
+        if lost:
+            raise CheckpointError(f"no rank gave {', '.join(lost[:3])}: the ranks hold different tensors")
         (folder / rank_file_name(peers.rank)).write_bytes(snapshot.rank_file)
         if peers.rank == 0:
             (folder / TRAINER_NAME).write_bytes(snapshot.trainer_file)

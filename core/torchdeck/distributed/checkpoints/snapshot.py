@@ -9,7 +9,9 @@ from typing import Any
 import torch
 
 from torchdeck.distributed.checkpoints.model_state import model_fingerprint
+from torchdeck.distributed.checkpoints.peers import Peers
 from torchdeck.distributed.checkpoints.rank_file import render_rank_file
+from torchdeck.distributed.checkpoints.shares import own_share
 from torchdeck.distributed.checkpoints.staging import Staging
 from torchdeck.distributed.checkpoints.state import TrainState
 from torchdeck.distributed.checkpoints.trainer_file import TrainerFile
@@ -25,16 +27,19 @@ class Snapshot:
     trainer_file: bytes
     rank_file: bytes
     tensors: dict[str, torch.Tensor]
-    """Of model and optimizers; training's own memory, or a copy."""
+    """This rank's share of model and optimizers; training's own memory, or a copy."""
+    names: frozenset[str]
+    """Of all tensors this rank knows of: the ranks together have to give them."""
     model_fingerprint: str
 
 
-def take_snapshot(state: TrainState, step: int, staging: Staging | None = None) -> Snapshot:
+def take_snapshot(state: TrainState, step: int, peers: Peers, staging: Staging | None = None) -> Snapshot:
     """The state after `step` steps.
 
     Args:
         state: of training.
         step: optimizer steps done.
+        peers: all ranks; each of those that hold the same tensors gives a share of them.
         staging: copies the tensors, so that training can go on; None: they must not change until all is
             written.
 
@@ -54,10 +59,14 @@ def take_snapshot(state: TrainState, step: int, staging: Staging | None = None) 
     )
     tensors = {MODEL_PREFIX + name: tensor for name, tensor in parts.model().items()}
     tensors |= parts.optimizer()
+    of_model, of_optimizer = parts.alike()
+    alike = {MODEL_PREFIX + name for name in of_model} | set(of_optimizer)
+    share = own_share(tensors, alike & tensors.keys(), peers.rank, peers.world_size)
     return Snapshot(
         position=dict(state.position),
         trainer_file=trainer.render(),
         rank_file=render_rank_file(parts),
-        tensors=tensors if staging is None else staging.copy(tensors),
+        tensors=share if staging is None else staging.copy(share),
+        names=frozenset(tensors),
         model_fingerprint=model_fingerprint(listing),
     )

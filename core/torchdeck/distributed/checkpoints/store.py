@@ -136,7 +136,7 @@ class CheckpointStore:
         """
         self.wait()
         job = _Job(step, FINAL_NAME if final else checkpoint_name(step), metrics or {})
-        self._write(job, lambda: take_snapshot(state, step))
+        self._write(job, lambda: take_snapshot(state, step, self._peers))
         return self._directory.path / job.name
 
     def save_in_background(
@@ -162,7 +162,7 @@ class CheckpointStore:
         self._peers.join()
         job = _Job(step, checkpoint_name(step), metrics or {})
         # a rank that cannot take its part tells the others in the background, where they agree on everything
-        snapshot = _done_now(lambda: take_snapshot(state, step, self._staging))
+        snapshot = _done_now(lambda: take_snapshot(state, step, self._peers, self._staging))
         self._writer.start(f"checkpoint {job.name}", lambda: self._write(job, snapshot.result))
 
     @property

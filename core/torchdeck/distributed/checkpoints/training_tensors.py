@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -13,6 +13,7 @@ from torchdeck.distributed.checkpoints.model_state import (
     listing_of,
     local_buffers,
     model_tensors,
+    parameter_names,
     restore_buffers,
     restore_model,
 )
@@ -45,6 +46,12 @@ class TrainingTensors(Protocol):
 
     def optimizer(self) -> dict[str, torch.Tensor]:
         """What this rank gives to a save of the optimizers' states, by `optimizer.INDEX.NAME.KEY`."""
+
+    def alike(self) -> tuple[Collection[str], Collection[str]]:
+        """Names of `model()` and of `optimizer()` that every rank gives, with the same values.
+
+        They are written by one rank each: of a DTensor, by one of those that hold the same shard.
+        """
 
     def describe_optimizers(self) -> list[dict[str, Any]]:
         """Everything about the optimizers but their tensors, as JSON; the same on every rank."""
@@ -88,6 +95,10 @@ class ModuleTensors:
 
     def optimizer(self) -> dict[str, torch.Tensor]:
         return optimizer_tensors(self._model, self._optimizers)
+
+    def alike(self) -> tuple[Collection[str], Collection[str]]:
+        # all gradients are reduced; buffers, and what get_extra_state gives, are a rank's own
+        return parameter_names(self._model), optimizer_tensors(self._model, self._optimizers).keys()
 
     def describe_optimizers(self) -> list[dict[str, Any]]:
         return describe_optimizers(self._model, self._optimizers)

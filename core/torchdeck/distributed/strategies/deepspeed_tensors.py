@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import importlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -154,6 +154,9 @@ class DeepSpeedTensors:
                 if owner == self._rank and whole is not None:
                     found[state_key(0, name, key)] = whole.detach().to("cpu", copy=True)
         return found
+
+    def alike(self) -> tuple[Collection[str], Collection[str]]:
+        return (), ()  # dealt out already
 
     def describe_optimizers(self) -> list[dict[str, Any]]:
         return describe_optimizers(self._whole.skeleton, [self._whole.described(self._partitions)])
