@@ -21,6 +21,7 @@ from torch.optim import AdamW
 from support.deepspeed_python import deepspeed_python
 from support.equivalence import train
 from support.measured_ranks import Job, measure
+from support.wrapped_ranks import refused
 from support.zero_ranks import Scaled, held_by, make_optimizer
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.recipes.loader import load_recipe
@@ -36,7 +37,7 @@ def run_jobs(jobs: list[Job]) -> list[list[Any]]:
 
 def work(job: Job) -> Any:
     """One job on one rank: what `job["do"]` names, else a training of `support.equivalence`."""
-    actions = {"train": train, "copy": copy, "save_as_deepspeed": save_as_deepspeed, "hold": hold}
+    actions = {action.__name__: action for action in (train, copy, save_as_deepspeed, hold, refused)}
     return actions[job.get("do", "train")](job)
 
 

@@ -85,6 +85,9 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
     jobs["of-unstepped"] = {
         **zero3, "world_size": 1, "from": str(folder / "unstepped"), "to": str(folder / "of-unstepped"),
     }  # fmt: skip
+    jobs["shapes"] = {
+        "do": "refused", "world_size": 2, "differ": "shapes", "config": {"strategy": "deepspeed"},
+    }  # fmt: skip
     return Done(dict(zip(jobs, run_jobs(list(jobs.values())), strict=True)), folder)
 
 
@@ -147,6 +150,12 @@ def test_a_loss_that_is_not_finite_stops_the_run() -> None:
     job = _zero({"deepspeed": {"zero_stage": 2}, "training": {"steps": 5, "lr": 1e38, "clip": None}})
     with pytest.raises(RuntimeError, match=r"RecipeError: the .* (inf|nan|not finite).*lower training\.lr"):
         run_jobs([job])
+
+
+def test_models_of_other_shapes_are_refused_by_name(done: Done) -> None:
+    """As under every strategy, before DeepSpeed sends the first rank's weights."""
+    for said in done.results["shapes"]:
+        assert "on rank 0 and [[4, 7]" in said
 
 
 def test_bf16_follows_ddp(done: Done) -> None:
