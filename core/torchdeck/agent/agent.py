@@ -261,7 +261,7 @@ class Agent:
             "finished",
             state=command.state,
             why=command.why,
-            resumable=is_resumable(command.state, checkpoint, cooperative=self._policy.cooperative_stop),
+            resumable=is_resumable(command.state, checkpoint),
             checkpoint=checkpoint,
             attempt=self._gang.number,
         )

@@ -36,6 +36,6 @@ def describe_failure(failure: Failure | None) -> str:
     return f"rank {failure.rank} failed first: {failure.message}{code}"
 
 
-def is_resumable(state: str, checkpoint: str, *, cooperative: bool) -> bool:
-    """Whether the run can go on later: a recipe that did not reach its end and left a complete checkpoint."""
-    return state != "SUCCEEDED" and cooperative and bool(checkpoint)
+def is_resumable(state: str, checkpoint: str) -> bool:
+    """Whether the run can go on later: it did not reach its end, and left a complete checkpoint."""
+    return state != "SUCCEEDED" and bool(checkpoint)

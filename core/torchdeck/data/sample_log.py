@@ -11,6 +11,7 @@ the process leaves whole records and at most one torn one at the end.
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import os
@@ -94,7 +95,9 @@ class SampleLogWriter:
     """
 
     def __init__(self, path: Path, header: SampleLogHeader) -> None:
+        self._header = header
         self._size = header.size
+        self._step: int | None = None
         self._dtype = np.dtype(f"<u{header.width}")
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
@@ -124,6 +127,12 @@ class SampleLogWriter:
         body = counts + ids.astype(self._dtype).tobytes()
         head = _CHECKED_HEAD.pack(zlib.crc32(body), len(ids), len(parts), step, epoch, tokens)
         self._append(zlib.crc32(head).to_bytes(4, "little") + head + body)
+        self._step = step
+
+    def goes_on(self, header: SampleLogHeader, step: int) -> bool:
+        """Whether what begins with `header` after `step` follows the newest record: then it belongs here."""
+        same = dataclasses.replace(header, start=self._header.start) == self._header
+        return same and step == self._step
 
     def sync(self) -> None:
         """Put everything on disk."""

@@ -131,8 +131,6 @@ def _has_checkpoint(layout: RunLayout, found: RunView) -> bool:
     from torchdeck.distributed.checkpoints.listing import newest_complete
 
     plan = _plan(layout)
-    if not plan.policy.cooperative_stop:
-        return False
     values = {"run_id": found.id, "run_dir": str(layout.root)}
     return newest_complete(Path(fill(plan.checkpoint.directory, values))) is not None
 

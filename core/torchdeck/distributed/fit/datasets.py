@@ -137,6 +137,26 @@ def split(data: SizedDataset, share: float, seed: int) -> tuple[SizedDataset, Si
     return Part(data, training, f"{name}: training"), Part(data, validation, f"{name}: validation")
 
 
+def training_and_validation(
+    x: Any, y: Any, validation_data: Any, share: float | None, *, seed: int, in_rows: bool
+) -> tuple[SizedDataset, SizedDataset | None]:
+    """What `fit` is given, as data sets; None where nothing is held out.
+
+    Raises:
+        TypeError, ValueError: it cannot be used.
+    """
+    data = as_dataset(x, y, in_rows=in_rows)
+    if validation_data is None:
+        return (data, None) if share is None else split(data, share, seed)
+    if share is not None:
+        raise TypeError("give validation_data or validation_split, not both")
+    if y is None:
+        return data, as_dataset(validation_data, in_rows=in_rows)
+    if not isinstance(validation_data, (tuple, list)) or len(validation_data) != 2:
+        raise TypeError("validation_data is beside x and y: give a pair (x, y) of the same kind")
+    return data, as_dataset(*validation_data, in_rows=in_rows)
+
+
 def _checked(data: Any) -> SizedDataset:
     if isinstance(data, DataLoader):
         raise TypeError(

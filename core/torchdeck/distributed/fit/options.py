@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from torchdeck.data.step_order import DataPosition
 from torchdeck.distributed.checked import SettingsError, read_fields
 from torchdeck.distributed.processes import this_rank
 from torchdeck.distributed.settings import (
@@ -138,6 +139,16 @@ def fitted(
     result = dataclasses.replace(settings, training=training)
     check_ranges(result)
     return result
+
+
+def check_work_left(done: DataPosition, *, epochs: float | None, steps: int | None) -> None:
+    """Raises ValueError where training is as far as it is asked to go."""
+    if (steps is not None and done.step >= steps) or (epochs is not None and done.epoch >= epochs):
+        asked = f"{steps} steps" if steps is not None else f"{epochs} epochs"
+        raise ValueError(
+            f"fit is asked for {asked} in all, and {done.step} steps and {done.epoch} epochs are done "
+            "already: both count from the very start, so give more to go on"
+        )
 
 
 def _cadence(every: int | str | None) -> dict[str, Any]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import gc
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,15 +14,15 @@ from torch import nn
 from torch.optim import Optimizer
 
 from torchdeck.distributed.agreement import check_agreement
-from torchdeck.distributed.batches import Collate, SizedDataset
-from torchdeck.distributed.checkpoints.choose import choose_checkpoint
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
+from torchdeck.distributed.batches import Collate
 from torchdeck.distributed.fit import datasets
 from torchdeck.distributed.fit.history import History, HistoryCallback
 from torchdeck.distributed.fit.losses import Score, make_loss
 from torchdeck.distributed.fit.optimizers import OwnOptimizer
-from torchdeck.distributed.fit.options import chosen_strategy, fitted, make_settings
+from torchdeck.distributed.fit.options import check_work_left, chosen_strategy, fitted, make_settings
+from torchdeck.distributed.fit.resume_point import ResumePoint
 from torchdeck.distributed.fit.same_weights import take_weights_of_first_rank
+from torchdeck.distributed.fit.stop_signal import StopSignal
 from torchdeck.distributed.seeding import make_deterministic
 from torchdeck.distributed.settings import DistributedSettings, RecipeSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
@@ -31,8 +31,9 @@ from torchdeck.distributed.trainer.evaluation import Evaluation
 from torchdeck.distributed.trainer.hooks import LinesHook, make_hooks
 from torchdeck.distributed.trainer.parts import build_parts
 from torchdeck.distributed.trainer.phases import Phases
-from torchdeck.distributed.trainer.progress import Progress
+from torchdeck.distributed.trainer.profiling import ProfileHook
 from torchdeck.distributed.trainer.step import TrainingParts
+from torchdeck.distributed.trainer.stop import StopFlag
 from torchdeck.distributed.trainer.trainer import Trainer
 from torchdeck.distributed.units import Blocks
 from torchdeck.environment import DistributedConfig, RunContext
@@ -47,8 +48,10 @@ class DistributedTrainer:
             print(trainer.evaluate(x_test, y_test))
 
     The ranks meet at the first call that needs them, unless they have met before, and begin with the weights
-    of rank 0. Inside a Torchdeck run it reports progress, metrics and samples, stops when asked to, saves
-    into the run's folder and goes on from where the run resumes; outside it prints what `verbose` asks for.
+    of rank 0; so a model must fit into the memory of each rank before it is sharded. Inside a Torchdeck run
+    it reports progress, metrics and samples, saves into the run's folder, goes on from where the run resumes,
+    and returns from `fit` early when the run is asked to stop, with `history.finished` False and all of it
+    saved; outside it prints what `verbose` asks for.
 
     Args:
         model: not wrapped, on any device; it holds the weights throughout.
@@ -74,10 +77,11 @@ class DistributedTrainer:
         checkpoint_every: steps between two checkpoints, "auto", or "epoch"; None: one at the end.
         checkpoint: further options as in the [checkpoint] table: keep_last, keep_best, background, ...
         resume: a checkpoint to go on from, or a folder of them; "auto": the newest in `checkpoint_dir`, if
-            there is one.
+            there is one. A Torchdeck run that is resumed goes on from its own newest instead.
         verbose: rank 0 prints a line every `log_every` steps; a Torchdeck run always has them.
         log_every: steps between two rows of metrics.
-        stats_every, profile_steps: as in the [telemetry] table.
+        stats_every, profile_steps: as in the [telemetry] table; statistics are in the callbacks' StepResult
+            too, and outside a run traces are written as trace-rankN.json.gz, into the working directory.
         training: weight_decay, betas, momentum, clip, schedule, warmup_steps, min_lr_ratio, patience,
             min_delta, ema, check_every, compile, activation_checkpointing, deterministic, seed, batch_plan
             and balance, as in the [training] table.
@@ -123,15 +127,11 @@ class DistributedTrainer:
         if own is not None and lr is not None:
             raise TypeError("lr is given beside an optimizer that has its own: leave one of them out")
         self._context = RunContext.from_env()
-        self._resume = resume
-        if resume is None and self._context.resume is not None:
-            self._resume = self._context.resume
-        if resume == "auto" and not (checkpoint_dir or self._context.run_dir):
-            raise ValueError('resume is "auto" without a checkpoint_dir to look in')
         self._strategy_was_up = isinstance(strategy, DistributedStrategy) and strategy.is_set_up
         self.strategy = chosen_strategy(strategy, precision, environment, by_blocks=blocks is not None)
         if checkpoint_dir is None and self._context.run_dir is not None:
             checkpoint_dir = self._context.run_dir / "checkpoints"
+        self._resume = ResumePoint(resume, self._context.resume, str(checkpoint_dir or ""))
         self._settings = make_settings(
             self.strategy,
             training={
@@ -162,7 +162,7 @@ class DistributedTrainer:
         self._run_hooks: list[Callback] = []
         self._parts: TrainingParts | None = None
         self._trainer: Trainer | None = None
-        self._loaded: Path | None = None
+        self._stop = StopSignal(StopFlag(self._context.stop_file, self.strategy.rank))
         self.history = History()
         """Of all calls of `fit`."""
 
@@ -182,6 +182,11 @@ class DistributedTrainer:
         """The model, as it was given; under FSDP its parameters are this rank's shards once it trains."""
         return self._model
 
+    @property
+    def step(self) -> int:
+        """Optimizer steps done since the very start; 0 before the first `fit`."""
+        return 0 if self._trainer is None else self._trainer.position.step
+
     def fit(
         self,
         x: Any,
@@ -198,7 +203,9 @@ class DistributedTrainer:
         """Train to the end of `epochs` epochs or `steps` optimizer steps, counted since the very start.
 
         What an earlier call or a checkpoint has done counts: fit(x, epochs=2) and then fit(x, epochs=5)
-        trains three epochs more, of the same data.
+        trains three epochs more, of the same data. A schedule is that of the newest call's total, so of
+        "cosine" the rate rises again where a call follows that had come to its end. Patience goes on over
+        calls, and begins anew in one that follows an early end.
 
         Args:
             x: tensors, numpy arrays, or tuples or dicts of them, whose first dimension counts samples; or a
@@ -223,7 +230,10 @@ class DistributedTrainer:
             PositionError: training would go on with other data than it began with.
         """
         began = time.monotonic()
-        data, validation = self._data(x, y, validation_data, validation_split)
+        seed = self._settings.training.seed
+        data, validation = datasets.training_and_validation(
+            x, y, validation_data, validation_split, seed=seed, in_rows=self._rows
+        )
         settings = fitted(
             self._settings,
             epochs=epochs,
@@ -235,7 +245,9 @@ class DistributedTrainer:
         )
         parts = self._prepare()
         settings = self._with_lr(settings)
-        self._check_work_left(epochs, steps)
+        before = self._trainer
+        if before is not None:
+            check_work_left(before.position, epochs=epochs, steps=steps)
         check_agreement(self.strategy.group, settings.to_be_same())
         for callback in self._callbacks:
             callback.stop_reason = ""  # of an earlier call
@@ -246,14 +258,16 @@ class DistributedTrainer:
                 self._recipe, build_data=lambda _, part: data if part == "train" else validation
             ),
             self.strategy,
-            dataclasses.replace(self._context, resume=self._chosen_checkpoint()),
+            dataclasses.replace(self._context, resume=self._resume.folder(self.strategy.group)),
             [*self._run_hooks, recorder, *self._callbacks],
             parts=parts,
-            progress=self._progress(),
+            progress=None if before is None else before.progress,
+            stop=self._stop,
         )
-        self._resume = None
+        self._resume.went_on()
         try:
-            finished = trainer.run()
+            with self._stop.listening() if self._context.run_dir else nullcontext():
+                finished = trainer.run()
         finally:
             trainer.close()
         training = settings.training
@@ -283,16 +297,14 @@ class DistributedTrainer:
         if microbatch < 1:
             raise ValueError(f"microbatch is {microbatch}; right is 1 or more")
         parts = self._prepare()
-        waiting = self._chosen_checkpoint()
-        if waiting is not None and self._loaded != waiting:
-            self.load_checkpoint(waiting)
+        self._resume.load_what_waits(parts)
         check_agreement(self.strategy.group, {"samples to evaluate": len(data)})
         limit = -(-len(data) // microbatch)
         collate = self._recipe.collate or datasets.collate
         evaluation = Evaluation(parts, data, collate, microbatch=microbatch, limit=limit)
         phases = Phases(self._run_hooks, compiles=self._settings.training.compile)
-        values = evaluation.run(lambda size: phases.compute("evaluating", self._step, lambda: [size]))
-        phases.enter("done", self._step)
+        values = evaluation.run(lambda size: phases.compute("evaluating", self.step, lambda: [size]))
+        phases.enter("done", self.step)
         return {name.removeprefix("heldout_"): value for name, value in values.items()}
 
     def save_checkpoint(self, directory: str | Path | None = None) -> Path:
@@ -328,12 +340,7 @@ class DistributedTrainer:
         Raises:
             CheckpointError: there is none, it is damaged, or of another model or optimizer.
         """
-        parts = self._prepare()
-        folder = choose_checkpoint(Path(checkpoint), str(checkpoint)).folder
-        if folder is None:
-            raise CheckpointError(f"there is no checkpoint in {checkpoint}")
-        self.strategy.load(folder, parts.model, parts.optimizer)
-        self._resume = self._loaded = folder
+        folder = self._resume.load(self._prepare(), checkpoint)
         self._trainer = None
         return folder
 
@@ -342,28 +349,9 @@ class DistributedTrainer:
         for hook in [*self._run_hooks, *self._callbacks]:
             hook.close()
         self._run_hooks, self._callbacks = [], []
-        # a wrapped model that outlives the group would tear it down holding Python's lock, for which a worker
-        # of gloo that lets go of its last tensor may be waiting
         self._parts = self._trainer = None
-        gc.collect()
         if not self._strategy_was_up and self.strategy.is_set_up:
             self.strategy.close()
-
-    def _data(
-        self, x: Any, y: Any, validation_data: Any, share: float | None
-    ) -> tuple[SizedDataset, SizedDataset | None]:
-        data = datasets.as_dataset(x, y, in_rows=self._rows)
-        if validation_data is None:
-            if share is None:
-                return data, None
-            return datasets.split(data, share, self._settings.training.seed)
-        if share is not None:
-            raise TypeError("give validation_data or validation_split, not both")
-        if y is None:
-            return data, datasets.as_dataset(validation_data, in_rows=self._rows)
-        if not isinstance(validation_data, (tuple, list)) or len(validation_data) != 2:
-            raise TypeError("validation_data is beside x and y: give a pair (x, y) of the same kind")
-        return data, datasets.as_dataset(*validation_data, in_rows=self._rows)
 
     def _prepare(self) -> TrainingParts:
         """Join the other ranks and wrap the model, the first time."""
@@ -380,11 +368,14 @@ class DistributedTrainer:
         return self._parts
 
     def _hooks(self) -> list[Callback]:
-        place = self.strategy.place
-        layout = self._context.rank_layout(place.rank)
+        place, device = self.strategy.place, self.strategy.device
+        layout, profiled = self._context.rank_layout(place.rank), self._settings.telemetry.profile_steps
         if layout is not None:
-            return make_hooks(layout, place, self.strategy.device)
-        return [LinesHook()] if self._verbose and place.rank == 0 else []
+            return make_hooks(layout, place, device, profiled)
+        lines: list[Callback] = [LinesHook()] if self._verbose and place.rank == 0 else []
+        if profiled is None:
+            return lines
+        return [*lines, ProfileHook(Path(f"trace-rank{place.rank}.json.gz"), profiled, device)]
 
     def _with_lr(self, settings: RecipeSettings) -> RecipeSettings:
         if self._own_optimizer is None:
@@ -392,30 +383,3 @@ class DistributedTrainer:
         lr = self._own_optimizer.lr
         training = dataclasses.replace(settings.training, lr=lr, scaled_lr=lr)
         return dataclasses.replace(settings, training=training)
-
-    @property
-    def _step(self) -> int:
-        return 0 if self._trainer is None else self._trainer.position.step
-
-    def _check_work_left(self, epochs: float | None, steps: int | None) -> None:
-        """Raises ValueError where an earlier call of fit has trained as far already."""
-        if self._trainer is None:
-            return
-        done = self._trainer.position
-        if (steps is not None and done.step >= steps) or (epochs is not None and done.epoch >= epochs):
-            asked = f"{steps} steps" if steps is not None else f"{epochs} epochs"
-            raise ValueError(
-                f"fit is asked for {asked} in all, and {done.step} steps and {done.epoch} epochs are done "
-                "already: both count from the very start, so give more to go on"
-            )
-
-    def _progress(self) -> Progress | None:
-        return None if self._trainer is None else self._trainer.progress
-
-    def _chosen_checkpoint(self) -> Path | None:
-        """What training is to go on from, where that was not done yet."""
-        if self._resume is None:
-            return None
-        folder = choose_checkpoint(Path(self._settings.checkpoint.directory), str(self._resume)).folder
-        check_agreement(self.strategy.group, {"checkpoint to resume from": folder.name if folder else ""})
-        return folder

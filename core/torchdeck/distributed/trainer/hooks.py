@@ -92,6 +92,9 @@ class SamplesHook(Callback):
 
     def begin(self, order: StepOrder, start: DataPosition) -> None:
         header = SampleLogHeader(order.size, self._rank, self._world_size, start.to_json(), order.batch_plan)
+        if self._writer is not None and self._writer.goes_on(header, start.step):
+            return
+        self.close()
         try:
             self._writer = SampleLogWriter(self._path, header)
         except OSError as error:
@@ -129,6 +132,10 @@ class LinesHook(Callback):
 
     def __init__(self) -> None:
         self._total: int | None = None
+
+    def begin(self, order: StepOrder, start: DataPosition) -> None:  # noqa: ARG002 - only where it begins
+        if start.step:
+            print(f"training goes on from step {start.step}", flush=True)
 
     def phase(self, phase: str, step: int, total: int | None) -> None:  # noqa: ARG002 - the total is all it needs
         self._total = total
