@@ -110,6 +110,11 @@ class ProcessGroup:
         elif self._joined:
             check_joined(place, self.device)
 
+    @property
+    def owned(self) -> bool:
+        """Whether it was joined here, and is so left by `close`."""
+        return self._ours
+
     def sum(self, values: Sequence[float]) -> list[float]:
         """Each of `values` added up over all ranks in float64; the same on every rank."""
         return self._reduce(values, dist.ReduceOp.SUM)

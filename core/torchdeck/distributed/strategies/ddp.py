@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -14,12 +15,15 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from torchdeck.distributed.checkpoints.training_tensors import TrainingTensors
+from torchdeck.distributed.precision import Precision
+from torchdeck.distributed.settings import DistributedSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.strategies.bf16_gradients import reduce_in_bf16
 from torchdeck.distributed.strategies.ddp_buckets import has_sparse_gradients, with_settled_buckets
 from torchdeck.distributed.strategies.powersgd import PowerSgdTensors, compress_by_powersgd
 from torchdeck.distributed.strategies.same_model import check_same_shapes, check_same_weights
 from torchdeck.distributed.units import Blocks
+from torchdeck.environment import Place
 
 
 class DdpStrategy(DistributedStrategy):
@@ -29,6 +33,10 @@ class DdpStrategy(DistributedStrategy):
     _recorded = False
     """Under static_graph: the first backward, which records the graph, is behind us."""
     _powersgd: PowerSGDState | None = None
+
+    def __init__(self, settings: DistributedSettings, precision: Precision, place: Place) -> None:
+        super().__init__(settings, precision, place)
+        self._wrapped: weakref.WeakSet[nn.Module] = weakref.WeakSet()
 
     def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:  # noqa: ARG002 - nothing to shard
         """See the base class.
@@ -56,6 +64,7 @@ class DdpStrategy(DistributedStrategy):
             wrapped.register_comm_hook(None, reduce_in_bf16)
         elif options.comm_hook == "powersgd":
             self._powersgd = compress_by_powersgd(wrapped, options.powersgd_rank)
+        self._wrapped.add(wrapped)
         return wrapped
 
     def tensors(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> TrainingTensors:
@@ -87,3 +96,13 @@ class DdpStrategy(DistributedStrategy):
             work.wait()
         for gradient in gradients:
             gradient.div_(self.world_size)
+
+    def close(self) -> None:
+        """See the base class; where the group is left, what `wrap_model` returned can be called no more."""
+        # torch's reducer keeps the group alive. Were it the last to let go, the group would be taken down by
+        # whoever drops the model, holding Python's lock, for which a thread of gloo may be waiting; let go of
+        # by Python's own reference to it, it is taken down without the lock
+        for wrapped in self._wrapped if self._group is not None and self._group.owned else ():
+            for part in ("logger", "reducer", "process_group"):
+                wrapped.__dict__[part] = None
+        super().close()
