@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from fakes import masked_recipe
-from support.recipe_ranks import FinishedRanks, recipe_settings, run_ranks
+from support.forked_training import ForkedRun, run_forked
+from support.recipe_ranks import recipe_settings, run_ranks
 from torchdeck.data.order import SampleOrder, global_batches, steps_per_epoch
 from torchdeck.distributed.batches import evaluation_batches
 from torchdeck.distributed.seeding import seed_all
@@ -21,11 +22,11 @@ STEPS = 3 * steps_per_epoch(SAMPLES, GLOBAL_BATCH) + 1
 """The last step of each epoch has 10 samples; the half epoch at the end is one step."""
 
 
-def train(run_dir: Path, world_size: int, strategy: str, **more: Any) -> FinishedRanks:
+def training_of(run_dir: Path, world_size: int, strategy: str, **more: Any) -> ForkedRun:
     settings = recipe_settings(
         run_dir,
         RECIPE,
-        data={"samples": SAMPLES},
+        data={"samples": SAMPLES, **more.pop("data", {})},
         strategy=strategy,
         microbatch=MICROBATCH,
         accumulation=GLOBAL_BATCH // MICROBATCH // world_size,
@@ -33,7 +34,7 @@ def train(run_dir: Path, world_size: int, strategy: str, **more: Any) -> Finishe
         | {"eval_every": 2, "eval_batches": 2}
         | more,
     )
-    return run_ranks(settings, run_dir, world_size).succeeded()
+    return ForkedRun(run_dir, settings, world_size)
 
 
 def mean_loss(model: nn.Module, data: masked_recipe.Masked, ids: list[int]) -> Tensor:
@@ -74,61 +75,46 @@ def expected() -> tuple[list[float], list[float]]:
     raise AssertionError("unreachable: batches never end")
 
 
-@pytest.mark.parametrize(
-    ("world_size", "strategy", "more"),
-    [
+def test_curves_are_plain_torchs(expected: tuple[list[float], list[float]], tmp_path: Path) -> None:
+    """One curve at any world size and strategy, with ragged batches, unequal tokens and clipping."""
+    ddp = {"static_graph": True, "bucket_size_mb": 0.001, "gradient_as_bucket_view": False}
+    fsdp = {"wrap": "size", "min_params": 100, "reshard_after_forward": False}
+    cases: list[tuple[int, str, dict[str, Any]]] = [
         (1, "single", {}),
         (2, "ddp", {}),
         (2, "fsdp", {}),
-        (
-            2,
-            "ddp",
-            {"ddp": {"static_graph": True, "bucket_size_mb": 0.001, "gradient_as_bucket_view": False}},
-        ),
-        (2, "fsdp", {"fsdp": {"wrap": "size", "min_params": 100, "reshard_after_forward": False}}),
-    ],
-)
-def test_curve_is_plain_torchs(
-    world_size: int,
-    strategy: str,
-    more: dict[str, Any],
-    expected: tuple[list[float], list[float]],
-    tmp_path: Path,
-) -> None:
-    """One curve at any world size and strategy, with ragged batches, unequal tokens and clipping."""
-    ranks = train(tmp_path, world_size, strategy, **more)
+        (2, "ddp", {"ddp": ddp}),
+        (2, "fsdp", {"fsdp": fsdp}),
+    ]
+    runs = (
+        training_of(tmp_path / str(number), world_size, strategy, **more)
+        for number, (world_size, strategy, more) in enumerate(cases)
+    )
     losses, heldout = expected
-    assert list(ranks.losses().values()) == pytest.approx(losses, rel=2e-5)
-    assert list(ranks.heldout().values()) == pytest.approx(heldout, rel=2e-5)
-    assert list(ranks.losses()) == list(range(1, STEPS + 1))
+    for case, ranks in zip(cases, run_forked(*runs), strict=True):
+        assert list(ranks.succeeded().losses().values()) == pytest.approx(losses, rel=2e-5), case
+        assert list(ranks.heldout().values()) == pytest.approx(heldout, rel=2e-5), case
+        assert list(ranks.losses()) == list(range(1, STEPS + 1)), case
     assert losses[-1] < 0.7 * losses[0], "nothing was learned, so nothing was compared"
 
 
-@pytest.mark.parametrize(("strategy", "precision"), [("ddp", "bf16"), ("fsdp", "fp16")])
-def test_lower_precision_follows_the_curve(
-    strategy: str, precision: str, expected: tuple[list[float], list[float]], tmp_path: Path
-) -> None:
+def test_lower_precision_follows_the_curve(expected: tuple[list[float], list[float]], tmp_path: Path) -> None:
     """bf16 and fp16 start at fp32's loss and learn, fp16 with a loss scaler over shards."""
-    ranks = train(tmp_path, 2, strategy, precision=precision, epochs=12.0)
-    losses = list(ranks.losses().values())
-    assert losses[0] == pytest.approx(expected[0][0], rel=1e-2)
-    assert losses[-1] < 0.7 * losses[0]
+    cases = (("ddp", "bf16"), ("fsdp", "fp16"))
+    runs = (
+        training_of(tmp_path / strategy, 2, strategy, precision=precision, epochs=12.0)
+        for strategy, precision in cases
+    )
+    for case, ranks in zip(cases, run_forked(*runs), strict=True):
+        losses = list(ranks.succeeded().losses().values())
+        assert losses[0] == pytest.approx(expected[0][0], rel=1e-2), case
+        assert losses[-1] < 0.7 * losses[0], case
 
 
 def test_workers_and_metrics_of_every_rank(expected: tuple[list[float], list[float]], tmp_path: Path) -> None:
     """Loading in worker processes changes nothing; rank 0 writes global metrics, each rank its own."""
-    data = {"samples": SAMPLES, "workers": 1}
-    training: dict[str, Any] = {
-        "microbatch": MICROBATCH,
-        "accumulation": 2,
-        "seed": SEED,
-        "clip": CLIP,
-        "lr": LR,
-    }
-    training |= {"steps": STEPS, "eval_every": 2, "final": False}
-    settings = recipe_settings(tmp_path, RECIPE, data=data, **training)
-    ranks = run_ranks(settings, tmp_path, 2).succeeded()
-    assert list(ranks.losses().values()) == pytest.approx(expected[0], rel=2e-5)
+    (ranks,) = run_forked(training_of(tmp_path, 2, "ddp", data={"workers": 1}))
+    assert list(ranks.succeeded().losses().values()) == pytest.approx(expected[0], rel=2e-5)
     metrics = RunMetrics(tmp_path)
     metrics.refresh()
     own = {"step_time", "memory_bytes", "memory_peak_bytes", "memory_growth_peak_bytes"}
@@ -159,9 +145,9 @@ def test_compiled_models_train_alike(
 ) -> None:
     """torch.compile around a strategy keeps plain torch's losses and the model's names in checkpoints."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
-    ranks = train(
-        tmp_path, world_size, strategy, compile=True, steps=2, epochs=None, eval_every=None, final=True
-    )
+    options: dict[str, Any] = {"steps": 2, "epochs": None, "eval_every": None, "final": True}
+    run = training_of(tmp_path, world_size, strategy, compile=True, **options)
+    ranks = run_ranks(run.settings, tmp_path, world_size).succeeded()
     assert list(ranks.losses().values()) == pytest.approx(expected[0][:2], rel=1e-4)
     settings = recipe_settings(tmp_path, RECIPE, data={"samples": SAMPLES}, strategy="single", steps=3)
     resumed = run_ranks(settings, tmp_path, 1, attempt=2, resume=str(tmp_path / "checkpoints" / "final"))
