@@ -407,6 +407,21 @@ def test_a_checkpoint_to_resume_from_is_looked_at(checked: Checked) -> None:
     assert_refused(checked.recipe(checkpoint={"resume": "gone"})["resume"], "gone does not exist")
 
 
+def test_of_a_checkpoint_spread_over_nodes_only_this_nodes_files_are_wanted(checked: Checked) -> None:
+    """Nodes without a shared disk: the other's files lie elsewhere, and a run brings them together."""
+    from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, read_manifest
+
+    part = checked.folder / "ck/step_00000040"
+    manifest(part, {"here": b"h", "there": b"t"})
+    whole = read_manifest(part)
+    files = {name: replace(entry, node=f"node {name}") for name, entry in whole.files.items()}
+    (part / MANIFEST_NAME).write_bytes(replace(whole, files=files, node="node here").render())
+    (part / "there").unlink()
+    assert "step 40" in checked.recipe(checkpoint={"resume": str(part)})["resume"].what
+    (part / "here").unlink()
+    assert_refused(checked.recipe(checkpoint={"resume": str(part)})["resume"], "here is missing")
+
+
 def test_auto_says_what_it_finds(checked: Checked) -> None:
     """In a named folder: the newest complete one, none yet, or only a broken one."""
     named = {"directory": "ck"}

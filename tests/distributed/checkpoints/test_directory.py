@@ -114,6 +114,23 @@ def test_an_unusable_directory_is_one_sentence(tmp_path: Path) -> None:
         CheckpointDirectory(tmp_path / "file" / "checkpoints").open("run")
 
 
+def test_a_read_only_file_system_is_said_when_a_run_opens_it(tmp_path: Path) -> None:
+    """Before anything is trained: by the sentence of the system, and with what to change."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a file system needs root")
+    mount = ["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(tmp_path)]
+    done = subprocess.run(mount, capture_output=True, text=True, check=False, timeout=30)
+    if done.returncode != 0:
+        pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
+    try:
+        with pytest.raises(CheckpointError, match="Read-only file system; choose another"):
+            CheckpointDirectory(tmp_path / "checkpoints").open("run")
+        with pytest.raises(CheckpointError, match="Read-only file system"):
+            CheckpointDirectory(tmp_path).open("run")
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True, timeout=30)
+
+
 def test_two_runs_do_not_share_a_directory(tmp_path: Path) -> None:
     """The second writer is refused, with whose it is; when the first is gone it may."""
     code = (

@@ -40,7 +40,7 @@ def _ours(path: Path, node: str) -> Check:
                 f"{path} holds checkpoints and is none", node, f"name one of them, such as {inside[-1]}"
             )
         return _failed(str(error), node)
-    for name, entry in manifest.files.items():
+    for name, entry in manifest.files_here.items():
         file = path / name
         if not file.is_file():
             return _failed(f"checkpoint {path} is not whole: {name} is missing", node)
