@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from support.measured_ranks import Job
 from torchdeck.distributed.fit.trainer import DistributedTrainer
+from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.distributed.trainer.step import StepResult
 
@@ -141,15 +142,98 @@ class StopAt(Callback):
 
 
 def ended_early(job: Job) -> Any:
-    """By patience, as targets are noise that validation data contradicts; and by a callback on rank 1."""
+    """By a callback on rank 1; then twice by patience, as targets contradict those that training has."""
     x, y = points(24)
     stop = StopAt(2, rank=1)
+    data: dict[str, Any] = {"microbatch": 4, "validation_data": (x, (y + 1) % CLASSES)}
     with trainer(lr=0.5, patience=2, callbacks=[stop]) as one:
-        by_callback = one.fit(x, y, steps=50, microbatch=4)
-        asked = len(by_callback.steps)
-        wrong = (x, (y + 1) % CLASSES)
-        history = one.fit(x, y, epochs=60, microbatch=4, validation_data=wrong)
-    return {"asked": asked, "reasons": stop.reasons, "history": history.to_dict()}
+        asked = len(one.fit(x, y, steps=50, **data).steps)
+        epochs = [len(one.fit(x, y, epochs=60, **data).epochs) for _ in range(2)]
+    return {"asked": asked, "reasons": stop.reasons, "epochs": epochs, "history": one.history.to_dict()}
+
+
+class Seen(Callback):
+    """Which statistics there were."""
+
+    def __init__(self) -> None:
+        self.statistics: set[str] = set()
+
+    def step(self, result: StepResult) -> None:
+        self.statistics |= set(result.statistics)
+
+
+def averaged(job: Job) -> Any:
+    """A moving average: saved, loaded, evaluated and gone on with in another trainer."""
+    data, folder = points(48), Path(job["folder"])
+    first, second = network(), network(seed=1)
+    with trainer(first, ema=0.9, strategy=job["strategy"]) as one:
+        one.fit(*data, steps=3, microbatch=4)
+        saved = one.save_checkpoint(folder)
+        evaluated = [one.evaluate(*data)]
+        with trainer(second, ema=0.9, strategy=job["strategy"]) as two:
+            two.load_checkpoint(saved)
+            evaluated.append(two.evaluate(*data))
+            two.fit(*data, steps=5, microbatch=4)
+            one.fit(*data, steps=5, microbatch=4)
+            evaluated += [one.evaluate(*data), two.evaluate(*data)]
+    return evaluated
+
+
+def looked_into(job: Job) -> Any:
+    """Statistics, comparisons of the ranks and a trace."""
+    os.chdir(job["folder"])
+    seen = Seen()
+    options: dict[str, Any] = {"stats_every": 2, "check_every": 1, "profile_steps": (2, 3)}
+    with trainer(callbacks=[seen], **options) as one:
+        one.fit(*points(48), steps=4, microbatch=4)
+    return sorted(seen.statistics), Path(f"trace-rank{os.environ['RANK']}.json.gz").is_file()
+
+
+def saved_by_options(job: Job) -> Any:
+    """What two epochs of three steps leave under each way to save."""
+    data, left = points(24), {}
+    for number, options in enumerate(job["options"]):
+        folder = Path(job["folder"], str(number))
+        with trainer(checkpoint_dir=folder, **options) as one:
+            one.fit(*data, epochs=2, microbatch=4, validation_data=data)
+        left[number] = sorted(path.parent.name for path in folder.glob("*/manifest.json"))
+    return list(left.values())
+
+
+def computed_by(job: Job) -> Any:
+    """Losses of five steps under each set of options."""
+    data, losses = points(48), []
+    for options in job["options"]:
+        with trainer(network(), **options) as one:
+            losses.append([step.loss for step in one.fit(*data, steps=5, microbatch=4).steps])
+    return losses
+
+
+def scheduled(job: Job) -> Any:
+    """Learning rates of four steps, and of a call that makes them six."""
+    with trainer(lr=0.1, schedule="linear", warmup_steps=2, min_lr_ratio=0.0) as one:
+        one.fit(*points(48), steps=4, microbatch=4)
+        return [step.lr for step in one.fit(*points(48), steps=6, microbatch=4).steps]
+
+
+def planned(job: Job) -> Any:
+    """One epoch by a batch plan: how long the rows were, and which samples were used."""
+    used: list[int] = []
+
+    def collate(samples: list[int], layout: Any = None) -> Tensor:
+        used.extend(samples)
+        return torch.ones(len(samples), layout.max_len)
+
+    model = nn.Linear(1, 1)
+    with DistributedTrainer(
+        model,
+        loss=lambda model, batch: (model(batch[..., None]).mean(), float(batch.numel())),
+        strategy="ddp",
+        batch_plan=job["plan"],
+        collate=collate,
+    ) as one:
+        one.fit(list(range(24)), epochs=1)
+    return used
 
 
 def own_optimizer(job: Job) -> Any:
@@ -187,7 +271,37 @@ def _error(call: Any) -> str:
     return ""
 
 
+def left(job: Job) -> Any:
+    """Threads of gloo while a hand-written loop trains, and once it left, its wrapped model still there."""
+    with DistributedStrategy.from_config({"strategy": "ddp"}) as strategy:
+        wrapped = strategy.wrap_model(network())
+        for _ in range(3):
+            strategy.backward(wrapped(points(4)[0]).sum())
+        during = _gloo_threads()
+    return during, _gloo_threads(), min(wrapped.state_dict())
+
+
+def _gloo_threads() -> int:
+    names = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
+    return sum("gloo" in name for name in names)
+
+
 SCENARIOS = {
     function.__name__: function
-    for function in (evaluated, trained, stopped_and_resumed, gone_on, ended_early, own_optimizer, different)
+    for function in (
+        averaged,
+        computed_by,
+        different,
+        ended_early,
+        evaluated,
+        gone_on,
+        left,
+        looked_into,
+        own_optimizer,
+        planned,
+        saved_by_options,
+        scheduled,
+        stopped_and_resumed,
+        trained,
+    )
 }
