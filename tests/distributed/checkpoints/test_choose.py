@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from support.checkpoint_files import flip, save
+from support.checkpoint_files import flip, manifest_of, save
 from torchdeck.distributed.checkpoints.choose import Choice, choose_checkpoint
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
+from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, CheckpointError, hash_file
 
 
 def test_auto_takes_the_newest_sound_one(tmp_path: Path) -> None:
@@ -61,3 +61,14 @@ def test_a_path_is_that_checkpoint_or_an_error(tmp_path: Path) -> None:
         choose_checkpoint(tmp_path / "b", str(tmp_path / "absent"))
     with pytest.raises(CheckpointError, match=r"holds no manifest\.json"):
         choose_checkpoint(tmp_path / "b", str(tmp_path))
+
+
+def test_a_single_file_is_to_be_converted_first(tmp_path: Path) -> None:
+    """Its hashes fit, and the sentence says which command makes a checkpoint of it."""
+    folder = tmp_path / "export"
+    folder.mkdir()
+    (folder / "model.json").write_text("{}")
+    manifest = manifest_of(3, {"model.json": hash_file(folder / "model.json")})
+    (folder / MANIFEST_NAME).write_bytes(manifest.render())
+    with pytest.raises(CheckpointError, match=r"ckpt convert .*export DST --to sharded"):
+        choose_checkpoint(tmp_path, str(folder))

@@ -10,6 +10,9 @@ from typing import NamedTuple
 from torchdeck.distributed.checkpoints.listing import CheckpointInfo, inspect, list_checkpoints
 from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, CheckpointError, read_manifest, verify
 
+_SINGLE = "model.json"
+"""Stands in checkpoints that are laid out for other tools (`exchange.single`, which needs torch)."""
+
 
 class Refused(NamedTuple):
     """A checkpoint that is damaged."""
@@ -55,7 +58,13 @@ def choose_checkpoint(directory: Path, resume: str, *, run_id: str | None = None
     problems = verify(folder)
     if problems:
         raise CheckpointError(f"checkpoint {folder} cannot be used: {summary(problems)}")
-    return Choice(folder, read_manifest(folder).step)
+    manifest = read_manifest(folder)
+    if _SINGLE in manifest.files:
+        raise CheckpointError(
+            f"{folder} is a single-file checkpoint or an export, from which runs do not go on: give "
+            f"what `torchdeck ckpt convert {folder} DST --to sharded` makes (an export lacks what that takes)"
+        )
+    return Choice(folder, manifest.step)
 
 
 def find_latest_checkpoint(directory: str | Path) -> Path | None:
