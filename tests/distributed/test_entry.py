@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from support.forked_training import ForkedRun, run_forked
 from support.rank_here import RankHere
 from support.recipe_ranks import recipe_settings, run_ranks, start_ranks, wait_for_ranks
 from support.waiting import wait_until
@@ -75,30 +76,39 @@ def test_a_users_own_recipe_trains(tmp_path: Path) -> None:
         assert progress.slow_step is not None
 
 
-@pytest.mark.parametrize("stop_at", [0, 2])
-def test_a_stopped_run_loses_no_evaluation_and_sees_the_same_data(stop_at: int, tmp_path: Path) -> None:
+def test_a_stopped_run_loses_no_evaluation_and_sees_the_same_data(tmp_path: Path) -> None:
     """A stop before a due evaluation leaves it to the resume; data drawn in build_data is the seed's."""
     fixed = 'torch.randn(options["samples"], 3, generator=torch.Generator().manual_seed(0))'
     drawn = "torch.tensor([[__import__('random').random() for _ in range(3)] for _ in range(64)])"
-    stop = f"""    import os, pathlib
+    stop = """    import os, pathlib
     model.calls = getattr(model, "calls", 0) + model.training
-    if os.environ["TORCHDECK_ATTEMPT"] == "1" and model.calls == {stop_at}:
-        pathlib.Path(os.environ["TORCHDECK_RUN_DIR"], "attempts", "1", "stop").touch()
+    run = pathlib.Path(os.environ["TORCHDECK_RUN_DIR"])
+    if os.environ["TORCHDECK_ATTEMPT"] == "1" and f"stop-at-{model.calls}" == run.name:
+        (run / "attempts" / "1" / "stop").touch()
     x, y = batch"""
     heldout = ('    if split == "heldout":\n        return None\n', "")
     recipe = write_recipe(tmp_path, heldout, (fixed, drawn), ("    x, y = batch", stop))
-    settings = own_settings(tmp_path, recipe, strategy="single", steps=5, eval_every=1)
-    stopped = run_ranks(settings, tmp_path, 1).succeeded()
-    newest = newest_complete(tmp_path / "checkpoints")
-    assert newest is not None
-    assert newest.step in range(stop_at, 4)
-    resumed = run_ranks(settings, tmp_path, 1, attempt=2, resume=str(newest.path)).succeeded()
-    whole = tmp_path / "whole"
-    settings["checkpoint"]["directory"] = str(whole / "checkpoints")
-    unbroken = run_ranks(settings, whole, 1, attempt=2).succeeded()
-    assert stopped.losses() | resumed.losses() == unbroken.losses()
-    assert sorted([*stopped.heldout(), *resumed.heldout()]) == list(range(6))
-    assert stopped.heldout() | resumed.heldout() == unbroken.heldout()
+
+    def run(name: str, **more: Any) -> ForkedRun:
+        folder = tmp_path / name
+        settings = own_settings(folder, recipe, strategy="single", steps=5, eval_every=1)
+        return ForkedRun(folder, settings, **more)
+
+    steps = (0, 2)
+    *stopped, unbroken = run_forked(*(run(f"stop-at-{step}") for step in steps), run("unbroken"))
+    found = [newest_complete(tmp_path / f"stop-at-{step}" / "checkpoints") for step in steps]
+    newest = [checkpoint for checkpoint in found if checkpoint is not None]
+    resumed = run_forked(
+        *(
+            run(f"stop-at-{step}", attempt=2, resume=str(checkpoint.path))
+            for step, checkpoint in zip(steps, newest, strict=True)
+        )
+    )
+    for step, checkpoint, first, second in zip(steps, newest, stopped, resumed, strict=True):
+        assert checkpoint.step in range(step, 4)
+        assert first.succeeded().losses() | second.succeeded().losses() == unbroken.succeeded().losses()
+        assert sorted([*first.heldout(), *second.heldout()]) == list(range(6))
+        assert first.heldout() | second.heldout() == unbroken.heldout()
 
 
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
@@ -126,11 +136,15 @@ def test_stop_and_resume_is_bit_exact(strategy: str, tmp_path: Path) -> None:
     assert 2 <= last == newest.step < 24
     assert [read_progress(layout.rank(rank).progress).step for rank in range(2)] == [last, last]  # type: ignore[union-attr]
 
-    resumed = run_ranks(settings, tmp_path, 2, attempt=2, resume=str(newest.path)).succeeded()
     whole = tmp_path / "whole"
-    settings["checkpoint"]["directory"] = str(whole / "checkpoints")
-    unbroken = run_ranks(settings, whole, 2).succeeded()
-    assert stopped.losses() | resumed.losses() == unbroken.losses()
+    elsewhere = {
+        **settings,
+        "checkpoint": {**settings["checkpoint"], "directory": str(whole / "checkpoints")},
+    }
+    resumed, unbroken = run_forked(
+        ForkedRun(tmp_path, settings, 2, attempt=2, resume=str(newest.path)), ForkedRun(whole, elsewhere, 2)
+    )
+    assert stopped.losses() | resumed.succeeded().losses() == unbroken.succeeded().losses()
     assert min(resumed.losses()) == last + 1
     hashes = [
         {name: entry.sha256 for name, entry in read_manifest(folder / "checkpoints" / "final").files.items()}
@@ -166,7 +180,7 @@ def test_nan_on_one_rank_stops_all_and_names_it(tmp_path: Path) -> None:
         "calls = []\ndef counted(n):\n    calls.append(1)\n    return len(calls) == n\n\ndef loss",
     )
     settings = own_settings(tmp_path, write_recipe(tmp_path, bad, nan, counter))
-    ranks = run_ranks(settings, tmp_path, 2)
+    (ranks,) = run_forked(ForkedRun(tmp_path, settings, 2))
     assert ranks.codes == [1, 1]
     assert ranks.error(1)["message"].startswith(
         "RecipeError: the loss in step 3 is nan on rank 1, in the microbatch of samples "
