@@ -236,7 +236,7 @@ def different_states(folder: Path) -> list[str]:
     return sentences
 
 
-def disk_full(folder: Path, mount: str) -> dict[str, Any]:
+def disk_full(folder: Path, mount: str, how: str) -> dict[str, Any]:
     """A checkpoint directory on a file system that runs full in the second save."""
 
     def body(rank: ranks.Rank) -> list[str]:
@@ -250,7 +250,10 @@ def disk_full(folder: Path, mount: str) -> dict[str, Any]:
             free = shutil.disk_usage(mount).free
             filler.write_bytes(b"\0" * max(0, free - 16384))
         torch.distributed.barrier()
-        return [_refusal(lambda: store.save(state, 2))]
+        if how == "at once":
+            return [_refusal(lambda: store.save(state, 2))]
+        store.save_in_background(state, 2)
+        return [_refusal(store.wait), _refusal(store.wait)]
 
     outcome = ranks.results(ranks.run_round(folder, 2, body))
     saved = Path(mount) / "saved"
@@ -378,6 +381,19 @@ class FaultPoint:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+KEPT = (2, 3)
+"""In the killed saves: a multiple of `keep_every`, and the best."""
+_LOSSES = {2: 4.0, 3: 1.0, 5: 3.0, 7: 2.0}
+
+
+def _selective(folder: Path, rank: ranks.Rank, attempt: int = 1) -> CheckpointStore:
+    """Keeps the newest, every second step and the best by loss."""
+    retention = Retention(1, keep_every=2, keep_best=1, best_metric="loss")
+    return CheckpointStore(
+        folder, retention, "test-run", attempt, rank.rank, rank.world_size, "x", timeout=20.0
+    )
+
+
 def _fill(state: TrainState, step: int) -> None:
     with torch.no_grad():
         for param in state.model.parameters():
@@ -395,29 +411,26 @@ def killed_in_saves(folder: Path, world_size: str, seed: str, count: str, how: s
     def prepare(rank: ranks.Rank) -> None:
         state = make("fsdp" if world > 1 else "single", rank)
         train(state, 1)
-        _fill(state, 1)
-        store = open_store(template, rank, "x", keep_last=1)
-        store.save(state, 1)
-        _fill(state, 2)
-        store.save(state, 2, final=True)
+        store = _selective(template, rank)
+        for step in (2, 3, 5):
+            _fill(state, step)
+            store.save(state, step, metrics={"loss": _LOSSES[step]})
+        store.save(state, 5, final=True)
 
     def saves(where: Path, victim: int, at: int) -> Callable[[ranks.Rank], Any]:
         def body(rank: ranks.Rank) -> int:
             state = make("fsdp" if world > 1 else "single", rank)
             train(state, 1)
-            store = open_store(where, rank, "x", keep_last=1)
+            store = _selective(where, rank)
             fault = FaultPoint(where, at if rank.rank == victim else 0)
             try:
-                for step, final in (
-                    (2, False),
-                    (2, False),
-                    (2, True),
-                ):  # rotates, replaces a step, replaces final
+                # rotates step 5 out, replaces a step, replaces final
+                for step, final in ((7, False), (7, False), (7, True)):
                     _fill(state, step)
                     if final or how != "background":
-                        store.save(state, step, final=final)
+                        store.save(state, step, final=final, metrics={"loss": _LOSSES[step]})
                     else:
-                        store.save_in_background(state, step)
+                        store.save_in_background(state, step, metrics={"loss": _LOSSES[step]})
                         _fill(state, -1)
             except CheckpointError:
                 pass  # the other rank was killed
@@ -431,7 +444,7 @@ def killed_in_saves(folder: Path, world_size: str, seed: str, count: str, how: s
             chosen = choose_checkpoint(where, "auto")
             if world > 1:
                 torch.distributed.barrier()
-            store = open_store(where, rank, "x", keep_last=1, attempt=2)
+            store = _selective(where, rank, attempt=2)
             loaded = store.load(Path(str(chosen.folder)), state)
             bias = inner(state).blocks[0].bias
             values = set((bias.full_tensor() if isinstance(bias, DTensor) else bias).tolist())
@@ -530,6 +543,9 @@ def _wrong_after_kill(where: Path, ended: list[Outcome], victim: int) -> str:
     problems = [problem for info in complete for problem in verify(info.path)]
     if not any(info.path.name.removeprefix(".replaced-") == "final" for info in complete):
         return "final is gone"
+    kept = {info.step for info in complete if info.path.name.startswith("step_")}
+    if not kept >= set(KEPT):
+        return f"of the kept steps {KEPT} only {sorted(kept)} are there"
     return "; ".join(problems)
 
 

@@ -120,13 +120,15 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(mount)], check=True, timeout=30)
 
 
-def test_a_full_disk_fails_the_save_and_nothing_else(tmp_path: Path, small_disk: Path) -> None:
-    """Every rank is told, in one sentence; the half-written checkpoint is gone and the earlier one sound."""
-    outcome = scenario(tmp_path, "disk_full", str(small_disk))
+@pytest.mark.parametrize("how", ["at once", "background"])
+def test_a_full_disk_fails_the_save_and_nothing_else(tmp_path: Path, small_disk: Path, how: str) -> None:
+    """Every rank is told once, in one sentence; the half-written checkpoint is gone, the earlier sound."""
+    outcome = scenario(tmp_path, "disk_full", str(small_disk), how)
     assert outcome["ranks"][0] == outcome["ranks"][1]
     assert "checkpoint step_00000002 could not be saved" in outcome["ranks"][0][0]
     assert "No space left on device" in outcome["ranks"][0][0]
     assert "earlier checkpoints are untouched" in outcome["ranks"][0][0]
+    assert outcome["ranks"][0][1:] == ([] if how == "at once" else [""])
     assert outcome["listed"] == [".lock", "step_00000001"]
     assert outcome["problems"] == []
 
