@@ -18,8 +18,8 @@ STEPS = 7
 """The checkpoint is in the middle of the first epoch, which ends with step 5."""
 TOLERANCE = 1e-4
 """Relative. The state is the same to the bit; another number of ranks adds gradients in another order, which
-differs in the last of fp32's 24 bits and grows with the steps: measured 1e-7 after five of them. It is the
-tolerance within which strategies have to agree."""
+differs in the last of fp32's 24 bits and grows with the steps: up to 1.5e-7 was measured in the five here.
+This is the tolerance within which strategies have to agree."""
 
 Layout = tuple[str, int]
 """Strategy and world size."""

@@ -13,7 +13,8 @@ from concurrent.futures import TimeoutError as StillRunning
 from torchdeck.distributed.checkpoints.manifest import CheckpointError
 
 _NICE = 10
-"""Priority of the thread; 0 is usual, 19 the least."""
+"""Priority of the thread; 0 is usual, 19 the least. Not the least, nor SCHED_IDLE: a thread that has Python's
+lock and gets no core holds training up, and whoever waits for a save cannot raise it again without rights."""
 
 
 class BackgroundWriter:
