@@ -56,8 +56,8 @@ class DdpOptions(Section):
     )
     comm_hook: Literal["none", "bf16", "powersgd"] = option(
         "How gradients are made smaller on their way: not, cut to bf16, or by low-rank PowerSGD, which from "
-        "the 11th step on leaves out a part of them and makes it up later; what is left out is in checkpoints, "
-        "and starts anew at another world size.",
+        "the 11th step on leaves out a part of them and makes it up later; what is left out is in "
+        "checkpoints, and starts anew at another world size.",
         default="none",
     )
     powersgd_rank: int = option(
