@@ -122,8 +122,7 @@ def test_json_lines(tmp_path: Path, lines: list[object], lengths: list[int], uni
     [
         (
             '{"x": 1}\n',
-            "line 1: a sample must have 'length' or 'input_ids' or 'tokens' or 'text' or 'response'; "
-            "this has x",
+            "a sample must have 'length' or 'input_ids' or 'tokens' or 'text' or 'response'; this has x",
         ),
         ('{"text": "a"}\n{"length": 3}\n', 'line 2: a sample must have "text", as the first line has'),
         ('{"text": 3}\n', 'line 1: "text" must be a text, not int'),
