@@ -28,6 +28,9 @@ def add_parsers(commands: argparse._SubParsersAction[Any]) -> None:
     export.add_argument("-o", "--output", metavar="OUT", required=True, help="folder to make")
     export.add_argument("--dtype", choices=_DTYPES, help="of floating-point weights; default as saved")
     export.add_argument("--optimizer", action="store_true", help="the optimizer's state too")
+    export.add_argument(
+        "--ema", action="store_true", help="the moving average of the weights (training.ema) in their place"
+    )
     _add_common(export)
     export.set_defaults(handler=run_export)
     convert = commands.add_parser(
@@ -57,7 +60,9 @@ def run_export(args: argparse.Namespace) -> int:
         request = _request(args, info.path, Path(args.output), "export")
     except CkptUsageError as error:
         return _say("export", error, USAGE)
-    return _exchange("export", {**request, "dtype": args.dtype, "optimizer": args.optimizer}, args.python)
+    return _exchange(
+        "export", {**request, "dtype": args.dtype, "optimizer": args.optimizer, "ema": args.ema}, args.python
+    )
 
 
 def run_convert(args: argparse.Namespace) -> int:
@@ -105,6 +110,7 @@ def _request(args: argparse.Namespace, source: Path, target: Path, to: str) -> d
         "max_file": largest,
         "dtype": None,
         "optimizer": True,
+        "ema": False,
         "trust": False,
         "ranks": None,
     }

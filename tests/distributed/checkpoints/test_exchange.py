@@ -15,9 +15,13 @@ from torch import nn
 from torch.distributed.checkpoint.state_dict_loader import load
 
 from support.checkpoint_files import flip
-from torchdeck.distributed import CheckpointManager, auto_resume
+from torchdeck.distributed import CheckpointManager, DistributedStrategy, auto_resume
 from torchdeck.distributed.checkpoints.exchange import exchanging
 from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, CheckpointError, read_manifest, verify
+from torchdeck.distributed.checkpoints.retention import Retention
+from torchdeck.distributed.checkpoints.store import CheckpointStore, TrainState
+from torchdeck.distributed.checkpoints.training_tensors import ModuleTensors
+from torchdeck.distributed.trainer.ema import Ema, EmaTensors
 
 
 def _quiet(what: str, done: int, total: int) -> None:
@@ -57,7 +61,14 @@ def saved(tmp_path: Path) -> tuple[Path, dict[str, torch.Tensor], list[float]]:
 
 
 def _single(source: Path, target: Path, **options: Any) -> dict[str, Any]:
-    given = {"export": False, "optimizer": False, "dtype": None, "max_file": 1 << 30, "trusted": False}
+    given = {
+        "export": False,
+        "optimizer": False,
+        "ema": False,
+        "dtype": None,
+        "max_file": 1 << 30,
+        "trusted": False,
+    }
     return exchanging.to_single(source, target, **{**given, "force": False, "progress": _quiet, **options})
 
 
@@ -90,6 +101,30 @@ def test_an_export_is_read_by_other_tools(saved: Saved, tmp_path: Path) -> None:
     assert (said["step"], said["position"], said["metrics"]) == (2, {"epoch": 1}, {"heldout_loss": 0.5})
     assert {name for name, _, _ in said["model"]} == weights.keys()
     assert (told["step"], told["files"], verify(tmp_path / "out")) == (2, 2, [])
+
+
+def test_an_export_of_the_moving_average(saved: Saved, tmp_path: Path) -> None:
+    """Averages under the weights' names, what has none as it is; a checkpoint without them is refused."""
+    with pytest.raises(CheckpointError, match="has no moving average of the weights: it was trained without"):
+        _single(saved[0], tmp_path / "none", export=True, ema=True)
+    model, optimizer = _training()
+    strategy = DistributedStrategy.from_config({"strategy": "single"})
+    strategy.setup()
+    ema = Ema(model, strategy, 0.5)
+    _train(model, optimizer, 2)
+    ema.update()
+    state = TrainState(
+        model, [optimizer], tensors=EmaTensors(ModuleTensors(model, [optimizer]), ema, leads=True)
+    )
+    store = CheckpointStore(
+        tmp_path / "averaged", Retention(1), run_id="r", attempt=1, rank=0, world_size=1, strategy="single"
+    )
+    folder = store.save(state, 2)
+    store.close()
+    _single(folder, tmp_path / "out", export=True, ema=True)
+    found = load_file(tmp_path / "out" / "model.safetensors")
+    _same(found, {**model.state_dict(), **ema.averages})
+    assert not torch.equal(found["0.weight"], model.state_dict()["0.weight"])
 
 
 def test_an_export_in_another_format_and_in_several_files(saved: Saved, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
+from torchdeck.distributed.checkpoints.averages import AVERAGE_PREFIX
 from torchdeck.distributed.checkpoints.model_state import Listing, bare_name, listing_of, listing_to_json
 from torchdeck.distributed.checkpoints.training_tensors import TrainingTensors
 from torchdeck.distributed.local_tensors import local_part
@@ -18,7 +19,6 @@ from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.recipes.errors import RecipeError
 
 _KIND = "ema"
-_PREFIX = "ema."
 
 
 class Ema:
@@ -142,7 +142,7 @@ class EmaTensors:
         self, model: dict[str, Tensor], optimizer: dict[str, Tensor], saved: Sequence[Mapping[str, Any]]
     ) -> None:
         optimizers = _without_averages(saved)
-        states = {key: tensor for key, tensor in optimizer.items() if not key.startswith(_PREFIX)}
+        states = {key: tensor for key, tensor in optimizer.items() if not key.startswith(AVERAGE_PREFIX)}
         self._inner.restore(model, states, optimizers)
         if self._ema is not None and len(optimizers) == len(saved):
             self._ema.restart()
@@ -159,7 +159,7 @@ class EmaTensors:
 
     def _averages(self) -> dict[str, Tensor]:
         averages = {} if self._ema is None else self._ema.averages
-        return {_PREFIX + name: average for name, average in averages.items()}
+        return {AVERAGE_PREFIX + name: average for name, average in averages.items()}
 
 
 def _without_averages(saved: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -19,7 +19,7 @@ from torchdeck.distributed.checkpoints.exchange.single import (
     size_of,
     write_single,
 )
-from torchdeck.distributed.checkpoints.exchange.whole import Progress, WholeCheckpoint
+from torchdeck.distributed.checkpoints.exchange.whole import Progress, WholeCheckpoint, with_averages
 from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, CheckpointError
 from torchdeck.distributed.checkpoints.metadata import METADATA_NAME
 
@@ -30,6 +30,7 @@ def to_single(
     *,
     export: bool,
     optimizer: bool,
+    ema: bool = False,
     dtype: str | None,
     max_file: int,
     trusted: bool,
@@ -43,6 +44,7 @@ def to_single(
         target: is made.
         export: weights, and with `optimizer` the optimizers' states; otherwise all that resuming takes.
         optimizer: see `export`.
+        ema: in an export, the moving average of the weights in place of these.
         dtype: of the weights in an export, as torch names it; None: as saved.
         max_file: bytes above which tensors are divided among files.
         trusted: see `open_source`.
@@ -58,6 +60,8 @@ def to_single(
     whole = open_source(source, 1, trusted=trusted, progress=progress)
     if not export:
         _check_resumable(source, whole)
+    if ema:
+        whole = with_averages(source, whole)
     contents = Contents(
         optimizer=optimizer or not export,
         resumable=not export,

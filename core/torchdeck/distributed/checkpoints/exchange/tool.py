@@ -60,6 +60,7 @@ def _answer(request: Mapping[str, Any], progress: Any) -> dict[str, Any]:
         target,
         export=request["to"] == "export",
         optimizer=bool(request["optimizer"]),
+        ema=bool(request["ema"]),
         dtype=request["dtype"] and DTYPES[request["dtype"]],
         max_file=int(request["max_file"]),
         trusted=bool(request["trust"]),

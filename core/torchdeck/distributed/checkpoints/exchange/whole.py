@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 
-from torchdeck.distributed.checkpoints.manifest import Manifest
+from torchdeck.distributed.checkpoints.averages import AVERAGE_PREFIX
+from torchdeck.distributed.checkpoints.manifest import CheckpointError, Manifest
 from torchdeck.distributed.checkpoints.model_state import Listing, dtype_name
 from torchdeck.distributed.checkpoints.trainer_file import TrainerFile
 
@@ -95,6 +98,26 @@ class Renamed:
 
     def read(self, name: str) -> torch.Tensor:
         return self._tensors.read(self._names[name])
+
+
+def with_averages(source: Path, whole: WholeCheckpoint) -> WholeCheckpoint:
+    """`whole` with the moving average of each weight, where there is one, in that weight's place.
+
+    Raises:
+        CheckpointError: there is no moving average in it.
+    """
+    names = {
+        name: average
+        if (average := AVERAGE_PREFIX + name.removeprefix("model.")) in whole.tensors.specs
+        else name
+        for name in whole.tensors.specs
+        if not name.startswith(AVERAGE_PREFIX)
+    }
+    if len(names) == len(whole.tensors.specs):
+        raise CheckpointError(
+            f"{source} has no moving average of the weights: it was trained without training.ema"
+        )
+    return dataclasses.replace(whole, tensors=Renamed(whole.tensors, names))
 
 
 def listing_of_specs(specs: Mapping[str, TensorSpec]) -> Listing:
