@@ -60,5 +60,5 @@ def test_a_container_is_no_block(container: nn.Module) -> None:
 
 def test_wrapping_by_block_asks_for_blocks() -> None:
     """The sentence names both ways out."""
-    with pytest.raises(RecipeError, match=r"no function blocks\(model\).*or set distributed.fsdp.wrap"):
+    with pytest.raises(RecipeError, match=r"function blocks\(model\).*or set distributed.fsdp.wrap"):
         units_of(nn.Linear(2, 2), None, FsdpSettings(wrap="block"))

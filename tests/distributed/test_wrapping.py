@@ -51,6 +51,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
         **{f"hand_written:{name}": job for name, job in SCRIPTS.items()},
         **{f"by_one_call:{name}": job for name, job in CALLS.items()},
         **{f"refused:{name}": job for name, job in REFUSED.items()},
+        **{f"begun_alike:{name}": {"config": {"strategy": name}} for name in ("ddp", "fsdp", "hsdp")},
         "said_by_hand:": {},
         "used_by_one_rank:": UNUSED,
     }
@@ -107,6 +108,14 @@ def test_models_of_other_weights_are_refused_where_they_are_not_sent(found: dict
     assert "different weights: 0.bias is" in weights[0]
     assert "set distributed.ddp.broadcast_parameters" in weights[0]
     assert found["refused:sent-weights"] == ["", ""]
+
+
+@pytest.mark.parametrize("strategy", ["fsdp", "hsdp"])
+def test_ranks_begin_with_the_weights_of_the_first(found: dict[str, list[Any]], strategy: str) -> None:
+    """Whatever each has drawn, shards are of one model: the one that ddp begins with."""
+    ddp = found["begun_alike:ddp"]
+    assert ddp[0] == ddp[1]
+    assert found[f"begun_alike:{strategy}"] == ddp
 
 
 def test_a_strategy_of_a_rank_that_no_variable_speaks_of(found: dict[str, list[Any]]) -> None:

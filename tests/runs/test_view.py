@@ -205,7 +205,9 @@ def test_a_smaller_attempt_says_who_was_given_up_and_what_changed() -> None:
         event("restarting", 104.1, attempt=1, delay=2.0, **given_up),
     ]
     view = folded(events, ALIVE)
-    assert view.why == "starts again in 2 s without local rank 2 on gpu1: it failed twice"
+    assert view.why == (
+        "rank 2 failed with exit code 1; starts again in 2 s without local rank 2 on gpu1: it failed twice"
+    )
     notes = ["at 2 ranks the global batch is 16 samples in place of 12"]
     size = {"world_size": 2, "accumulation": 2, "global_batch": 16, "devices": ["0", "1"]}
     events += [

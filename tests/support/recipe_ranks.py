@@ -13,7 +13,7 @@ from typing import Any
 from support.free_port import free_port
 from torchdeck.rundir.layout import RankLayout, RunLayout
 
-LIMIT = 120.0
+LIMIT = 200.0
 """Seconds a run of these tests may take."""
 
 _LOSS = re.compile(r"^step (\d+)/\d+ loss (\S+) ", re.MULTILINE)

@@ -59,7 +59,7 @@ def flat(model: nn.Module, what: str = "grad") -> list[float]:
 
 def body(job: Job) -> Any:
     """What the job is named after."""
-    bodies = (hand_written, by_one_call, refused, said_by_hand, used_by_one_rank)
+    bodies = (hand_written, by_one_call, refused, begun_alike, said_by_hand, used_by_one_rank)
     return {function.__name__: function for function in bodies}[job["body"]](job)
 
 
@@ -128,6 +128,16 @@ def refused(job: Job) -> str:
         except AgreementError as error:
             return str(error)
         return ""
+
+
+def begun_alike(job: Job) -> list[float]:
+    """The first weights of a model that each rank has drawn for itself, once it is wrapped."""
+    with DistributedStrategy.from_config(job["config"]) as strategy:
+        model = small_model(seed=strategy.rank)
+        strategy.wrap_model(model, first_block)
+        weight = next(model.parameters())
+        whole = weight.full_tensor() if isinstance(weight, DTensor) else weight
+        return [float(value) for value in whole.detach().flatten()]
 
 
 def said_by_hand(job: Job) -> dict[str, Any]:

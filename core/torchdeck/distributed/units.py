@@ -24,8 +24,9 @@ def units_of(model: nn.Module, blocks: Blocks | None, options: FsdpSettings) -> 
         return units_by_size(model, options.min_params)
     if blocks is None:
         raise RecipeError(
-            'distributed.fsdp.wrap is "block", but the recipe has no function blocks(model): define it to '
-            'return the modules to shard one by one, or set distributed.fsdp.wrap = "size"'
+            'distributed.fsdp.wrap is "block", and there are no blocks: give them (a recipe\'s function '
+            "blocks(model), or wrap_model(model, blocks) in a script), or set "
+            'distributed.fsdp.wrap = "size"'
         )
     return blocks_of(model, blocks)
 

@@ -26,7 +26,9 @@ def of_phase(history: RunHistory) -> str:
         return f"{STOP_REASONS.get(why, why)}: {how}"
     if history.phase is RunState.RESTARTING and history.restart_delay is not None:
         again = f"starts again in {history.restart_delay:g} s"
-        return f"{again} without {history.given_up}" if history.given_up else again
+        again = f"{again} without {history.given_up}" if history.given_up else again
+        last = history.attempts[max(history.attempts)].first_failure if history.attempts else None
+        return again if last is None else f"{failure(last)}; {again}"
     if history.hangs:
         return hang(history.hangs[min(history.hangs)])
     return ""

@@ -76,11 +76,10 @@ def _edited(change: Callable[[dict[str, Any]], object]) -> bytes:
     return json.dumps(value, sort_keys=True, indent=1).encode() + b"\n"
 
 
-def _nested(depth: int) -> dict[str, Any]:
-    value: dict[str, Any] = {}
-    for _ in range(depth):
-        value = {"in": value}
-    return value
+def _nested(depth: int) -> bytes:
+    """A manifest whose position is an object in an object in an object."""
+    whole = _edited(lambda value: value.update(position={"in": 0}))
+    return whole.replace(b'"in": 0', b'"in": ' + b'{"in": ' * depth + b"0" + b"}" * depth)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +97,7 @@ def _nested(depth: int) -> dict[str, Any]:
         (_edited(lambda value: value.pop("metrics")), "metrics"),
         (_edited(lambda value: value.update(metrics={"loss": "low"})), "loss is 'low'"),
         (_edited(lambda value: value.update(position={"epoch": float("inf")})), "damaged"),
-        (_edited(lambda value: value.update(position=_nested(950))), "damaged"),
+        (_nested(950), "damaged"),
         (_edited(lambda value: value.update(run_id="\ud800")), "damaged"),
         (_edited(lambda value: value["files"]["a"].update(node=7)), "node is 7"),
         (_edited(lambda value: value.update(step=4)), "edited"),

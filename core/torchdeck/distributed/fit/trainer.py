@@ -21,11 +21,11 @@ from torchdeck.distributed.fit.losses import Score, make_loss
 from torchdeck.distributed.fit.optimizers import OwnOptimizer
 from torchdeck.distributed.fit.options import check_work_left, chosen_strategy, fitted, make_settings
 from torchdeck.distributed.fit.resume_point import ResumePoint
-from torchdeck.distributed.fit.same_weights import take_weights_of_first_rank
 from torchdeck.distributed.fit.stop_signal import StopSignal
 from torchdeck.distributed.seeding import make_deterministic
 from torchdeck.distributed.settings import DistributedSettings, RecipeSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
+from torchdeck.distributed.strategies.same_model import begin_alike
 from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.distributed.trainer.evaluation import Evaluation
 from torchdeck.distributed.trainer.hooks import LinesHook, make_hooks
@@ -362,7 +362,7 @@ class DistributedTrainer:
             if training.deterministic:
                 make_deterministic()
             check_agreement(strategy.group, self._settings.to_be_same())
-            take_weights_of_first_rank(self._model, strategy.group)
+            begin_alike(strategy.group, self._model)
             self._run_hooks = self._hooks()
             self._parts = build_parts(self._settings, self._recipe, strategy)
         return self._parts

@@ -16,7 +16,7 @@ from torchdeck.distributed.process_group import ProcessGroup
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.strategies.deepspeed_engine import check_installed, make_engine
 from torchdeck.distributed.strategies.deepspeed_tensors import DeepSpeedTensors, Whole
-from torchdeck.distributed.strategies.same_model import check_same_shapes
+from torchdeck.distributed.strategies.same_model import begin_alike
 from torchdeck.distributed.units import Blocks
 from torchdeck.recipes.errors import RecipeError
 
@@ -44,7 +44,7 @@ class DeepSpeedStrategy(DistributedStrategy):
         return super()._join()
 
     def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:  # noqa: ARG002
-        check_same_shapes(self.group, model)
+        begin_alike(self.group, model)
         # the engine moves it to the device when it is made: partitions are cut in the machine's memory
         self._whole = Whole.of(model)
         return EngineModel(model, self.precision.dtype, self.device)

@@ -21,7 +21,7 @@ from torch.distributed.tensor import DTensor
 
 from torchdeck.distributed.precision import DTYPES
 from torchdeck.distributed.strategies.base import DistributedStrategy
-from torchdeck.distributed.strategies.same_model import check_same_shapes
+from torchdeck.distributed.strategies.same_model import begin_alike
 from torchdeck.distributed.units import Blocks, units_of
 
 
@@ -32,7 +32,7 @@ class FsdpStrategy(DistributedStrategy):
 
     def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:
         options = self.settings.fsdp
-        check_same_shapes(self.group, model)
+        begin_alike(self.group, model)
         shard = partial(
             fully_shard,
             mesh=self.mesh(),

@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from torchdeck.distributed.agreement import Group, check_agreement
+from torchdeck.distributed.checksums import checksum
+from torchdeck.distributed.process_group import ProcessGroup
 
 _ADVICE = "Build the same model on every rank, from the same seed"
 
@@ -32,6 +35,39 @@ def check_same_weights(group: Group, model: nn.Module) -> None:
     check_agreement(
         group, hashes, what="weights", advice=_ADVICE + ", or set distributed.ddp.broadcast_parameters"
     )
+
+
+def begin_alike(group: ProcessGroup, model: nn.Module) -> None:
+    """Give every rank the parameters and buffers that `model` has on rank 0, where they are not the same.
+
+    A script may build its model with whatever random numbers each rank drew, and shards of different models
+    would be a patchwork. Where all have the same it is one pass over the weights and a small reduction.
+
+    Args:
+        group: the ranks, which all call this.
+        model: of the same make on every rank; not wrapped yet.
+
+    Raises:
+        AgreementError: the models have different tensors; says which, on which ranks.
+    """
+    if group.world_size == 1:
+        return
+    check_same_shapes(group, model)
+    tensors = list(_tensors(model).values())
+    whole = sum((number + 1) * int(checksum(tensor)) for number, tensor in enumerate(tensors)) % (1 << 64)
+    words = [float(whole >> 32), float(whole % (1 << 32))]
+    least = group.minimum([*words, *(-word for word in words)])
+    if least == [*words, *(-word for word in words)]:
+        return
+    _broadcast(group, tensors)
+
+
+def _broadcast(group: ProcessGroup, tensors: list[torch.Tensor]) -> None:
+    with torch.no_grad():
+        for tensor in tensors:
+            there = tensor.detach().to(group.device).contiguous()
+            dist.broadcast(there, src=0)
+            tensor.copy_(there)
 
 
 def _tensors(model: nn.Module) -> dict[str, torch.Tensor]:

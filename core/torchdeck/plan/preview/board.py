@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from torchdeck.nodes.inventory import Device
 from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.plan.memory.spec import StrategySpec
 from torchdeck.plan.placement import NodeShare
+
+if TYPE_CHECKING:
+    # numpy comes with it, and preflight reads boards without
+    from torchdeck.plan.memory.spec import StrategySpec
 
 
 @dataclass(frozen=True)
