@@ -111,7 +111,7 @@ def test_a_stopped_run_loses_no_evaluation_and_sees_the_same_data(tmp_path: Path
         assert first.heldout() | second.heldout() == unbroken.heldout()
 
 
-@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+@pytest.mark.parametrize("strategy", ["ddp", pytest.param("fsdp", marks=pytest.mark.soak)])
 def test_stop_and_resume_is_bit_exact(strategy: str, tmp_path: Path) -> None:
     """A stop file ends all ranks at one step; resumed, losses and weights are an unbroken run's."""
     slow = ("def loss(model, batch):", "def loss(model, batch):\n    import time; time.sleep(0.05)")
