@@ -30,10 +30,10 @@ from torchdeck.distributed.checkpoints.store import CheckpointStore, TrainState
     ("strategy", "world_size", "how"),
     [
         ("single", 1, "at once"),
-        ("single", 1, "background"),
-        ("ddp", 2, "at once"),
+        pytest.param("single", 1, "background", marks=pytest.mark.soak),
+        pytest.param("ddp", 2, "at once", marks=pytest.mark.soak),
         ("ddp", 2, "background"),
-        ("fsdp", 2, "at once"),
+        pytest.param("fsdp", 2, "at once", marks=pytest.mark.soak),
         ("fsdp", 2, "background"),
         ("hsdp", 4, "background"),
     ],

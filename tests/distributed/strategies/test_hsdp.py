@@ -72,6 +72,7 @@ def test_lower_precision_follows_the_curve(alone: tuple[list[float], list[float]
     assert losses[-1] < losses[0]
 
 
+@pytest.mark.soak  # test_exact_resume.py has hsdp, too
 def test_stopped_and_resumed_is_bit_exact(tmp_path: Path) -> None:
     """From its own checkpoint in the middle to the same losses, digit for digit."""
     straight = train(tmp_path, 4, "hsdp", shard=2).succeeded().losses()
