@@ -42,7 +42,7 @@ def callbacks(settings):
 def test_a_rank_that_drifts_is_named(tmp_path: Path) -> None:
     """One weight of rank 3 changed by a millionth after step 3 is found at step 4: under DDP, where the
     others are three, and under HSDP in one shard; without a check, and under FSDP, nothing is compared.
-    Groups of HSDP that would begin with different weights do not begin."""
+    Groups of HSDP whose ranks have built different weights begin with those of rank 0."""
     recipe = tmp_path / "drifting.py"
     recipe.write_text(RECIPE)
 
@@ -70,8 +70,4 @@ def test_a_rank_that_drifts_is_named(tmp_path: Path) -> None:
         assert list(ranks.losses()) == [1, 2, 3, 4]
     fsdp.succeeded()
     unchecked.succeeded()
-    assert other.codes == [1] * 4
-    assert other.stderr[0] == (
-        "RecipeError: weights differ across ranks before training begins, at step 0: rank 2 has another "
-        "0.weight and 3 more tensors than rank 0. Build the same model on every rank, from the same seed\n"
-    )
+    other.succeeded()
