@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes .venv-benchmarks, which has the libraries that tests/benchmarks/bench_trainers.py compares with, and runs it.
+# Makes .venv-benchmarks, which has the libraries that bench_trainers.py and bench_nodes.py of tests/benchmarks compare
+# with, and runs benchmarks.
 #   benchmarks.sh [NAME ...]      which benchmarks; all of tests/benchmarks without a name
 # The libraries stay out of .venv, whose packages .venv-benchmarks sees, and are installed without resolving what they
 # depend on, so that torch is never replaced. Where they cannot be had, the table says so for their rows.
@@ -8,33 +9,17 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=packaging/environment.sh
 source packaging/environment.sh
 
-# add_trainers VENV BESIDE: Accelerate and Lightning in BESIDE; one sentence where that fails.
-add_trainers() {
-  local venv=$1 beside=$2 stamp wanted
-  stamp=$beside/.torchdeck-installed
-  wanted="$(cksum <packaging/constraints.txt) $PWD $("$venv/bin/python" -VV)"
-  if [[ -f $stamp && $(cat "$stamp") == "$wanted" ]]; then
-    return
-  fi
-  echo "Adding Accelerate and Lightning in $beside, to compare with"
-  if install_trainers "$venv" "$beside" >"$beside.log" 2>&1; then
-    rm -f "$beside.log"
-    echo "$wanted" >"$stamp"
-  else
-    rm -rf "$beside"
-    echo "Accelerate and Lightning could not be installed here, so they have no rows; $beside.log says why" >&2
-  fi
-}
-
-# install_trainers VENV BESIDE: fails where a step of it fails.
-install_trainers() {
+# install_peers VENV BESIDE: fails where a step of it fails.
+install_peers() {
   local venv=$1 beside=$2
   local pip=("$venv/bin/python" -m pip --python "$beside/bin/python" install --no-deps -c packaging/constraints.txt)
   make_beside "$venv" "$beside" &&
     "${pip[@]}" accelerate huggingface_hub lightning lightning-utilities pytorch-lightning PyYAML torchmetrics tqdm &&
-    "$beside/bin/python" -c 'import accelerate, lightning'
+    "${pip[@]}" torchrunx fabric cloudpickle decorator deprecated wrapt &&
+    "$beside/bin/python" -c 'import accelerate, lightning, torchrunx'
 }
 
-install_into .venv train,export,dev
-add_trainers .venv .venv-benchmarks
+install_into .venv gui,train,export,dev
+add_beside .venv .venv-benchmarks install_peers "Accelerate, Lightning and torchrunx, to compare with," \
+  "Accelerate, Lightning and torchrunx could not be installed here, so they have no rows"
 exec .venv/bin/python tests/benchmarks "$@"

@@ -38,24 +38,31 @@ install_into() {
   echo "$wanted" >"$stamp"
 }
 
-# add_deepspeed VENV BESIDE: DeepSpeed for the CPU in BESIDE, an environment of its own that sees VENV's packages.
-# It stays out of VENV because it needs a build and warns when imported; it is installed without resolving what it
-# depends on, so that torch is never replaced. Where it cannot be built, one sentence says so and its tests are skipped.
-add_deepspeed() {
-  local venv=$1 beside=$2 stamp wanted
+# add_beside VENV BESIDE INSTALL WHAT INSTEAD: what INSTALL VENV BESIDE installs, in BESIDE, an environment of its own
+# that sees VENV's packages; skipped when nothing changed since. Where it cannot be had, one sentence says INSTEAD.
+add_beside() {
+  local venv=$1 beside=$2 install=$3 what=$4 instead=$5 stamp wanted
   stamp=$beside/.torchdeck-installed
   wanted="$(cksum <packaging/constraints.txt) $PWD $("$venv/bin/python" -VV)"
   if [[ -f $stamp && $(cat "$stamp") == "$wanted" ]]; then
     return
   fi
-  echo "Adding DeepSpeed in $beside, for the tests that compare with it"
-  if install_deepspeed "$venv" "$beside" >"$beside.log" 2>&1; then
+  echo "Adding $what in $beside"
+  if "$install" "$venv" "$beside" >"$beside.log" 2>&1; then
     rm -f "$beside.log"
     echo "$wanted" >"$stamp"
   else
     rm -rf "$beside"
-    echo "DeepSpeed could not be built here, so its tests are skipped; $beside.log says why" >&2
+    echo "$instead; $beside.log says why" >&2
   fi
+}
+
+# add_deepspeed VENV BESIDE: DeepSpeed for the CPU.
+# It stays out of VENV because it needs a build and warns when imported; it is installed without resolving what it
+# depends on, so that torch is never replaced.
+add_deepspeed() {
+  add_beside "$1" "$2" install_deepspeed "DeepSpeed, for the tests that compare with it," \
+    "DeepSpeed could not be built here, so its tests are skipped"
 }
 
 # install_deepspeed VENV BESIDE: fails where a step of it fails.

@@ -35,4 +35,6 @@ if [[ ! -f $stamp || $(cat "$stamp") != "$wanted" ]]; then
   fi
   echo "$wanted" >"$stamp"
 fi
-TF_CPP_MIN_LOG_LEVEL=3 timeout "$test_seconds" "$venv/bin/python" -m pytest tests/integrations "$@"
+# without --strict-config: the options of pytest-qt are unknown where there is no Qt
+TF_CPP_MIN_LOG_LEVEL=3 timeout "$test_seconds" "$venv/bin/python" -m pytest \
+  -o addopts="--import-mode=importlib -ra --strict-markers" -W ignore::pytest.PytestConfigWarning tests/integrations "$@"

@@ -6,12 +6,21 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=packaging/environment.sh
 source packaging/environment.sh
 
-# Debian packages that tests need, each with the command that shows it is there
+# Debian packages that tests need, each with what shows that it is there: a command, or a library
 need_packages() {
-  local missing=() pair
-  for pair in util-linux:mount g++:g++; do
-    command -v "${pair#*:}" >/dev/null 2>&1 || missing+=("${pair%%:*}")
+  local missing=() pair libraries PATH=$PATH:/usr/sbin:/sbin # where sshd is, and ip on some
+  libraries=$(ldconfig -p)
+  for pair in util-linux:mount g++:g++ xvfb:Xvfb xauth:xauth openbox:openbox xdotool:xdotool scrot:scrot fontconfig:fc-list \
+    openssh-server:sshd openssh-client:ssh iproute2:ip nftables:nft faketime:faketime openssl:openssl \
+    munge:munged slurmctld:slurmctld slurmd:slurmd slurm-client:sbatch \
+    libegl1:libEGL.so.1 libgl1:libGL.so.1 libglib2.0-0:libglib-2.0.so.0 libxkbcommon0:libxkbcommon.so.0 \
+    libfontconfig1:libfontconfig.so.1 libdbus-1-3:libdbus-1.so.3 libxcb-cursor0:libxcb-cursor.so.0 \
+    libxcb-icccm4:libxcb-icccm.so.4 libxcb-keysyms1:libxcb-keysyms.so.1 libxcb-shape0:libxcb-shape.so.0 \
+    libxkbcommon-x11-0:libxkbcommon-x11.so.0; do
+    command -v "${pair#*:}" >/dev/null 2>&1 || grep -qF "${pair#*:} " <<<"$libraries" || missing+=("${pair%%:*}")
   done
+  [[ -n $(fc-list "DejaVu Sans Mono" 2>/dev/null) ]] || missing+=(fonts-dejavu-core)
+  [[ -n $(fc-list Inter 2>/dev/null) ]] || missing+=(fonts-inter)
   [[ ${#missing[@]} -gt 0 ]] || return 0
   if [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null 2>&1; then
     echo "Installing ${missing[*]}"
@@ -30,13 +39,13 @@ step() {
 }
 
 need_packages
-install_into .venv train,export,dev
+install_into .venv gui,train,export,dev
 add_deepspeed .venv .venv-deepspeed
 bin=.venv/bin
 step "format" $bin/ruff format --check .
 step "lint" $bin/ruff check .
 step "types" $bin/mypy
 step "import rules" $bin/lint-imports
-# much of a test is waiting for processes: one worker more than there are cores; a file's tests share what it sets up
-step "tests" $bin/python -m pytest --numprocesses "$(($(nproc) + 1))" --dist loadfile "$@"
+# much of a test is waiting for processes: two workers more than there are cores; a file's tests share what it sets up
+step "tests" $bin/python -m pytest --numprocesses "$(($(nproc) + 2))" --dist loadfile "$@"
 step "wheel" bash packaging/wheel-check.sh "$PWD/$bin/python"

@@ -1,9 +1,17 @@
 """What all tests share: a Torchdeck home of their own, and the choice between a sample and everything."""
 
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from support.hosts import TestHosts, why_no_hosts
+from support.long_files import longest_first
 
 RUN_VARIABLES = (
     "TORCHDECK_RUN_ID",
@@ -21,13 +29,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Properties are tried on the same examples every time; a soak draws new ones."""
-    settings.register_profile("sample", derandomize=True)
+    """Properties are tried on the same fifty examples every time; a soak draws a hundred new ones."""
+    # a machine on which Python keeps no bytecode compiles all of Torchdeck in each of a thousand processes
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # xdist would begin with the files of most tests, not with those that take longest
+    config.option.loadscopereorder = False
+    settings.register_profile("sample", derandomize=True, max_examples=50)
     if not config.getoption("--soak"):
         settings.load_profile("sample")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: longest_first(item.nodeid))
     if config.getoption("--soak"):
         return
     config.hook.pytest_deselected(items=[item for item in items if "soak" in item.keywords])
@@ -42,3 +56,28 @@ def torchdeck_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in RUN_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     return home
+
+
+@pytest.fixture
+def hosts(
+    torchdeck_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., TestHosts]]:
+    """`hosts(n, **options)` makes n hosts for this test and trusts their keys; skips where none can be made.
+
+    HOME is an empty folder for the test, so that nobody's ~/.ssh is read, and no agent of keys is known.
+    """
+    person = tmp_path / "person"
+    person.mkdir(mode=0o700, exist_ok=True)
+    monkeypatch.setenv("HOME", str(person))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    with ExitStack() as stack:
+
+        def make(count: int, **options: Any) -> TestHosts:
+            why = why_no_hosts()
+            if why:
+                pytest.skip(why)
+            made = stack.enter_context(TestHosts(count, **options))
+            made.trust(torchdeck_home)
+            return made
+
+        yield make

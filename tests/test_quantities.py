@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
-from torchdeck.quantities import brief, duration, moment, rate, size
+from torchdeck.quantities import ago, brief, duration, metric, moment, rate, size
 
 
 @pytest.mark.parametrize(
@@ -47,6 +49,39 @@ def test_durations(seconds: float, text: str) -> None:
 def test_short_times(seconds: float, text: str) -> None:
     """Never with an exponent."""
     assert brief(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-3, "now"),
+        (0.9, "now"),
+        (59.9, "59 s ago"),
+        (60, "1 min ago"),
+        (7200, "2 h ago"),
+        (864000, "10 d ago"),
+    ],
+)
+def test_past_times(seconds: float, text: str) -> None:
+    """By the largest unit; a clock that is a little off says now."""
+    assert ago(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (2.31415, "2.3142"),
+        (0, "0.0000"),
+        (-12.5, "-12.5000"),
+        (0.000012, "1.200e-05"),
+        (123456.0, "1.235e+05"),
+        (math.nan, "NaN"),
+        (-math.inf, "−∞"),
+    ],
+)
+def test_measured_values(value: float, text: str) -> None:
+    """Five or so digits that matter, whatever the size; and words for what is no number."""
+    assert metric(value) == text
 
 
 def test_no_moment_is_a_dash() -> None:

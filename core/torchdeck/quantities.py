@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -46,3 +47,22 @@ def brief(seconds: float) -> str:
 def moment(unix: float | None) -> str:
     """Local date and time; a dash for None."""
     return "-" if unix is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(unix))
+
+
+def ago(seconds: float) -> str:
+    """How long ago, by the largest unit: `now`, `42 s ago`, `3 min ago`, `5 h ago`, `12 d ago`."""
+    if seconds < 1:
+        return "now"
+    for limit, unit, length in ((60, "s", 1), (3600, "min", 60), (86400, "h", 3600)):
+        if seconds < limit:
+            return f"{int(seconds / length)} {unit} ago"
+    return f"{int(seconds / 86400)} d ago"
+
+
+def metric(value: float) -> str:
+    """A measured value such as a loss: `2.3142`, `1.200e-05`, `NaN`, `∞`."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    return f"{value:.4f}" if value == 0 or 1e-3 <= abs(value) < 1e5 else f"{value:.3e}"

@@ -103,7 +103,7 @@ def test_a_device_that_is_gone_is_done_without_before_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """nvidia-smi lists it no more after the first failure; resumed by hand, the run begins with all again."""
-    nvidia_smi(tmp_path, monkeypatch, "echo '0, GPU-a'; echo '2, GPU-c'")
+    nvidia_smi(tmp_path, monkeypatch, listing("0, GPU-a", "2, GPU-c"))
     run = AgentRun(tmp_path / "home", elastic_plan(tmp_path, max_restarts=3))
     (tmp_path / "go").touch()
     with cleaning([run]):
@@ -116,7 +116,7 @@ def test_a_device_that_is_gone_is_done_without_before_the_next_start(
         assert told["suspect"] == {"node": "localhost", "local_rank": 1}
         assert [event.fields["world_size"] for event in run.events("attempt_started")] == [3, 2]
 
-        nvidia_smi(tmp_path, monkeypatch, "echo '0, GPU-a'; echo '1, GPU-b'; echo '2, GPU-c'")
+        nvidia_smi(tmp_path, monkeypatch, listing("0, GPU-a", "1, GPU-b", "2, GPU-c"))
         with JournalWriter(run.layout.journal) as journal:
             journal.append("resumed", finished=1)
         run.start()
@@ -161,11 +161,16 @@ def nvidia_smi(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
 
 
+def listing(*gpus: str) -> str:
+    """Shell that prints the rows of `gpus`, each an index and a UUID."""
+    return "; ".join(f"echo '{gpu}, 81559, 81000, 535.1.2, NVIDIA H100'" for gpu in gpus)
+
+
 def test_devices_that_the_driver_does_not_list_are_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By UUID or index; where nvidia-smi cannot say, none is."""
-    nvidia_smi(tmp_path, monkeypatch, "echo '0, GPU-a'; echo '2, GPU-c'")
+    nvidia_smi(tmp_path, monkeypatch, listing("0, GPU-a", "2, GPU-c"))
     assert gone_devices(GPUS) == ["GPU-b"]
     assert gone_devices(["0", "1", "2"]) == ["1"]
     assert gone_devices([]) == []

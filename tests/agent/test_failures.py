@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from torchdeck.agent.failures import (
-    CLOCK_STEP,
     TAIL_BYTES,
     first_failure,
     how_it_ended,
@@ -19,6 +18,7 @@ from torchdeck.agent.failures import (
     signal_of,
     torchrun_failure,
 )
+from torchdeck.agent.file_clock import CLOCK_STEP
 from torchdeck.rundir.layout import AttemptLayout
 
 TRACE = 'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n    boom()\n'
@@ -59,6 +59,17 @@ def test_the_earliest_failure_counts_not_its_consequences(tmp_path: Path) -> Non
     failure = first_failure(attempt, range(3), tmp_path / "log", FOREVER, stopped=False)
     assert failure is not None
     assert (failure.rank, failure.message) == (2, "ValueError: mine")
+
+
+def test_a_rank_that_is_aborted_on_its_way_out_failed_of_what_it_raised(tmp_path: Path) -> None:
+    """gloo's threads may still run when the interpreter ends; an exception long before is no cause."""
+    aborted = "terminate called without an active exception\n"
+    for name, between, said in (("a", "", "ValueError: mine"), ("b", "going on\n", how_it_ended(134))):
+        attempt = AttemptLayout(tmp_path / name)
+        rank_with(attempt, 0, 134, 1000.0, stderr=TRACE + "ValueError: mine\n" + between + aborted)
+        failure = first_failure(attempt, range(1), tmp_path / "none", FOREVER, stopped=False)
+        assert failure is not None
+        assert (failure.message, failure.signal) == (said, 6)
 
 
 def test_what_died_after_our_own_signal_is_no_failure(tmp_path: Path) -> None:

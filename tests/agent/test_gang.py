@@ -283,6 +283,59 @@ def test_nodes_that_end_well_apart_are_waited_for() -> None:
     assert story.tell(on.Tick(), after=NODE_GRACE) == [do.Terminate("b")]
 
 
+def test_a_lost_node_ends_the_attempt_and_is_not_waited_for() -> None:
+    """As if its torchrun were gone and nothing left there; the others are ended, and the run says why."""
+    story = Story(nodes=("a", "b")).train()
+    orders = story.tell(on.NodeLost("b", "node b has been silent for 120 s"))
+    assert orders == [do.Sweep("b", 1, 10.0), do.Terminate("a")]
+    assert story.tell(on.NodeLost("b", "again")) == []
+    story.exit(143, "a")
+    assert finish(story.clean("a")) == do.Finish("FAILED", "node b has been silent for 120 s")
+
+
+def test_a_node_that_never_comes_fails_the_run() -> None:
+    """There is nothing to start without it."""
+    story = Story(nodes=("a", "b"))
+    story.tell(on.NodeReady("a"))
+    assert story.tell(on.NodeLost("b", "silent")) == [do.Finish("FAILED", "silent")]
+
+
+def test_a_rank_that_failed_explains_more_than_a_lost_node() -> None:
+    """The node it was on may be lost for it."""
+    story = Story(nodes=("a", "b")).train()
+    story.tell(on.NodeLost("b", "silent"))
+    story.exit(1, "a")
+    assert "rank 1 failed first" in finish(story.clean("a", failure())).why
+
+
+def test_the_first_failure_of_all_nodes_is_told_by_corrected_times() -> None:
+    """Within the clocks' error it is a tie, and said to be one; a killed rank comes before lost peers."""
+    late = on.Failure(0, 1, None, "late", None, 5.5, 0.0)
+    early = on.Failure(2, 1, None, "early", None, 5.0, 0.01)
+    story = Story(nodes=("a", "b")).train()
+    story.exit(1, "a")
+    story.exit(1, "b")
+    story.clean("a", late)
+    assert finish(story.clean("b", early)).why == "rank 2 failed first: early (exit code 1)"
+
+    story = Story(nodes=("a", "b")).train()
+    story.exit(1, "a")
+    story.exit(1, "b")
+    story.clean("a", late)
+    why = finish(story.clean("b", early._replace(time=5.495))).why
+    assert why == (
+        "rank 2 failed at the same time as rank 0, as far as the clocks of their nodes tell: "
+        "early (exit code 1)"
+    )
+
+    story = Story(nodes=("a", "b")).train()
+    story.exit(1, "a")
+    story.exit(1, "b")
+    story.clean("a", on.Failure(0, 1, None, "connection lost", None, 5.0))
+    killed = on.Failure(2, 137, 9, "ended by SIGKILL", None, 5.4, 0.01)
+    assert finish(story.clean("b", killed)).why == "rank 2 failed first: ended by SIGKILL"
+
+
 def test_a_sweep_without_an_answer_ends() -> None:
     """A node that never says it is clean does not hold up the verdict."""
     story = Story().train()

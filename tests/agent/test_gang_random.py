@@ -43,6 +43,8 @@ HAPPENINGS = st.one_of(
         st.just("stop"), st.sampled_from(["graceful", "now"]), st.sampled_from(["user", "disk", "limit"])
     ),
     st.tuples(st.just("hang"), st.integers(0, 2)),
+    st.tuples(st.just("lost"), st.integers(0, 2)),
+    st.tuples(st.just("again"), st.integers(0, 5)),
     st.tuples(st.just("time"), st.sampled_from([0.1, 1.0, 6.0, 40.0])),
 )
 
@@ -72,6 +74,7 @@ class World:
         self.policy = policy
         self.now = 0.0
         self.orders: list[do.Command] = []
+        self.events: list[on.Event] = []
 
     def tell(self, event: on.Event) -> None:
         stopping = any(isinstance(order, do.AnnounceStopping) for order in self.orders)
@@ -99,6 +102,10 @@ class World:
             self.now += what[1]
             self.tell(on.Tick())
             return
+        if what[0] == "again":
+            if self.events:
+                self.tell(self.events[-1 - what[1] % len(self.events)])
+            return
         held = ({"device": "g", "run_id": "r", "name": "n"},)
         events: dict[str, Any] = {
             "ready": lambda: on.NodeReady(node),
@@ -118,8 +125,11 @@ class World:
             "holder": lambda: on.HolderLost(node, number),
             "stop": lambda: on.StopRequested(what[1], what[2]),
             "hang": lambda: on.HangFlagged(number, 0, "stands"),
+            "lost": lambda: on.NodeLost(node, "silent"),
         }
-        self.tell(events[what[0]]())
+        event = events[what[0]]()
+        self.events.append(event)
+        self.tell(event)
 
     def count(self, kind: type) -> int:
         return sum(isinstance(order, kind) for order in self.orders)

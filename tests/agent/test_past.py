@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchdeck.agent.past import Past, fold_past
+from torchdeck.agent.events import ResumePoint
+from torchdeck.agent.past import Launching, Past, fold_past
+from torchdeck.plan.elastic import Place
 from torchdeck.rundir.journal import Event
 
 HISTORY: list[tuple[str, dict[str, Any]]] = [
@@ -27,6 +29,63 @@ HISTORY: list[tuple[str, dict[str, Any]]] = [
     ("attempt_ended", {"attempt": 2, "outcome": "stopped", "first_failure": None}),
     ("finished", {"state": "FAILED"}),
 ]
+
+
+LEAD: list[tuple[str, dict[str, Any]]] = [
+    ("agent_started", {"part": "lead", "life": 0}),
+    ("listening", {"address": "a", "port": 5}),
+    (
+        "launching",
+        {
+            "attempt": 1,
+            "reason": "first",
+            "port": 7,
+            "resume": {"source": "own", "name": "step_00000020", "step": 20},
+            "left_out": [{"node": "c", "local_rank": None}],
+        },
+    ),
+    ("running", {"attempt": 1}),
+    ("attempt_started", {"attempt": 1}),
+    ("attempt_ended", {"attempt": 1, "outcome": "failed", "first_failure": None}),
+]
+FOLLOWER: list[tuple[str, dict[str, Any]]] = [
+    ("agent_started", {"part": "follower", "life": 0}),
+    ("attempt_started", {"attempt": 3}),
+    ("attempt_over", {"attempt": 3, "outcome": "failed"}),
+    ("node_finished", {"why": "over", "attempt": 3}),
+]
+
+
+def folded(told: list[tuple[str, dict[str, Any]]], life: int = 0) -> Past:
+    return fold_past([Event(name, 0.0, 0.0, fields) for name, fields in told], life)
+
+
+def test_a_lead_knows_how_the_attempt_was_begun_before_its_own_part_was() -> None:
+    """Until the attempt is judged; its own part is open once its torchrun was up."""
+    past = folded(LEAD[:3])
+    assert (past.attempt, past.open, past.gang_open) == (1, False, True)
+    assert past.launching == Launching(
+        1, "first", 7, ResumePoint("own", "step_00000020", 20), (Place("c", None),)
+    )
+    past = folded(LEAD[:5])
+    assert (past.open, past.running) == (True, True), "another node's ranks may have trained first"
+    past = folded(LEAD)
+    assert (past.launching, past.gang_open, past.outcome) == (None, False, "failed")
+
+
+def test_a_follower_begins_a_new_life_though_it_missed_the_end_of_the_last() -> None:
+    """It was cut off when the run ended: the number of the life that it is started in says so."""
+    past = folded(FOLLOWER[:2], life=1)
+    assert (past.attempt, past.open, past.finishes) == (3, False, 1)
+    again = [
+        *FOLLOWER[:2],
+        ("agent_started", {"part": "follower", "life": 1}),
+        ("attempt_started", {"attempt": 4}),
+    ]
+    past = folded(again, life=1)
+    assert (past.attempt, past.open, past.finishes) == (4, True, 1)
+    assert folded(FOLLOWER).finishes == 1
+    assert not folded(FOLLOWER[:3]).open
 
 
 def fold(count: int, life: int = 0) -> Past:

@@ -1,7 +1,7 @@
 """The process of bench_checkpoints: trains one model, saves it in turn by every way; prints JSON.
 
 `{"lost": {way: [seconds that training took longer for its first save, for its second, …]}, "stall": {way:
-[seconds that the call alone took, …]}}`.
+[seconds that the call alone took, …]}, "late": {way: [seconds after its window until it was written, …]}}`.
 """
 
 import json
@@ -31,9 +31,9 @@ from torchdeck.distributed.checkpoints.store import CheckpointStore, TrainState
 WIDTH, LAYERS = 2048, 4
 """Four layers of 2048 × 2048 in fp32 with Adam's two moments: 192 MiB of state."""
 BATCH = 32
-STEPS = 12
+STEPS = 16
 """In a window; longer than any save takes."""
-ROUNDS = 4
+ROUNDS = 8
 WARM_UP = 1
 
 
@@ -130,19 +130,23 @@ def main() -> None:
     ways = Ways(training, folder)
     lost: dict[str, list[float]] = {name: [] for name in ways.all}
     stall: dict[str, list[float]] = {name: [] for name in ways.all}
+    late: dict[str, list[float]] = {name: [] for name in ways.all}
     for round_ in range(WARM_UP + ROUNDS):
         before = training.window()
         for name, save in ways.all.items():
             seconds = training.window(save)
+            ended = time.perf_counter()
             ways.wait()
+            waited = time.perf_counter() - ended
             after = training.window()
             if round_ >= WARM_UP:
+                late[name].append(waited)
                 lost[name].append(seconds - statistics.mean((before, after)))
                 stall[name].append(training.stall)
             before = after
     ways.close()
     shutil.rmtree(folder)
-    print(json.dumps({"lost": lost, "stall": stall}))
+    print(json.dumps({"lost": lost, "stall": stall, "late": late}))
     sys.stdout.flush()
     dist.destroy_process_group()
 

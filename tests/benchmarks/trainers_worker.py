@@ -4,13 +4,15 @@ All take the same samples one by one out of the same data set, make batches of t
 clip alike, step the same fused AdamW, and read the loss of every step.
 
 `python trainers_worker.py WORKLOAD TURNS FILE` writes {trainer: [seconds a step, ...]}, one number a turn.
-Each trainer has its loop in a thread of its own, and a baton goes round: only who has it runs.
+Each trainer has its loop in a thread of its own, and a baton goes round, in another order each time, so that
+none always comes after the same one: only who has it runs, on all ranks from the same moment on.
 """
 
 import dataclasses
 import importlib.util
 import json
 import os
+import random
 import sys
 import threading
 import time
@@ -21,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
@@ -35,8 +38,8 @@ from torchdeck.environment import RunContext
 from torchdeck.recipes import byte_gpt
 from torchdeck.recipes.loader import Recipe
 
-TURN = 5
-"""Steps of a turn."""
+TURN = 2
+"""Steps of a turn: few, so that the turns of a round see the same of what else the machine does."""
 LR, CLIP, DECAY = 1e-3, 1.0, 0.01
 
 
@@ -77,10 +80,9 @@ def images(samples: int) -> Pairs:
     return Pairs(torch.randn(samples, 64), torch.randint(0, 10, (samples,)))
 
 
-def perceptron() -> nn.Module:
-    return nn.Sequential(
-        nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 256), nn.Linear(256, 10)
-    )
+def perceptron(width: int, hidden: int) -> nn.Module:
+    between = [layer for _ in range(hidden) for layer in (nn.Linear(width, width), nn.ReLU())]
+    return nn.Sequential(nn.Linear(64, width), nn.ReLU(), *between, nn.Linear(width, 10))
 
 
 WORKLOADS = {
@@ -90,7 +92,8 @@ WORKLOADS = {
         tokens,
         next_token_loss,
     ),
-    "mlp": Workload(perceptron, 64, images, nn.functional.cross_entropy),
+    "mlp": Workload(partial(perceptron, 1024, 1), 128, images, nn.functional.cross_entropy),
+    "short steps": Workload(partial(perceptron, 256, 2), 64, images, nn.functional.cross_entropy),
 }
 
 
@@ -100,32 +103,36 @@ class Turn:
     Args:
         count: turns.
         wait: returns when it has the baton.
-        give: hands the baton on.
+        give: hands the baton back.
     """
 
-    def __init__(self, count: int, wait: Callable[[], None], give: Callable[[], None]) -> None:
+    def __init__(self, count: int, wait: Callable[[], object], give: Callable[[], None]) -> None:
         self.steps = count * TURN
         self.seconds: list[float] = []
         self._wait, self._give = wait, give
         self._done = 0
-        self._began = time.perf_counter()
-        self.losses: list[float] = []
+        self._began = 0.0
 
-    def step(self, loss: float) -> None:
+    def begin(self) -> None:
+        """Wait for the baton, and for the other ranks to have it too."""
+        self._wait()
+        if get_world_size() > 1:
+            dist.barrier()
+        self._began = time.perf_counter()
+
+    def step(self, loss: float) -> None:  # noqa: ARG002 - a trainer has to have it to say it
         """A step is done; the last one leaves the baton with its trainer, which has things to put away.
 
         Args:
             loss: what it began with.
         """
-        self.losses.append(loss)
         self._done += 1
         if self._done % TURN:
             return
         self.seconds.append((time.perf_counter() - self._began) / TURN)
         if self._done < self.steps:
             self._give()
-            self._wait()
-        self._began = time.perf_counter()
+            self.begin()
 
 
 def adamw(model: nn.Module) -> torch.optim.AdamW:
@@ -280,32 +287,27 @@ def take_turns(work: Workload, count: int) -> dict[str, list[float]]:
     torch.manual_seed(0)
     data = work.data((count * TURN + 1) * work.microbatch * get_world_size())
     batons = [threading.Semaphore(0) for _ in present]
+    back = threading.Semaphore(0)
+    turns = [Turn(count, baton.acquire, back.release) for baton in batons]
     failed: list[BaseException] = []
-    turns = [
-        Turn(count, lambda own=baton: own.acquire(), batons[(index + 1) % len(batons)].release)  # type: ignore[misc]
-        for index, baton in enumerate(batons)
-    ]
 
-    def loop(index: int, train: Callable[..., None]) -> None:
-        batons[index].acquire()
+    def loop(turn: Turn, train: Callable[..., None]) -> None:
         try:
-            train(work, data, turns[index])
-        except BaseException as error:  # noqa: BLE001 - whatever it is, main() raises it
+            turn.begin()
+            train(work, data, turn)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the main thread raises it
             failed.append(error)
-        batons[(index + 1) % len(batons)].release()
+        back.release()
 
-    threads = [
-        threading.Thread(target=loop, args=(index, train), daemon=True)
-        for index, train in enumerate(present.values())
-    ]
-    for thread in threads:
-        thread.start()
-    batons[0].release()
-    while any(thread.is_alive() for thread in threads):
-        for thread in threads:
-            thread.join(0.1)
-        if failed:
-            raise failed[0]
+    for turn, train in zip(turns, present.values(), strict=True):
+        threading.Thread(target=loop, args=(turn, train), daemon=True).start()
+    order = random.Random(0)  # noqa: S311 - nothing secret, but the same on every rank
+    for _ in range(count):
+        for baton in order.sample(batons, len(batons)):
+            baton.release()
+            back.acquire()
+            if failed:
+                raise failed[0]
     return {name: turn.seconds for name, turn in zip(present, turns, strict=True)}
 
 

@@ -7,8 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from torchdeck.cli import check
+from torchdeck.cli.check_matrix import print_matrix
+from torchdeck.launch.preflight.check import failed, ok
 
 
 def command(*words: str) -> int:
@@ -82,3 +85,19 @@ def test_the_modules_are_cheap_to_import() -> None:
         "print([name for name in ('pydantic', 'rich', 'numpy', 'torch', 'tomlkit') if name in sys.modules])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True, timeout=60) == "[]\n"
+
+
+def test_what_was_measured_between_nodes_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Below the matrix, though nothing is wrong; other things that are well are a cell of it alone."""
+    said = "all-reduce of 2 ranks over gloo: 0.42 ms, 1.1 GiB/s"
+    checks = [
+        ok(name, node, said if name == "all-reduce" else "fine")
+        for name in ("disk", "all-reduce")
+        for node in ("a", "b")
+    ]
+    print_matrix(Console(width=200, soft_wrap=True), checks)
+    out = capsys.readouterr().out
+    assert out.count(said) == 1
+    assert "fine" not in out
+    print_matrix(Console(width=200), [failed("all-reduce", "a", "no way to b", "look")])
+    assert capsys.readouterr().out.count("no way to b") == 1

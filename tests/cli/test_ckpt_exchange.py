@@ -14,7 +14,7 @@ from support.checkpoint_files import save
 from support.deepspeed_jobs import run_jobs
 from support.deepspeed_python import ABSENT, deepspeed_python
 from torchdeck.cli import ckpt
-from torchdeck.cli.ckpt_process import ExchangeFailedError, exchange_in_process
+from torchdeck.launch.checkpoint_exchange import ExchangeFailedError, exchange_in_process
 
 MADE = """
 import sys, torch
@@ -116,7 +116,7 @@ def test_a_process_that_says_nothing_or_dies_is_ended(tmp_path: Path) -> None:
         program.write_text(f"#!/bin/sh\n{body}\n")
         program.chmod(0o700)
         with pytest.raises(ExchangeFailedError, match=said):
-            exchange_in_process({}, str(program), silence=0.3)
+            exchange_in_process({}, str(program), print, silence=0.3)
 
 
 @pytest.mark.soak

@@ -15,11 +15,12 @@ from support.histories import ALIVE, DEAD, controller_journal, ended, event, fin
 from support.metrics import write_rows
 from torchdeck.cli.display import JsonDisplay, PlainDisplay
 from torchdeck.cli.terminal import TerminalDisplay
-from torchdeck.cli.training_progress import ProgressReader, TrainingProgress
 from torchdeck.rundir.journal import Event
 from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.links import UP, LinkState
 from torchdeck.runs.output import OutputLine
 from torchdeck.runs.state import CheckpointSeen
+from torchdeck.runs.training_progress import ProgressReader, TrainingProgress
 from torchdeck.runs.view import RunView, fold
 
 PROGRESS = TrainingProgress(
@@ -200,3 +201,39 @@ def test_terminal_shows_a_scripts_own_lines() -> None:
     assert "lr 0.1" in shown.getvalue()
     assert "\x1b[2J" not in shown.getvalue()
     assert "cleared" in shown.getvalue()
+
+
+CODE = [LinkState(node, UP, code_sent=34 << 20, code_size=120 << 20) for node in "bc"]
+
+
+def test_code_under_way_is_said_of_each_node(capsys: pytest.CaptureFixture[str]) -> None:
+    """In plain lines now and then, not with each beat; as JSON with each."""
+    plain = PlainDisplay()
+    for _ in range(3):
+        plain.sending(CODE)
+    plain.sending(())
+    said = [f"torchdeck: sending code to node {node}: 34.0 MiB of 120.0 MiB" for node in "bc"]
+    assert capsys.readouterr().out.splitlines() == said
+    JsonDisplay("r").sending(CODE[:1])
+    found = json.loads(capsys.readouterr().out)
+    assert {**found, "time": 0} == {
+        "event": "code",
+        "time": 0,
+        "run": "r",
+        "node": "b",
+        "sent": 34 << 20,
+        "size": 120 << 20,
+    }
+
+
+def test_code_under_way_stands_below_on_a_terminal() -> None:
+    """As long as it is; of many nodes some, and how many more."""
+    console = Console(file=io.StringIO(), force_terminal=True, width=100, height=40)
+    display = TerminalDisplay(console)
+    display.state(view_of(running_run()))
+    display.sending([LinkState(f"n{at}", UP, code_sent=1, code_size=2) for at in range(10)])
+    lines = [str(line) for line in display._lines()]
+    assert "sending code to node n0: 1 B of 2 B" in lines
+    assert lines[-1] == "and to 2 more nodes"
+    display.sending(())
+    assert not any("code" in str(line) for line in display._lines())

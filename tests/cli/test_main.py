@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -54,22 +54,24 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"torchdeck {torchdeck.__version__}\n"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [([], "torchdeck --no-gui RUN.toml"), (["my.toml"], "torchdeck --no-gui my.toml")],
-)
+@pytest.mark.parametrize("named", [False, True])
 def test_without_a_window_it_says_what_to_type(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    named: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There is no window yet: exit code 2, and the command that works."""
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: [])
-    assert cli.main(arguments) == 2
-    assert said in capsys.readouterr().err
+    """The app is not installed: exit code 2, and the command that works."""
+    run_file = tmp_path / "my.toml"
+    run_file.touch()
+    monkeypatch.setattr(cli, "_windows", lambda: ())
+    assert cli.main([str(run_file)] if named else []) == 2
+    assert f"torchdeck --no-gui {run_file if named else 'RUN.toml'}" in capsys.readouterr().err
 
 
-def test_window_is_opened_where_one_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The entry point gets the run file, and its exit code is the command's."""
+def test_window_is_opened_where_one_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The entry point gets the run file or the script, and its exit code is the command's."""
     opened: list[list[str]] = []
+    run_file, script = tmp_path / "my.toml", tmp_path / "train.py"
+    run_file.touch()
+    script.touch()
 
     def window(files: list[str]) -> int:
         opened.append(files)
@@ -79,10 +81,33 @@ def test_window_is_opened_where_one_is_installed(monkeypatch: pytest.MonkeyPatch
         def load(self) -> object:
             return window
 
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: [Entry()])
-    assert cli.main(["my.toml"]) == 5
-    assert cli.main([]) == 5
-    assert opened == [["my.toml"], []]
+    monkeypatch.setattr(cli, "_windows", lambda: [Entry()])
+    for arguments in ([str(run_file)], [], [str(script)], ["--script", str(script)]):
+        assert cli.main(arguments) == 5
+    assert opened == [[str(run_file)], [], [str(script)], [str(script)]]
+
+
+def test_the_window_is_that_of_this_package() -> None:
+    assert [entry.value for entry in cli._windows()] == ["torchdeck_app.start:main"]
+
+
+def test_a_file_that_is_not_there_opens_no_window(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "_windows", lambda: pytest.fail("opened a window"))
+    assert cli.main([str(tmp_path / "my.toml")]) == 2
+    assert "there is no file" in capsys.readouterr().err
+
+
+def test_options_that_the_window_would_drop_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rank count or an override belongs to --no-gui; the window never drops it."""
+    monkeypatch.setattr(cli, "_windows", lambda: pytest.fail("opened a window"))
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["--script", "train.py", "--nproc", "2"])
+    assert caught.value.code == 2
+    assert "--nproc is for runs without a window" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -94,8 +94,29 @@ def test_any_script_can_be_planned(run_file: Path, capsys: pytest.CaptureFixture
     (run_file.parent / "train.py").touch()
     assert command("--script", "train.py", "--nproc", "3", "--json", "--", *words) == 0
     made = json.loads(capsys.readouterr().out)
-    assert made["nodes"][0]["command"][2:] == [str(run_file.parent / "train.py"), *words]
+    assert made["nodes"][0]["command"][2:] == ["@{code}/train.py", *words]
     assert (made["world_size"], made["kind"], made["name"]) == (3, "script", "train")
+
+
+def test_the_files_that_go_are_listed(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each with its size, links with their targets; and never a secret."""
+    folder = run_file.parent
+    (folder / "train.py").write_text("print(1)\n")
+    (folder / "a\nb").touch()
+    (folder / "go.sh").touch(mode=0o755)
+    (folder / ".env").write_text("TOKEN=1")
+    (folder / "link").symlink_to("train.py")
+    assert command("--script", "train.py", "--nproc", "1", "--files") == 0
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert first == f"each run executes a copy of its own of {folder}: 5 files of yours, {9 + len(RUN)} B"
+    listed = [" ".join(line.split()) for line in rest]
+    assert listed == [
+        "0 B 'a\\nb'",
+        "0 B go.sh (executable)",
+        "link -> train.py",
+        f"{len(RUN)} B run.toml",
+        "9 B train.py",
+    ]
 
 
 def test_one_rank_is_shown(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,6 +167,18 @@ def test_a_recipe_that_is_not_there_is_said(run_file: Path, capsys: pytest.Captu
     sentence = f"recipe {run_file.parent / 'nowhere.py'} does not exist here"
     assert preview["headline"].endswith(sentence)
     assert preview["notes"] == [sentence]
+
+
+def test_a_job_script_is_exported(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One for the whole run: printed, or in the file that is named; a folder is no file."""
+    assert command(str(run_file), "--export", "sbatch") == 0
+    printed = capsys.readouterr().out
+    assert "\n#SBATCH --nodes=1\n" in printed
+    out = run_file.parent / "job.sbatch"
+    assert command(str(run_file), "--export", "sbatch", "--out", str(out)) == 0
+    assert out.read_text() == printed
+    assert command(str(run_file), "--export", "sbatch", "--out", str(run_file.parent)) == 2
+    assert "name another file" in capsys.readouterr().err
 
 
 def test_scripts_are_exported(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:

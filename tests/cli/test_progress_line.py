@@ -46,7 +46,7 @@ def test_elsewhere_two_lines_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
         say("b")
         wait_until(lambda: stream.getvalue().count("\n") == 2, 20, "both lines")
     assert stream.getvalue() == (
-        "torchdeck: tracing the model\ntorchdeck: still tracing the model: --no-trace: without it\n"
+        "torchdeck: tracing the model\ntorchdeck: still tracing the model (--no-trace: without it)\n"
     )
 
 

@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from support.histories import controller_journal, ended, event, failure, finished, running_run
+from support.free_port import free_port
+from support.histories import (
+    agent_started,
+    controller_journal,
+    ended,
+    event,
+    failure,
+    finished,
+    running_run,
+    started,
+)
+from support.machines import config, node, plan
 from support.made_runs import IDS, line, make_run
 from torchdeck.cli.main import main
+from torchdeck.nodes.book.file import book_path
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.rundir.processes import ProcessIdentity
+from torchdeck.runs.links import LOST, UP, LinkState, write_links
 
 FAILED = [*running_run(), ended(1, "failed", failure(1)), finished("FAILED", why="rank 1 failed")]
 OUTPUT = {
@@ -194,3 +210,64 @@ def test_output_that_nobody_reads_is_no_traceback(torchdeck_home: Path) -> None:
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=30, check=False)
     assert done.stdout == "[rank 0] x"
     assert done.stderr == ""
+
+
+def test_show_names_the_nodes_of_a_run_that_goes_on_and_how_they_are_reached(
+    torchdeck_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A script that counts no steps is not said to stand at one."""
+    plan = {"version": 1, "nodes": [{"name": "n1"}, {"name": "n2"}]}
+    layout = make_run(torchdeck_home, [event("created", time.time(), name="gpt", kind="script")], plan=plan)
+    now = time.time()
+    up = LinkState("n1", UP, now, now, agent_alive=True)
+    lost = LinkState("n2", LOST, now - 2, now - 12)
+    write_links(layout, {"n1": up, "n2": lost}, now)
+    layout.node("n1").inbox.mkdir(parents=True)
+    layout.node("n1").journal.write_text("".join(map(line, (agent_started(now), started(at=now)))))
+    beat = {"t": now, "attempt": 1, "ranks": {"0": {"phase": "starting", "step": 0, "still": 54.0}}}
+    layout.node("n1").heartbeat.write_text(json.dumps(beat))
+    text = output_of(capsys, "runs", "show", "gpt")
+    assert "  node n1: connected\n" in text
+    assert re.search(r"  node n2: link lost 1[2-9] s ago\n", text)
+    assert "  rank 0: no progress reported\n" in text
+    assert json.loads(output_of(capsys, "runs", "show", "gpt", "--json"))["links"]["n2"]["state"] == "lost"
+
+
+def test_delete_says_what_is_left_on_nodes_and_what_removes_it_later(
+    torchdeck_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The run goes here; a node that is not reached keeps what it has, and exit code 3 says so."""
+    asked = config(distributed={"nodes": ["n1"]})
+    there = replace(node("n1", cores=1), remote=True)
+    layout = make_run(torchdeck_home, controller_journal(), FAILED, plan=plan(asked, there).document())
+    book = f'[nodes.n1]\naddress = "127.0.0.1"\nport = {free_port()}\nuser = "nobody"\n'
+    book_path(torchdeck_home).write_text(book)
+    run_id = layout.root.name
+    assert main(["runs", "delete", "gpt"]) == 3
+    said = capsys.readouterr()
+    assert f"deleted {run_id}" in said.out
+    assert "node n1: not removed there: " in said.err
+    assert not layout.root.exists()
+    assert main(["runs", "delete", run_id, "--node", "n1", "n2", "--json"]) == 3
+    value = json.loads(capsys.readouterr().out)
+    assert [(each["node"], each["removed"]) for each in value["nodes"]] == [("n1", False), ("n2", False)]
+    assert "node book" in value["nodes"][1]["why"]
+    assert main(["runs", "delete", "gpt", "--node", "n1"]) == 2
+    assert "whole id" in capsys.readouterr().err
+
+
+def test_nodes_are_left_alone_where_that_is_asked(
+    torchdeck_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that goes on loses nothing on its nodes either."""
+    asked = config(distributed={"nodes": ["n1"]})
+    there = replace(node("n1", cores=1), remote=True)
+    document = plan(asked, there).document()
+    make_run(torchdeck_home, controller_journal(), FAILED, plan=document)
+    assert output_of(capsys, "runs", "delete", "gpt", "--here").count("\n") == 1
+    myself = ProcessIdentity.of(1)
+    assert myself is not None
+    alive = event("controller_started", identity=myself.to_json(), epoch=1)
+    layout = make_run(torchdeck_home, [*controller_journal(), alive], run_id=IDS[1], plan=document)
+    assert main(["runs", "delete", layout.root.name, "--node", "n1"]) == 3
+    assert "stop it first" in capsys.readouterr().err

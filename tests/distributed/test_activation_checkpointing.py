@@ -35,7 +35,12 @@ def train(
 
 @pytest.mark.parametrize(
     ("strategy", "world_size", "precision"),
-    [("single", 1, "fp32"), ("ddp", 2, "fp32"), ("fsdp", 2, "fp32"), ("fsdp", 2, "bf16")],
+    [
+        ("single", 1, "fp32"),
+        pytest.param("ddp", 2, "fp32", marks=pytest.mark.soak),
+        pytest.param("fsdp", 2, "fp32", marks=pytest.mark.soak),
+        ("fsdp", 2, "bf16"),
+    ],
 )
 def test_losses_are_the_same(strategy: str, world_size: int, precision: str, tmp_path: Path) -> None:
     """Real training with dropout: every printed loss is equal, digit for digit."""
@@ -47,6 +52,7 @@ def test_losses_are_the_same(strategy: str, world_size: int, precision: str, tmp
     assert again.losses() == plain.losses()
 
 
+@pytest.mark.soak  # half a minute of compiling; test_equivalence.py compiles, too
 def test_compiled_blocks_train(tmp_path: Path) -> None:
     """torch.compile takes a model whose blocks are computed again; losses are close."""
     plain = train(tmp_path / "plain", "single", 1, checkpointing=False, steps=3)

@@ -65,8 +65,8 @@ def initial() -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize(
     ("world_size", "accumulation", "strategy", "balance"),
     [
-        (1, 4, "single", "none"),
-        (2, 2, "ddp", "none"),
+        pytest.param(1, 4, "single", "none", marks=pytest.mark.soak),
+        pytest.param(2, 2, "ddp", "none", marks=pytest.mark.soak),
         (2, 2, "ddp", "tokens"),
         (2, 2, "fsdp", "attention"),
     ],

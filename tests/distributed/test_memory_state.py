@@ -16,8 +16,10 @@ WITH_SCALAR = [*MODELS, ("shapes with a scalar", {})]
 """FSDP shards nothing without a dim 0."""
 SGD = {"optimizer": "sgd", "momentum": 0.9}
 
+USUAL, MORE = (1, 2, 3, 8), (4, 5, 6, 7)
+"""World sizes of a normal run, and those that a soak adds."""
 JOBS: list[dict[str, Any]] = [
-    *({"world_size": world, "strategy": "fsdp", "models": MODELS} for world in range(1, 9)),
+    *({"world_size": world, "strategy": "fsdp", "models": MODELS} for world in USUAL),
     {"world_size": 3, "strategy": "fsdp", "models": MODELS, "optimizer": SGD},
     {"world_size": 2, "strategy": "fsdp", "models": [("byte-gpt", GPT)], "precision": "bf16"},
     {"world_size": 4, "strategy": "hsdp", "models": MODELS, "distributed": {"hsdp": {"shard": 2}}},
@@ -28,18 +30,19 @@ JOBS: list[dict[str, Any]] = [
     {"world_size": 2, "strategy": "ddp", "models": MODELS, "optimizer": {"ema": 0.9}},
     {"world_size": 3, "strategy": "fsdp", "models": MODELS, "optimizer": {"ema": 0.9}},
     {"world_size": 2, "strategy": "ddp", "models": MODELS, "ddp": {"gradient_as_bucket_view": False}},
+    *({"world_size": world, "strategy": "fsdp", "models": MODELS} for world in MORE),
 ]
 
 
 @pytest.fixture(scope="module")
-def measured() -> list[list[Any]]:
+def measured(request: pytest.FixtureRequest) -> list[list[Any]]:
     training = {"steps": 1, "microbatch": 2}
     jobs = [
         {
             **job,
             "training": {**training, **job.get("optimizer", {}), "precision": job.get("precision", "fp32")},
         }
-        for job in JOBS
+        for job in (JOBS if request.config.getoption("--soak") else JOBS[: -len(MORE)])
     ]
     return measure("support.measured_state:measure_state", jobs)
 
@@ -52,7 +55,13 @@ def spec_of(job: dict[str, Any]) -> StrategySpec:
     return spec.with_kind(spec.kind, shard=shard)
 
 
-@pytest.mark.parametrize("index", range(len(JOBS)))
+@pytest.mark.parametrize(
+    "index",
+    [
+        pytest.param(index, marks=[pytest.mark.soak] if index >= len(JOBS) - len(MORE) else [])
+        for index in range(len(JOBS))
+    ],
+)
 def test_state_is_exact(measured: list[list[Any]], index: int) -> None:
     """Parameters, gradients, optimizer state and buffers of each rank of each model."""
     job, spec = JOBS[index], spec_of(JOBS[index])
@@ -64,7 +73,7 @@ def test_state_is_exact(measured: list[list[Any]], index: int) -> None:
             assert ours == {kind: models[recipe][kind] for kind in kinds}, (recipe, rank)
 
 
-@pytest.mark.parametrize("world", range(1, 9))
+@pytest.mark.parametrize("world", [*USUAL, *(pytest.param(world, marks=pytest.mark.soak) for world in MORE)])
 def test_each_shape_is_exact(measured: list[list[Any]], world: int) -> None:
     """Stored rows of every single shape, padding included, on every rank of a sharded world."""
     assert len(SHAPES) >= 40

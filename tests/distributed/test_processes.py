@@ -17,6 +17,7 @@ from support.command import Command
 from support.controlled_run import nothing_left
 from support.forked_rank import ForkedRank
 from support.free_port import free_port
+from support.torch_process import TorchProcess
 from torchdeck.distributed import RendezvousError, setup_distributed
 from torchdeck.environment import DistributedConfig
 
@@ -87,7 +88,8 @@ def test_started_by_hand_in_four_shells() -> None:
     port = free_port()
     names = ["RANK", "WORLD_RANK", "RANK", "RANK"]
     processes = [
-        start(SCRIPT, WORLD_SIZE=4, MASTER_PORT=port, **{name: rank}) for rank, name in enumerate(names)
+        TorchProcess([str(SCRIPT)], env=environment(WORLD_SIZE=4, MASTER_PORT=port, **{name: rank}))
+        for rank, name in enumerate(names)
     ]
     outputs = [process.communicate(timeout=LIMIT) for process in processes]
     assert [process.returncode for process in processes] == [0] * 4, outputs

@@ -22,6 +22,7 @@ SETTINGS = [
 """A few of those in benchmarks/bench_memory.py."""
 
 
+@pytest.mark.soak
 def test_peaks_are_in_the_predicted_range(tmp_path: Path) -> None:
     """Not above it, and at most 5 % below what was predicted: nothing is counted that is not there."""
     for one in compare_zero(SETTINGS, tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 from support.deepspeed_jobs import run_jobs
 from support.deepspeed_python import ABSENT, deepspeed_environment, deepspeed_python
+from support.torch_process import run_torch
 from torchdeck.config.loader import config_from_dict
 from torchdeck.plan.memory.spec import Kind, StrategySpec, spec_from
 from torchdeck.plan.memory.zero import ZeroOptions, ZeroState, zero_state
@@ -60,7 +60,9 @@ SPECIAL = [
 ]
 
 
-@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
+@pytest.mark.parametrize(
+    "world_size", [1, pytest.param(2, marks=pytest.mark.soak), 3, pytest.param(4, marks=pytest.mark.soak)]
+)
 def test_what_a_rank_holds_when_a_step_begins(world_size: int, tmp_path: Path) -> None:
     """Parameters, gradients, optimizer state and buffers of every rank, and nothing unnamed beside."""
     cases = (
@@ -151,10 +153,8 @@ def _held(world_size: int, cases: list[Case], folder: Path) -> list[list[dict[st
     request, answer = folder / "request.json", folder / "held.json"
     request.write_text(json.dumps({"world_size": world_size, "cases": [asdict(case) for case in cases]}))
     python: Any = deepspeed_python()
-    result = subprocess.run(
-        [python, "-m", "support.zero_ranks", str(request), str(answer)],
-        env=deepspeed_environment(), capture_output=True, text=True, timeout=1800, check=False,
-    )  # fmt: skip
+    argv = ["-m", "support.zero_ranks", str(request), str(answer)]
+    result = run_torch(argv, env=deepspeed_environment(), python=python, limit=1800)
     assert result.returncode == 0, (result.stdout + result.stderr)[-4000:]
     held: list[list[dict[str, dict[str, int]]]] = json.loads(answer.read_text())
     return held

@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
-H100 = "0, GPU-aaaa, 81559, 81000, NVIDIA H100 80GB HBM3\n1, GPU-bbbb, 81559, 559, NVIDIA H100 80GB HBM3\n"
+H100 = (
+    "0, GPU-aaaa, 81559, 81000, 535.1.2, NVIDIA H100 80GB HBM3\n"
+    "1, GPU-bbbb, 81559, 559, 535.1.2, NVIDIA H100 80GB HBM3\n"
+)
+"""The rows of two GPUs as a listing has them."""
 
 
 def fake_nvidia_smi(folder: Path, body: str) -> str:

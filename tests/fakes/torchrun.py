@@ -2,6 +2,7 @@
 
 Workers in sessions of their own; SIGTERM is passed to their groups; the first failure ends the others, exit
 code 1 then. In attempts that FAKE_TAKEN_ATTEMPTS names it says what torchrun says when its port is taken.
+With FAKE_BARRIER it ends once there is such a file, as torchrun does once the ranks of all nodes have ended.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -39,6 +41,11 @@ def end(workers: list[subprocess.Popen[bytes]]) -> None:
             os.killpg(worker.pid, signal.SIGKILL)
 
 
+def is_open(barrier: str | None) -> bool:
+    """The exit barrier: who comes to it waits for the ranks of other nodes."""
+    return barrier is None or Path(barrier).exists()
+
+
 def main(arguments: list[str]) -> int:
     flags = arguments[: arguments.index("--no-python")]
     command = arguments[arguments.index("--no-python") + 1 :]
@@ -54,14 +61,19 @@ def main(arguments: list[str]) -> int:
     workers: list[subprocess.Popen[bytes]] = []
     try:
         for rank in range(nproc):
-            env = {**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(nproc)}
+            env = {
+                **os.environ,
+                "RANK": str(int(os.environ.get("FAKE_FIRST_RANK", "0")) + rank),
+                "LOCAL_RANK": str(rank),
+                "WORLD_SIZE": os.environ.get("FAKE_WORLD_SIZE", str(nproc)),
+            }
             workers.append(subprocess.Popen(command, env=env, start_new_session=True))
         while True:
             codes = [worker.poll() for worker in workers]
             if any(codes):
                 end(workers)
                 return 1
-            if all(code == 0 for code in codes):
+            if all(code == 0 for code in codes) and is_open(os.environ.get("FAKE_BARRIER")):
                 return 0
             time.sleep(0.02)
     except Told:

@@ -1,21 +1,22 @@
-"""Prediction beside measurement of real two-rank runs: killed, stopped, by a batch plan, gone wrong."""
+"""Prediction beside measurement of real two-rank runs: stopped, by a batch plan, gone wrong.
 
-import signal
+Of one that was killed: test_resume.py.
+"""
+
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from support.command import Command, interrupt, rank_process, wait_for_step, wait_until_gone
+from support.audits import assert_exactly_once, audit_of
+from support.command import Command, interrupt, wait_for_step, wait_until_gone
 from support.training import Training, assert_same_state, final_state, losses, uninterrupted
 from torchdeck.data.batch_plan import BatchPlan, build_batch_plan, save_batch_plan
 from torchdeck.data.order import Ids
 from torchdeck.data.sample_log import SampleLog, SampleLogWriter
-from torchdeck.rundir.layout import RunLayout
 
 PACE = 0.15
-SAMPLES, STEPS, GLOBAL_BATCH = 256, 40, 8
+SAMPLES, GLOBAL_BATCH = 256, 8
 SWAPPED = """
 
 from torchdeck.distributed import batches
@@ -30,50 +31,6 @@ def _wrong(self, wanted):
 batches._AskedSamples.__getitems__ = _wrong
 """
 """A loader with a mistake: whoever asks for sample 5 gets sample 6."""
-
-
-def audit_of(command: Command, run: RunLayout) -> dict[str, Any]:
-    """What `runs show --json` says of prediction and measurement."""
-    audit: dict[str, Any] = command.json("runs", "show", run.root.name)["audit"]
-    return audit
-
-
-def assert_exactly_once(audit: dict[str, Any], *, steps: int, samples: int, epochs: int) -> None:
-    """Everything that counts was used as planned, and every whole epoch is the data set."""
-    check = audit["samples"]
-    assert check["defects"] == check["unknown"] == []
-    assert check["equal"] is True
-    assert (check["first_step"], check["last_step"]) == (1, steps)
-    assert (check["samples"], check["epochs"]) == (samples, epochs)
-    assert audit["steps"] == steps
-    for rank in audit["ranks"]:
-        assert rank["samples"] == rank["predicted_samples"]
-        assert rank["memory_kind"] == "resident"
-        assert rank["memory_bytes"] > 0
-
-
-def test_a_killed_and_restarted_run_is_as_planned(tmp_path: Path) -> None:
-    """After a restart the steps that were done again count once; all of it is as plan.json predicts."""
-    command = Command(tmp_path / "home")
-    training = Training(tmp_path / "work", memory="refuse")
-    arguments = ("--no-gui", "--trust", "--set", "launch.max_restarts=1", "--set", "launch.restart_delay=0.2")
-    with command.start(*arguments, training.write(PACE)) as front:
-        run = command.the_run()
-        wait_for_step(run, 13)
-        rank_process(run, 1).send(signal.SIGKILL)
-        output, _ = front.communicate(timeout=120)
-        assert front.returncode == 0, output
-    audit = audit_of(command, run)
-    assert_exactly_once(audit, steps=STEPS, samples=STEPS * GLOBAL_BATCH, epochs=1)
-    assert audit["samples"]["discarded_steps"] >= 2
-    assert audit["predicted_steps"] == STEPS
-    assert all(rank["predicted_memory_bytes"] > 0 for rank in audit["ranks"])
-    wanted = "samples: 320 as planned in steps 1 to 40; 1 whole epoch, each sample once; "
-    assert wanted in output
-    shown = command.run("runs", "show", run.root.name).stdout
-    assert wanted in shown
-    assert "predicted | measured" in shown
-    assert "DEFECT" not in output + shown
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +95,7 @@ def test_other_samples_than_planned_are_said_loudly(tmp_path: Path) -> None:
     assert any("used sample 6 in step" in defect for defect in check["defects"])
 
 
+@pytest.mark.soak
 def test_a_record_that_was_tampered_with_is_said_loudly(tmp_path: Path) -> None:
     """One id changed in a record that is sound in itself; the file's bytes changed without it are damage."""
     command = Command(tmp_path / "home")

@@ -240,6 +240,7 @@ def command(tmp_path: Path) -> Iterator[Command]:
         yield Command(tmp_path / "home")
 
 
+@pytest.mark.soak
 def test_checkpoint_of_another_model_is_refused_in_one_sentence(folder: Path, command: Command) -> None:
     """The ranks say which tensor differs and what to do; exit code 1, no traceback, the checkpoint kept."""
     first = command.run("--no-gui", folder / "run.toml")

@@ -118,6 +118,7 @@ def test_each_sample_counts_once_where_the_global_batch_cannot_be_kept(tmp_path:
     assert_each_sample_once(view["audit"], steps=-(-SAMPLES // 16))
 
 
+@pytest.mark.soak
 def test_under_c10d_a_script_goes_on_with_fewer_ranks(tmp_path: Path) -> None:
     """torchrun's own rendezvous, labelled in the plan and at each attempt."""
     command = Command(tmp_path / "home")

@@ -2,8 +2,6 @@
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ import pytest
 from support.command import Command
 from support.controlled_run import nothing_left
 from support.free_port import free_port
+from support.torch_process import TorchProcess, run_torch
 from torchdeck.config.examples import example_names
 
 LAUNCHER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -20,18 +19,15 @@ LIMIT = 90.0
 
 def python(folder: Path, *argv: str, **variables: str) -> str:
     """What a script printed that a person started in `folder`."""
-    kept = {name: value for name, value in os.environ.items() if name not in LAUNCHER}
-    done = subprocess.run(
-        [sys.executable, *argv],
-        cwd=folder,
-        env={**kept, "OMP_NUM_THREADS": "1", **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT,
-    )
+    done = run_torch(argv, env=shell(**variables), cwd=folder, limit=LIMIT)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def shell(**variables: str) -> dict[str, str]:
+    """A person's environment."""
+    kept = {name: value for name, value in os.environ.items() if name not in LAUNCHER}
+    return {**kept, "OMP_NUM_THREADS": "1", **variables}
 
 
 @pytest.fixture
@@ -54,6 +50,7 @@ def test_all_are_listed_and_tried(command: Command) -> None:
     assert all(f'"{name}"' in tests for name in listed)
 
 
+@pytest.mark.soak
 def test_ranges_and_seeds(command: Command, tmp_path: Path) -> None:
     """By hand, two shells: every sample belongs to one of them; in a run of Torchdeck the log is kept."""
     script = written(command, tmp_path, "ranges_and_seeds")
@@ -80,21 +77,13 @@ def test_hand_written_loop(command: Command, tmp_path: Path) -> None:
     script = written(command, tmp_path, "hand_written_loop")
     first = python(tmp_path, script, "single")
     assert "step 40 loss" in first
-    port = str(free_port())
-    variables = {"WORLD_SIZE": "2", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
-    kept = {name: value for name, value in os.environ.items() if name not in LAUNCHER}
+    variables = {"WORLD_SIZE": "2", "MASTER_PORT": str(free_port())}
     shells = [
-        subprocess.Popen(
-            [sys.executable, script, "ddp"],
-            cwd=tmp_path,
-            env={**kept, **variables, "RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        TorchProcess([script, "ddp"], cwd=tmp_path, env=shell(**variables, RANK=str(rank)))
         for rank in range(2)
     ]
-    said = [shell.communicate(timeout=LIMIT)[0] for shell in shells]
-    assert [shell.returncode for shell in shells] == [0, 0]
+    said = [each.communicate(LIMIT)[0] for each in shells]
+    assert [each.returncode for each in shells] == [0, 0]
     assert "step 50 loss" in said[0]
     assert said[1] == ""
     last = python(tmp_path, *TORCHRUN, script, "fsdp")

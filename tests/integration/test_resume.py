@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from support.audits import assert_exactly_once, audit_of
 from support.command import (
     Command,
     agent_events,
@@ -19,20 +20,25 @@ from torchdeck.distributed.checkpoints.listing import list_checkpoints
 from torchdeck.rundir.layout import RunLayout
 
 PACE = 0.15
+TRIED = (("ddp", "fp32"), ("fsdp", "bf16"))
+"""Under --soak: ddp goes on so in the other tests here, fsdp in tests/distributed/test_exact_resume.py."""
 
 
 @pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunLayout]:
+def reference(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> dict[str, RunLayout]:
     """Runs that nobody touched, by strategy."""
     runs = {}
-    for strategy, precision in (("ddp", "fp32"), ("fsdp", "bf16")):
+    for strategy, precision in TRIED if request.config.getoption("--soak") else TRIED[:1]:
         folder = tmp_path_factory.mktemp(f"reference-{strategy}")
         training = Training(folder, strategy=strategy, precision=precision)
         runs[strategy] = uninterrupted(Command(folder / "home"), training)
     return runs
 
 
-@pytest.mark.parametrize(("strategy", "precision"), [("ddp", "fp32"), ("fsdp", "bf16")])
+@pytest.mark.soak
+@pytest.mark.parametrize(("strategy", "precision"), TRIED)
 def test_stopped_and_resumed_run_is_bit_exact(
     strategy: str, precision: str, reference: dict[str, RunLayout], tmp_path: Path
 ) -> None:
@@ -91,19 +97,27 @@ def test_damaged_checkpoint_is_refused_and_the_one_before_is_used(
     assert_same_state(final_state(run, tmp_path), final_state(reference["ddp"], tmp_path))
 
 
-def test_killed_rank_is_named_and_the_gang_restarts_from_the_newest_checkpoint(
-    reference: dict[str, RunLayout], tmp_path: Path
-) -> None:
-    """A killed rank is named with its signal, all start again from the last checkpoint, to the same end."""
-    command = Command(tmp_path / "home")
-    training = Training(tmp_path / "work")
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Command, RunLayout, str]:
+    """A run one of whose ranks was killed, restarted and trained to its end, and what it printed."""
+    folder = tmp_path_factory.mktemp("killed")
+    command = Command(folder / "home")
+    training = Training(folder / "work", memory="refuse")
     arguments = ("--no-gui", "--trust", "--set", "launch.max_restarts=1", "--set", "launch.restart_delay=0.2")
     with command.start(*arguments, training.write(PACE)) as front:
-        run = command.the_run()
+        run = command.the_run(90)  # the model is traced first
         wait_for_step(run, 13)
         rank_process(run, 1).send(signal.SIGKILL)
         output, _ = front.communicate(timeout=120)
         assert front.returncode == 0, output
+    return command, run, output
+
+
+def test_killed_rank_is_named_and_the_gang_restarts_from_the_newest_checkpoint(
+    reference: dict[str, RunLayout], killed: tuple[Command, RunLayout, str], tmp_path: Path
+) -> None:
+    """A killed rank is named with its signal, all start again from the last checkpoint, to the same end."""
+    _, run, _ = killed
     failed = wait_for_event(run, "attempt_ended").fields
     assert failed["outcome"] == "failed"
     assert failed["first_failure"]["rank"] == 1
@@ -113,6 +127,23 @@ def test_killed_rank_is_named_and_the_gang_restarts_from_the_newest_checkpoint(
     assert_same_state(final_state(run, tmp_path), final_state(reference["ddp"], tmp_path))
 
 
+def test_a_killed_and_restarted_run_is_as_planned(killed: tuple[Command, RunLayout, str]) -> None:
+    """After a restart the steps that were done again count once; all of it is as plan.json predicts."""
+    command, run, output = killed
+    audit = audit_of(command, run)
+    assert_exactly_once(audit, steps=40, samples=320, epochs=1)
+    assert audit["samples"]["discarded_steps"] >= 2
+    assert audit["predicted_steps"] == 40
+    assert all(rank["predicted_memory_bytes"] > 0 for rank in audit["ranks"])
+    wanted = "samples: 320 as planned in steps 1 to 40; 1 whole epoch, each sample once; "
+    assert wanted in output
+    shown = command.run("runs", "show", run.root.name).stdout
+    assert wanted in shown
+    assert "predicted | measured" in shown
+    assert "DEFECT" not in output + shown
+
+
+@pytest.mark.soak  # on ranks without a launcher around them: tests/distributed/test_equivalence.py
 def test_world_size_one_and_two_see_the_same_loss_curve(
     reference: dict[str, RunLayout], tmp_path: Path
 ) -> None:

@@ -83,6 +83,7 @@ def test_power_cut_is_never_called_running(tmp_path: Path) -> None:
     assert sorted(losses(run)) == list(range(1, 41))
 
 
+@pytest.mark.soak
 def test_frozen_rank_is_flagged_by_name_and_forgiven(tmp_path: Path) -> None:
     """A rank under SIGSTOP is named with phase and step, in terminal and journal; SIGCONT clears it."""
     command = Command(tmp_path / "home")

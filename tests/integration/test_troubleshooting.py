@@ -20,7 +20,7 @@ kind, rank = sys.argv[1], dist.get_rank()
 if kind == "memory" and rank == 1:
     torch.empty(1 << 50)
 if kind == "late" and rank == 1:
-    time.sleep(8)
+    time.sleep(5)
 if kind == "own":
     raise KeyError("my own mistake")
 dist.all_reduce(torch.ones(1))
@@ -48,11 +48,14 @@ def test_what_a_failed_run_shows_is_answered(tmp_path: Path, kind: str, title: s
     assert (advice["title"], advice["where"]) == (title, "rank 1" if kind == "memory" else "rank 0")
 
 
-def test_a_mistake_of_ones_own_gets_no_advice(tmp_path: Path) -> None:
-    """Its traceback says all; that another rank lost its connection is not what to look at."""
+def test_a_mistake_of_ones_own_is_led_to(tmp_path: Path) -> None:
+    """To its file and line, not to another rank that lost its connection for it."""
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     command = Command(tmp_path / "home")
     with nothing_left(command.home):
         assert command.run("--no-gui", "--script", script, "--nproc", "2", "--", "own").returncode == 1
-    assert command.json("runs", "show", "latest")["advice"] is None
+    advice = command.json("runs", "show", "latest")["advice"]
+    assert advice["title"] == "An exception in train.py"
+    line = next(number for number, text in enumerate(SCRIPT.splitlines(), 1) if "KeyError" in text)
+    assert advice["text"].startswith(f"KeyError at line {line} of train.py: mend it there.")

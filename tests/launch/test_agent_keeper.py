@@ -5,8 +5,9 @@ from itertools import count
 
 import pytest
 
-from torchdeck.launch.controller import MAX_STARTS, AgentKeeper, AgentUnavailableError
+from torchdeck.launch.agent_keeper import MAX_STARTS, AgentKeeper, AgentUnavailableError
 from torchdeck.launch.requests import Request
+from torchdeck.launch.transport import Supervision
 from torchdeck.rundir.processes import ProcessIdentity
 from torchdeck.runs.history import RunHistory
 
@@ -17,10 +18,22 @@ class CountingTransport:
     node = "here"
 
     def __init__(self) -> None:
-        self.starts = 0
+        self.starts = self.prepared = 0
 
-    def start_agent(self) -> None:
+    @property
+    def unreached(self) -> str:
+        return ""
+
+    def supervision(
+        self, agent: ProcessIdentity | None, holder: ProcessIdentity | None
+    ) -> Supervision | None:
+        return Supervision(*(found is not None and found.is_alive() for found in (agent, holder)))
+
+    def start_agent(self, handover: bytes) -> None:  # noqa: ARG002 - nothing is handed on
         self.starts += 1
+
+    def prepare_agent(self) -> None:
+        self.prepared += 1
 
     def agent_exit(self) -> int | None:
         return 1 if self.starts else None
@@ -33,6 +46,9 @@ class CountingTransport:
 
     def deliver(self, request: Request) -> None:
         raise AssertionError(f"nobody asked for {request}")
+
+    def ask_handover(self) -> bytes:
+        raise AssertionError("a keeper is told what agents are handed")
 
 
 def keeper(transport: CountingTransport) -> AgentKeeper:
@@ -49,6 +65,35 @@ def test_agents_that_end_one_after_the_other_are_given_up() -> None:
     with pytest.raises(AgentUnavailableError, match=r"here ended 5 times .* exit code 1\): no such plan"):
         kept.look(history)
     assert transport.starts == MAX_STARTS
+
+
+def test_the_first_agent_of_a_node_is_prepared_once_while_it_must_wait() -> None:
+    """Not where one has been there: that node's may have left, or be known to somebody else."""
+    transport = CountingTransport()
+    kept = AgentKeeper(transport, lambda: None)
+    assert [kept.look(RunHistory()) for _ in range(3)] == [False] * 3
+    assert transport.prepared == 1
+    history, later = RunHistory(), CountingTransport()
+    myself = ProcessIdentity.of(os.getpid())
+    assert myself is not None
+    history.agents["here"] = myself._replace(start_ticks=myself.start_ticks - 1)
+    assert not AgentKeeper(later, lambda: None).look(history)
+    assert later.prepared == 0
+
+
+def test_a_node_has_begun_once_something_lives_there() -> None:
+    """From then on the controller looks less often, also where the agent ends again."""
+    transport = CountingTransport()
+    kept, history = keeper(transport), RunHistory()
+    kept.look(history)
+    assert not kept.begun
+    myself = ProcessIdentity.of(os.getpid())
+    assert myself is not None
+    history.agents["here"] = myself
+    kept.look(history)
+    del history.agents["here"]
+    kept.look(history)
+    assert kept.begun
 
 
 def test_a_holder_that_was_reached_begins_the_count_anew() -> None:

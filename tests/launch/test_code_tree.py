@@ -6,7 +6,8 @@ from pathlib import Path
 
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
-from torchdeck.launch.code_tree import read_code_tree
+from torchdeck.launch.code_tree import code_of_run, read_code_tree
+from torchdeck.plan.launch_plan import CodeTree
 
 
 def written(folder: Path, *names: str) -> None:
@@ -17,6 +18,34 @@ def written(folder: Path, *names: str) -> None:
 
 def script(folder: Path, name: str = "train.py") -> RunConfig:
     return config_from_dict({"run": {"script": name}}, folder)
+
+
+def test_a_run_gets_a_copy_of_all_that_lies_around_its_script(tmp_path: Path) -> None:
+    written(tmp_path, "train.py", "notes.txt")
+    tree, warnings = code_of_run(script(tmp_path), tmp_path, tmp_path / "home")
+    assert (tree.folder, set(tree.files), warnings) == (str(tmp_path), {"train.py", "notes.txt"}, ())
+
+
+def test_who_wants_no_copy_has_python_files_in_the_plan(tmp_path: Path) -> None:
+    written(tmp_path, "train.py", "notes.txt")
+    config = config_from_dict({"run": {"script": "train.py", "sync": "none"}}, tmp_path)
+    tree, warnings = code_of_run(config, tmp_path, tmp_path / "home")
+    assert (tree.folder, set(tree.files), warnings) == ("", {"train.py"}, ())
+
+
+def test_where_there_is_too_much_there_is_no_copy(tmp_path: Path) -> None:
+    """A sparse file is as large as it says."""
+    written(tmp_path, "train.py")
+    with (tmp_path / "model.bin").open("wb") as file:
+        file.truncate(2 << 30)
+    tree, (warning,) = code_of_run(script(tmp_path), tmp_path, tmp_path / "home")
+    assert (tree.folder, set(tree.files)) == ("", {"train.py"})
+    assert "The biggest are model.bin (2.0 GiB), train.py" in warning
+
+
+def test_where_there_is_nothing_nothing_is_copied(tmp_path: Path) -> None:
+    config = config_from_dict({"run": {"module": "torch.utils.collect_env"}}, tmp_path)
+    assert code_of_run(config, tmp_path, tmp_path / "home") == (CodeTree(), ())
 
 
 def test_script_and_python_files_below_are_hashed(tmp_path: Path) -> None:

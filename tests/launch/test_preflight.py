@@ -16,9 +16,9 @@ import pytest
 from support.machines import PYTHON, node
 from torchdeck.config.loader import config_from_dict
 from torchdeck.launch.preflight import Check, failures, preflight
-from torchdeck.launch.preflight.folders import byte_gpt_parameters
 from torchdeck.launch.preflight.interpreter import check_interpreter
 from torchdeck.launch.preflight.network import HostNameCheck
+from torchdeck.launch.preflight.room import byte_gpt_parameters
 from torchdeck.launch.prepare import Survey, plan_from, survey
 from torchdeck.launch.trust import trust
 from torchdeck.nodes.inventory import InterpreterFacts, Inventory
@@ -479,8 +479,8 @@ def test_this_machine_can_be_surveyed(tmp_path: Path) -> None:
     asked = config_from_dict({"run": {"script": "train.py"}, "distributed": {"devices": "cpu"}}, tmp_path)
     found = survey(asked)
     made = plan_from(asked, found)
-    assert made.nodes[0].command == (sys.executable, "-u", str(tmp_path / "train.py"))
-    assert list(made.code.files) == ["train.py"]
+    assert made.nodes[0].command == (sys.executable, "-u", "@{code}/train.py")
+    assert (made.code.folder, list(made.code.files)) == (str(tmp_path), ["train.py"])
 
 
 def test_deepspeed_is_wanted_by_its_strategy_alone(checked: Checked) -> None:

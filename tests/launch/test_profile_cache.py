@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import torchdeck
 from support.profiled_recipe import RUN, trusted
 from support.run_files import load, write
 from torchdeck.config.schema import RunConfig
@@ -99,6 +100,43 @@ def test_the_key_follows_what_a_profile_depends_on(config: RunConfig, folder: Pa
     os.utime(packages, (5, 5))
     keys.append(key(used=of_venv))
     assert len(set(keys)) == len(keys)
+
+
+def test_our_own_code_is_read_again_only_where_it_changed(
+    config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At every edit of a run file its key is asked for: sizes and times must do until a file is another."""
+    package = tmp_path / "torchdeck"
+    for name in ("tracing/tracer.py", "distributed/deep/er.py", "recipes/gpt.py", "plan/model_profile.py"):
+        write((package / name).parent, f"name = {name!r}\n", Path(name).name)
+    monkeypatch.setattr(torchdeck, "__file__", str(package / "__init__.py"))
+    read: list[Path] = []
+    read_bytes = Path.read_bytes
+
+    def noted(path: Path) -> bytes:
+        read.append(path)
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", noted)
+
+    def key() -> tuple[str, int]:
+        read.clear()
+        made = profile_key(config, {}, facts())
+        return made, sum(path.is_relative_to(package) for path in read)
+
+    first, count = key()
+    assert count == 4
+    assert key() == (first, 0)
+    changed = package / "distributed" / "deep" / "er.py"
+    changed.write_text(changed.read_text().upper())  # as long as before
+    os.utime(changed, ns=(1, 1))
+    second, count = key()
+    assert (second != first, count) == (True, 4)
+    write(package / "recipes", "", "more.py")
+    third, _ = key()
+    assert len({first, second, third}) == 3
+    (package / "recipes" / "more.py").unlink()
+    assert key()[0] == second
 
 
 def refuse(*_: Any, **__: Any) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from torchdeck.agent.inbox import Inbox
+from torchdeck.agent.inbox import Inbox, InboxRequest
 from torchdeck.launch.requests import STOP, STOP_NOW, read_requests, write_request
 from torchdeck.rundir.layout import RunLayout
 
@@ -57,7 +57,7 @@ def test_a_request_gets_through_a_full_disk(layout: RunLayout, monkeypatch: pyte
     monkeypatch.setattr("torchdeck.launch.requests.write_json", full)
     written = write_request(layout, STOP_NOW, "")
     assert read_requests(layout.control) == [written]
-    assert Inbox(layout.control, frozenset()).read_new() == [(written.id, STOP_NOW)]
+    assert Inbox(layout.control, frozenset()).read_new() == [InboxRequest(written.id, STOP_NOW)]
 
 
 def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
@@ -73,5 +73,5 @@ def test_the_inbox_misses_nothing_that_comes_in_one_tick_of_the_clock(layout: Ru
     assert inbox.read_new() == []
     written = write_request(layout, STOP, "terminal")
     os.utime(layout.control, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert inbox.read_new() == [(written.id, STOP)]
+    assert inbox.read_new() == [InboxRequest(written.id, STOP, written.origin)]
     assert inbox.read_new() == []

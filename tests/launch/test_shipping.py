@@ -78,18 +78,20 @@ def test_same_content_is_the_same_folder(torchdeck_home: Path) -> None:
     assert content_hash({**content, "__init__.py": content["__init__.py"] + b"\n"}) != first.name
 
 
-@pytest.mark.parametrize("damage", ["changed", "missing"])
+@pytest.mark.parametrize("damage", ["changed", "missing", "added"])
 def test_damaged_folder_is_made_anew(torchdeck_home: Path, damage: str) -> None:
-    """A changed or missing file is noticed before anything runs from it."""
+    """A changed, missing or further file is noticed before anything runs from it."""
     folder = ship(torchdeck_home)
     file = folder / "torchdeck" / "agent" / "holder.py"
     good = file.read_bytes()
+    added = file.with_name("signal.py")
     if damage == "missing":
         file.unlink()
     else:
-        file.write_bytes(b"import evil\n")
+        (file if damage == "changed" else added).write_bytes(b"import evil\n")
     assert ship(torchdeck_home) == folder
     assert file.read_bytes() == good
+    assert not added.exists()
 
 
 def test_byte_code_belongs_to_the_sources(torchdeck_home: Path) -> None:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from support.profiled_recipe import FEW, hanging, is_running, trusted, write_recipe
+from support.profiled_recipe import FEW, RUN, hanging, is_running, trusted, write_recipe
+from support.run_files import load, write
 from support.waiting import wait_until
+from torchdeck.config.loader import load_config
 from torchdeck.config.schema import RunConfig
 from torchdeck.launch import tracing_process
+from torchdeck.launch.previewer import Previewer
 from torchdeck.launch.profiling import ProfilingError, profile_model
 from torchdeck.launch.shipping import ship
+from torchdeck.launch.trust import trust
 
 
 @pytest.fixture
@@ -32,22 +37,32 @@ def config(home: Path, folder: Path) -> RunConfig:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("os._exit(7)", "ended with exit code 7 while building the model"),
-        ("os.abort()", "ended by SIGABRT while building the model"),
+        pytest.param(
+            "os._exit(7)", "ended with exit code 7 while building the model", marks=pytest.mark.soak
+        ),
+        pytest.param("os.abort()", "ended by SIGABRT while building the model", marks=pytest.mark.soak),
         ("ctypes.string_at(0)", "ended by SIGSEGV while building the model"),
         ("raise ValueError('odd')", r"raised ValueError: odd \(model.py, line 9: `raise ValueError"),
-        ("sys.exit(4)", r"ends the process \(exit code 4\)"),
+        pytest.param("sys.exit(4)", r"ends the process \(exit code 4\)", marks=pytest.mark.soak),
         (
             "os.kill(os.getpid(), 9)",
             "was killed while building the model, as the system does when memory runs",
         ),
-        ("os.fork() or os._exit(3); raise ValueError('forked')", "raised ValueError: forked"),
+        pytest.param(
+            "os.fork() or os._exit(3); raise ValueError('forked')",
+            "raised ValueError: forked",
+            marks=pytest.mark.soak,
+        ),
         (
             "subprocess.Popen(['sleep', '600']); os._exit(7)",
             "ended with exit code 7 while building the model",
         ),
-        ("os.closerange(0, 100)", "the process that traces the model ended with exit code 1"),
-        ("input()", "raised EOFError"),
+        pytest.param(
+            "os.closerange(0, 100)",
+            "the process that traces the model ended with exit code 1",
+            marks=pytest.mark.soak,
+        ),
+        pytest.param("input()", "raised EOFError", marks=pytest.mark.soak),
         (
             "bytearray(1 << 60)",
             r"build_model\(options\) of recipe .* needs more memory than may be used here",
@@ -68,10 +83,16 @@ def test_what_hangs_is_ended_with_all_it_started(config: RunConfig, home: Path, 
     """After the time limit; the sentence says what it was doing."""
     child = folder / "child"
     write_recipe(folder, *hanging(child))
-    began = time.monotonic()
-    with pytest.raises(ProfilingError, match=r"longer than 12 s while building the model: look for"):
-        profile_model(config, home, wanted=FEW, timeout=12)
-    assert time.monotonic() - began < 60
+    said = ""
+    for limit in (12, 90):
+        began = time.monotonic()
+        with pytest.raises(ProfilingError, match=f"longer than {limit} s while .*: look for") as caught:
+            profile_model(config, home, wanted=FEW, timeout=limit)
+        said = str(caught.value)
+        assert time.monotonic() - began < limit + 48
+        if child.exists():  # a busy machine may take longer to import torch
+            break
+    assert "while building the model" in said
     pid = int(child.read_text())
     wait_until(lambda: not is_running(pid), 10, "the end of the recipe's own process")
 
@@ -92,22 +113,59 @@ def test_progress_can_end_it(config: RunConfig, home: Path, folder: Path) -> Non
     wait_until(lambda: not is_running(int(child.read_text())), 10, "the end of the recipe's own process")
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "os.close(0); os.close(2)",
-        "os.fork() or os._exit(0)",
-        "multiprocessing.get_context('fork').Process(target=time.sleep, args=(600,), daemon=False).start()",
-        "signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGINT, signal.SIG_IGN)",
-        "assert torch.cuda.device_count() == 0 == int(os.environ['LOCAL_RANK'])",
-    ],
+ODD = (
+    "os.close(0); os.close(2)",
+    "os.fork() or os._exit(0)",
+    "multiprocessing.get_context('fork').Process(target=time.sleep, args=(600,), daemon=False).start()",
+    "signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGINT, signal.SIG_IGN)",
+    "assert torch.cuda.device_count() == 0 == int(os.environ['LOCAL_RANK'])",
 )
+
+
+@pytest.mark.parametrize("lines", [ODD, *(pytest.param((line,), marks=pytest.mark.soak) for line in ODD)])
 def test_a_recipe_that_does_odd_things_is_traced(
-    line: str, config: RunConfig, home: Path, folder: Path
+    lines: tuple[str, ...], config: RunConfig, home: Path, folder: Path
 ) -> None:
     """What it closes, starts, forks or ignores is no matter."""
-    write_recipe(folder, "import multiprocessing, signal", line)
+    write_recipe(folder, "import multiprocessing, signal", *lines)
     assert profile_model(config, home, wanted=FEW).train_samples == 6
+
+
+def test_nothing_of_a_folder_runs_for_a_built_in_recipe(home: Path, tmp_path: Path) -> None:
+    """Neither modules that lie where ranks start, nor what the run file puts into the environment."""
+    folder = tmp_path / "strange"
+    mark = f"open({str(tmp_path / 'ran')!r}, 'w')\n"
+    for name in ("json.py", "numpy.py", "sitecustomize.py", "runpy.py"):
+        write(folder, mark, name)
+    text = '[run]\nrecipe = "byte-gpt"\n[run.env]\nPYTHONPATH = "."\n[training]\nsteps = 1\n'
+    home.mkdir(mode=0o700, exist_ok=True)
+    assert profile_model(load(folder, text), home, wanted=FEW).train_samples
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("more", ["", 'working_dir = "CODE"\nenv = {PYTHONPATH = "STRANGE"}'])
+def test_nothing_of_a_strange_file_takes_effect_though_its_recipe_is_trusted(
+    more: str, config: RunConfig, home: Path, folder: Path, tmp_path: Path
+) -> None:
+    """Modules that lie beside it, and where its variables point to: planted, they are not run."""
+    strange = tmp_path / "strange"
+    mark = tmp_path / "ran"
+    for name in ("json.py", "numpy.py", "sitecustomize.py", "usercustomize.py", "ctypes.py"):
+        write(strange, f"open({str(mark)!r}, 'w')\n", name)
+    more = more.replace("CODE", str(folder)).replace("STRANGE", str(strange))
+    text = RUN.replace('"model.py"', f'"{config.run.recipe}"\n{more}')
+    loaded = load_config(write(strange, text))
+    previewer = Previewer(home)
+    made = previewer.preview(loaded)
+    assert made.needs_trust == strange
+    previewer.trace(loaded, lambda _text: None)
+    with pytest.raises(ProfilingError, match=f"{strange} is not trusted yet"):
+        profile_model(loaded.config, home, wanted=FEW, files=loaded.files)
+    assert not mark.exists()
+    trust(strange, home)
+    with suppress(ProfilingError):  # what was planted is no library
+        profile_model(loaded.config, home, wanted=FEW, files=loaded.files)
+    assert mark.exists(), "the test plants what would run"
 
 
 @pytest.mark.usefixtures("config")

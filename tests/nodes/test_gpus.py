@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from fakes.nvidia_smi import H100, fake_nvidia_smi
-from torchdeck.nodes.gpus import devices_from_nvml, devices_from_smi, parse_smi, probe_gpus
+from torchdeck.nodes.gpus import devices_from_nvml, devices_from_smi, probe_gpus
 from torchdeck.nodes.inventory import Device
 
 
@@ -24,7 +24,8 @@ def test_nvidia_smi_is_asked_for_what_is_parsed(tmp_path: Path) -> None:
     """The columns come in the order in which they are read."""
     program = fake_nvidia_smi(tmp_path, 'echo "$@" > "$(dirname "$0")/asked"')
     assert devices_from_smi(program, 5) == ()
-    assert "--query-gpu=index,uuid,memory.total,memory.free,name" in (tmp_path / "asked").read_text()
+    asked = "--query-gpu=index,uuid,memory.total,memory.free,driver_version,name"
+    assert asked in (tmp_path / "asked").read_text()
 
 
 @pytest.mark.parametrize("body", ["exit 9", "echo 'No devices were found'", "echo garbage; echo 1,2", ""])
@@ -41,11 +42,6 @@ def test_a_driver_that_hangs_is_not_waited_for(tmp_path: Path) -> None:
 def test_no_nvidia_smi_is_no_gpus(tmp_path: Path) -> None:
     """Most laptops."""
     assert devices_from_smi(str(tmp_path / "nvidia-smi"), 5) == ()
-
-
-def test_a_name_with_commas_stays_whole() -> None:
-    """The name is the last thing; a card that does not tell its memory has an unknown one."""
-    assert parse_smi("3, GPU-x, [N/A], [N/A], A, B\n") == (Device(3, "GPU-x", "A, B", 0),)
 
 
 class FakeNvml(SimpleNamespace):

@@ -3,6 +3,7 @@
 There is no cmd.exe here: these rules in a few lines stand in for it.
 """
 
+import dataclasses
 import json
 import re
 
@@ -10,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.machines import byte_gpt, config, plan
+from support.machines import byte_gpt, config, node, plan
 from torchdeck.plan.export_bat import MAX_LINE, ExportError, export_bat
+from torchdeck.plan.launch_plan import CodeTree
 
 PRINTABLE = st.text(
     st.sampled_from("\\\"'%^&|<>()! a")
@@ -133,3 +135,15 @@ def test_a_name_cannot_become_a_command() -> None:
     """The run's name stands in a comment, harmless."""
     made = plan(config(name="a & del *  %PATH%"))
     assert lines_of(export_bat(made, made.nodes[0]))[1] == "rem a   del    PATH : node 1 of 1."
+
+
+def test_code_that_a_run_copies_to_its_nodes_is_said_by_a_variable() -> None:
+    """Its default is the user's folder, byte for byte."""
+    asked = config({"script": "/home/100%/x.py", "working_dir": "/home/100%"}, distributed={"nodes": ["n1"]})
+    code = CodeTree({"x.py": "ab" * 32}, "/home/100%", 7)
+    made = plan(asked, dataclasses.replace(node("n1", cores=1), remote=True), code=code)
+    lines = lines_of(export_bat(made, made.nodes[0]))
+    (default,) = [line for line in lines if line.startswith("if not defined CODE ")]
+    assert cmd_line(default, {}) == 'if not defined CODE set "CODE=/home/100%"'
+    (begin,) = [line for line in lines if line.startswith("cd /d ")]
+    assert runtime_words(cmd_line(begin.partition(" || ")[0], {"CODE": "/else where"}))[2] == "/else where"

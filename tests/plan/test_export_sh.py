@@ -1,5 +1,6 @@
 """A plan as a shell script; the scripts really run."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -13,7 +14,7 @@ from torchdeck.config.loader import config_from_dict
 from torchdeck.nodes.interpreter import probe_interpreter
 from torchdeck.nodes.inventory import InterpreterFacts
 from torchdeck.plan.export_sh import export_sh
-from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.plan.launch_plan import CodeTree, LaunchPlan
 
 NASTY = [
     "two words",
@@ -167,3 +168,85 @@ def test_each_node_has_its_own_script() -> None:
     scripts = [export_sh(made, part) for part in made.nodes]
     assert ["--node-rank 0" in scripts[0], "--node-rank 1" in scripts[1]] == [True, True]
     assert all("PORT=${1:-29500}" in script and "on every node" in script for script in scripts)
+
+
+def over_ssh(folder: Path, files: tuple[str, ...], **run: object) -> LaunchPlan:
+    """A plan for a node over SSH that gets a copy of the code in `folder`."""
+    asked = config({"working_dir": str(folder), **run}, distributed={"nodes": ["n1"]})
+    there = dataclasses.replace(node("n1", cores=1), remote=True)
+    code = CodeTree(dict.fromkeys(files, "ab" * 32), str(folder), 7)
+    made = plan(asked, there, code=code)
+    assert made.nodes[0].working_dir == "@{code}"
+    return made
+
+
+def bash(script: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    path = folder / "n1.sh"
+    path.write_text(script)
+    return subprocess.run(
+        ["bash", str(path)],
+        cwd=folder,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def stand_in(folder: Path) -> Path:
+    """A Python that does not start torchrun, and shows what it was started with."""
+    path = folder / "shown"
+    show = "import json, os, sys; print(json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]))"
+    path.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{show}' \"$@\"\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("run", "command"),
+    [
+        ({"script": "train it.py"}, ["-u", "{}/train it.py"]),
+        ({"module": "pkg.train"}, ["-u", "-m", "pkg.train"]),
+    ],
+)
+def test_code_that_a_run_copies_to_its_nodes_is_said_by_a_variable(
+    tmp_path: Path, run: dict[str, str], command: list[str]
+) -> None:
+    """Run by bash: in the user's own folder if nothing is said, in CODE otherwise; the head says it."""
+    mine, copied = tmp_path / "user's folder", tmp_path / "copied there"
+    for folder in (mine, copied):
+        folder.mkdir()
+    if "script" in run:
+        run = {"script": str(mine / run["script"])}
+    made = over_ssh(mine, ("train it.py", "pkg/train.py"), **run)
+    script = export_sh(made, made.nodes[0])
+    head = script[: script.index("set -eu")]
+    assert "[CODE=folder]" in head
+    assert "same path on every node" in head
+    assert str(mine) in head
+    for given, place in (({}, mine), ({"CODE": "copied there"}, copied)):
+        done = bash(script, tmp_path, PYTHON=str(stand_in(tmp_path)), RUN_DIR="run", **given)
+        assert done.returncode == 0, done.stderr
+        argv, cwd, _env = json.loads(done.stdout)
+        assert argv[-len(command) :] == [word.format(place) for word in command]
+        assert cwd == str(place)
+
+
+def test_a_module_below_the_copied_folder_is_found(tmp_path: Path) -> None:
+    """The run starts it from the copy of the working directory, and so does the script."""
+    work = tmp_path / "work"
+    work.mkdir()
+    asked = config({"module": "a", "working_dir": str(work)}, distributed={"nodes": ["n1"]})
+    there = dataclasses.replace(node("n1", cores=1), remote=True)
+    made = plan(asked, there, code=CodeTree({"work/a.py": "ab" * 32}, str(tmp_path), 7))
+    done = bash(export_sh(made, made.nodes[0]), tmp_path, PYTHON=str(stand_in(tmp_path)), RUN_DIR="run")
+    assert json.loads(done.stdout)[2]["PYTHONPATH"] == str(work), done.stderr
+
+
+def test_a_folder_of_code_that_is_not_there_is_said(tmp_path: Path) -> None:
+    """Nothing is started without it."""
+    made = over_ssh(tmp_path / "gone", ("a.py",), script=str(tmp_path / "gone" / "a.py"))
+    done = bash(export_sh(made, made.nodes[0]), tmp_path, PYTHON=str(stand_in(tmp_path)), RUN_DIR="run")
+    assert (done.returncode != 0, done.stdout) == (True, "")
+    assert str(tmp_path / "gone") in done.stderr

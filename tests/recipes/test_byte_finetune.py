@@ -33,7 +33,7 @@ def test_the_response_and_its_end_are_learnt() -> None:
     assert [part.tolist() for part in sample_of(Pair(b"abc", b"d"), 2)] == [[*b"ab"], [IGNORED, IGNORED]]
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(st.data())
 def test_rows_do_not_change_the_loss(data: st.DataObject) -> None:
     """However samples are packed and padded, the loss is the mean over all targets of each sample alone."""

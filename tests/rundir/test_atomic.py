@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,12 @@ def test_json_comes_back(tmp_path: Path) -> None:
     value = {"a": [1, 2.5, None, True], "ü": "日本"}
     write_json(tmp_path / "file", value)
     assert read_json(tmp_path / "file") == value
+
+
+def test_a_mode_that_is_given_holds_whatever_the_umask(tmp_path: Path) -> None:
+    for mode in (0o600, 0o664, 0o777):
+        write_bytes(tmp_path / "run.toml", b"", mode=mode)
+        assert stat.S_IMODE((tmp_path / "run.toml").stat().st_mode) == mode
 
 
 def test_private_files_are_the_owners_alone(tmp_path: Path) -> None:

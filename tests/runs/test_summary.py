@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from support.histories import ALIVE, DEAD, controller_journal, ended, event, failure, finished, running_run
+from support.histories import (
+    ALIVE,
+    DEAD,
+    agent_started,
+    controller_journal,
+    ended,
+    event,
+    failure,
+    finished,
+    running_run,
+    started,
+)
 from torchdeck.rundir.journal import Event
 from torchdeck.runs.state import Liveness
 from torchdeck.runs.summary import TRACEBACK_LINES, shortened, summary_lines
@@ -80,3 +91,50 @@ def test_long_traceback_keeps_both_ends() -> None:
     assert lines[0] == "line 0"
     assert lines[-1] == "line 99"
     assert len(lines) == TRACEBACK_LINES + 1
+
+
+def across(lead: list[Event], follower: list[Event]) -> str:
+    nodes = {"n1": [agent_started(), *lead], "n2": [agent_started(), *follower]}
+    return "\n".join(summary_lines(fold("r", controller_journal(), nodes, {}, DEAD, 1e6)))
+
+
+def test_in_a_run_of_several_nodes_the_first_failing_rank_is_named_with_its_own() -> None:
+    """As its node's journal has it, which may not be here; of one node nothing is said."""
+    why = "rank 1 failed first: RuntimeError: x (exit code 1)"
+    first = failure(1, message="RuntimeError: x", traceback="")
+    lead = [started(), ended(1, "failed", first), finished("FAILED", why=why)]
+    exited = event("rank_exited", attempt=1, rank=1, code=1, signal=None)
+    text = across(lead, [exited])
+    assert "  rank 1 on node n2 failed first: RuntimeError: x (exit code 1)\n" in text
+    assert text.count("rank 1 on") + text.count("rank 1 failed") == 1
+    assert "  rank 1 failed first" in across(lead, [])
+    nodes = {"n1": [agent_started(), *lead], "n2": [agent_started()]}
+    beats = {"n1": {"attempt": 1, "ranks": {"0": {}}}, "n2": {"attempt": 1, "ranks": {"1": {}}}}
+    assert fold("r", controller_journal(), nodes, beats, DEAD, 1e6).why.startswith("rank 1 on node n2 failed")
+    assert "on node" not in summary([*running_run(), exited, *lead[1:]])
+    unsaid = [started(), ended(1, "failed", first), finished("FAILED", why="")]
+    assert "rank 1 on node n2 failed with exit code 1" in across(unsaid, [exited])
+
+
+def test_a_lost_node_is_no_failure_of_torchrun() -> None:
+    """It is said once, in the words of who lost it."""
+    why = "node n2 has been silent for 120 s (launch.node_grace)"
+    first = failure(None, code=None, message=why, traceback="")  # type: ignore[arg-type]  # no rank's
+    text = across([started(), ended(1, "failed", first), finished("FAILED", why=why)], [])
+    assert text.count(why) == 1
+    assert "torchrun" not in text
+    assert why in across([started(), ended(1, "failed", first), finished("FAILED", why="")], [])
+
+
+def test_a_checkpoint_on_a_nodes_own_disk_is_named_with_it() -> None:
+    """This machine's is not."""
+    saved = event("checkpoint", step=3, path="/data/step_3")
+    text = across([started(), saved, ended(1), finished()], [])
+    assert "last checkpoint: step 3, /data/step_3 on node n1\n" in text
+    assert "on node" not in summary([*running_run(), saved, ended(1), finished()])
+
+
+def test_a_directory_made_later_does_not_make_the_run_younger() -> None:
+    """A machine that attaches to a run makes one once it has long begun."""
+    late = [event("created", 900.0, name="gpt")]
+    assert fold("r", late, {"n1": [started(at=101.0)]}, {}, DEAD, 1e6).created == 101.0

@@ -58,7 +58,7 @@ class AgentRun:
     def events(self, name: str = "") -> list[Event]:
         return [event for event in read_journal(self.node.journal) if name in ("", event.name)]
 
-    def wait(self, name: str, seconds: float = 30.0, *, count: int = 1) -> Event:
+    def wait(self, name: str, seconds: float = 60.0, *, count: int = 1) -> Event:
         """The event `name`, once it stands in the journal `count` times."""
         found = wait_until(
             lambda: events if len(events := self.events(name)) >= count else [],

@@ -46,6 +46,19 @@ def save(
     return owner.commit(temporary, name, replace(fill(temporary, step), metrics=metrics or {}))
 
 
+def save_of(directory: Path, step: int, run_id: str = "run", node: str | None = None) -> Path:
+    """A committed checkpoint of a run, on a node's own disk if it is named."""
+    directory.mkdir(parents=True, exist_ok=True)
+    owner, name = CheckpointDirectory(directory), checkpoint_name(step)
+    temporary = directory / f".tmp-{name}-1"
+    owner.make_temporary(temporary)
+    manifest = replace(fill(temporary, step), run_id=run_id)
+    if node is not None:
+        files = {name: replace(entry, node=node) for name, entry in manifest.files.items()}
+        manifest = replace(manifest, node=node, files=files)
+    return owner.commit(temporary, name, manifest)
+
+
 def flip(path: Path, offset: int, mask: int = 0xFF) -> None:
     """Change one byte of a file."""
     content = bytearray(path.read_bytes())

@@ -66,11 +66,10 @@ class Command:
             process.communicate(timeout=10)
 
     def runs(self) -> list[RunLayout]:
-        """Directories of all runs, oldest first."""
-        folder = self.home / "runs"
-        return [RunLayout(path) for path in sorted(folder.iterdir())] if folder.is_dir() else []
+        """Directories of all runs, oldest first; what is hidden is a run that is being made."""
+        return [RunLayout(path) for path in sorted((self.home / "runs").glob("[!.]*"))]
 
-    def the_run(self, seconds: float = 20) -> RunLayout:
+    def the_run(self, seconds: float = 60) -> RunLayout:
         """The one run of this home, once its directory is there."""
         return wait_until(self.runs, seconds, "a run directory")[-1]
 

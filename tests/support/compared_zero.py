@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from support.deepspeed_python import deepspeed_environment, deepspeed_python
 from support.measured_memory import DATA, Setting, profile_of
+from support.torch_process import run_torch
 from torchdeck.plan.memory.context import context_bytes
 from torchdeck.plan.memory.peak import PredictedPeak, predict_peak
 from torchdeck.plan.memory.spec import StrategySpec
@@ -100,11 +100,10 @@ def compare_zero(settings: Sequence[ZeroSetting], folder: Path) -> list[Compared
     cases = [setting.case for setting in settings]
     request.write_text(json.dumps({"world_size": world_size, "cases": cases}))
     python: Any = deepspeed_python()
-    result = subprocess.run(
-        [python, "-m", "support.measured_zero", str(request), str(answer)],
-        env={**deepspeed_environment(), "KINETO_LOG_LEVEL": "5"},
-        capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
+    argv = ["-m", "support.measured_zero", str(request), str(answer)]
+    result = run_torch(
+        argv, env={**deepspeed_environment(), "KINETO_LOG_LEVEL": "5"}, python=python, limit=600
+    )
     if result.returncode:
         raise RuntimeError((result.stdout + result.stderr)[-4000:])
     return [

@@ -6,9 +6,6 @@ may load what an earlier one saved.
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -110,15 +107,3 @@ def saved_tensors(folder: Path) -> dict[str, torch.Tensor]:
     found: dict[str, torch.Tensor] = torch.load(file, weights_only=True)
     file.unlink()
     return found
-
-
-def _prepare() -> None:
-    """Import what the first engine of each rank would, for seconds."""
-    if importlib.util.find_spec("deepspeed") is None or "pytest" in sys.modules:
-        return
-    os.environ["DS_ACCELERATOR"] = "cpu"
-    for name in ("deepspeed", "torch._inductor.compile_fx", "deepspeed.runtime.zero.stage3"):
-        importlib.import_module(name)
-
-
-_prepare()

@@ -11,17 +11,16 @@ import importlib
 import json
 import os
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from support.forked_rank import ForkedRank
+from support.torch_process import run_torch, sources
 
-JOB_SECONDS = 90.0
+JOB_SECONDS = 200.0
 """Until ranks that hang are killed."""
 
 Job = dict[str, Any]
@@ -31,33 +30,20 @@ def measure(
     function: str, jobs: Sequence[Job], *, limit: float = 600.0, python: str = sys.executable
 ) -> list[list[Any]]:
     """What `function` (module:name) returned under `python`, by job and rank; raises where a rank failed."""
-    done = subprocess.run(
-        [python, "-m", "support.measured_ranks", function],
-        input=json.dumps(list(jobs)),
-        env={
-            **os.environ,
-            "OMP_NUM_THREADS": "1",
-            "CUDA_VISIBLE_DEVICES": "",
-            # the profiler counts what it is told; nothing of it is to be printed
-            "KINETO_LOG_LEVEL": "5",
-            "PYTHONPATH": os.pathsep.join([*_sources(python), os.environ.get("PYTHONPATH", "")]),
-        },
-        capture_output=True,
-        text=True,
-        timeout=limit,
-        check=False,
-    )
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+        # the profiler counts what it is told; nothing of it is to be printed
+        "KINETO_LOG_LEVEL": "5",
+        "PYTHONPATH": os.pathsep.join([*sources(python), os.environ.get("PYTHONPATH", "")]),
+    }
+    argv = ["-m", "support.measured_ranks", function]
+    done = run_torch(argv, given=json.dumps(list(jobs)), env=environment, limit=limit, python=python)
     if done.returncode:
         raise RuntimeError(done.stderr[-6000:])
     found: list[list[Any]] = json.loads(done.stdout.splitlines()[-1])
     return found
-
-
-def _sources(python: str) -> list[str]:
-    """tests, and for another Python, where Torchdeck is not installed, Torchdeck itself."""
-    tests = Path(__file__).parents[1]
-    beside = [] if python == sys.executable else [tests.parent / "core", tests.parent / "resources"]
-    return [str(path) for path in (tests, *beside)]
 
 
 def run_job(body: Callable[[Job], Any], job: Job) -> list[Any]:

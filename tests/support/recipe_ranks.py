@@ -1,4 +1,7 @@
-"""Real ranks of a recipe run, started without torchrun: each is `python -m torchdeck.distributed.entry`."""
+"""Real ranks of a recipe run, started without torchrun: each is `python -m torchdeck.distributed.entry`.
+
+They are forked where torch is imported already (`support.torch_process`), unless they are to be started anew.
+"""
 
 import json
 import os
@@ -11,10 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from support.free_port import free_port
+from support.torch_process import TorchProcess
 from torchdeck.rundir.layout import RankLayout, RunLayout
 
 LIMIT = 200.0
 """Seconds a run of these tests may take."""
+
+ENTRY = ("-m", "torchdeck.distributed.entry")
+Rank = TorchProcess | subprocess.Popen[str]
 
 _LOSS = re.compile(r"^step (\d+)/\d+ loss (\S+) ", re.MULTILINE)
 _HELDOUT = re.compile(r"^step (\d+)/\d+ heldout_loss (\S+)", re.MULTILINE)
@@ -90,9 +97,14 @@ def start_ranks(
     *,
     attempt: int = 1,
     resume: str = "",
-    argv: Sequence[str] = ("-m", "torchdeck.distributed.entry"),
-) -> list[subprocess.Popen[str]]:
-    """Start the ranks of one attempt: Python with `argv`; one settings for all, or one for each."""
+    argv: Sequence[str] = ENTRY,
+    anew: bool = False,
+) -> list[Rank]:
+    """Start the ranks of one attempt: Python with `argv`; one settings for all, or one for each.
+
+    Args:
+        anew: each rank imports torch itself, for seconds, as torchrun's do.
+    """
     each = [settings] * world_size if isinstance(settings, Mapping) else settings
     port = free_port()
     common = {
@@ -107,25 +119,30 @@ def start_ranks(
         "CUDA_VISIBLE_DEVICES": "",
     }
     return [
-        subprocess.Popen(
-            [sys.executable, *argv],
-            env={
+        _start(
+            argv,
+            {
                 **os.environ,
                 **common,
                 "TORCHDECK_RECIPE": json.dumps(each[rank]),
                 "RANK": str(rank),
                 "LOCAL_RANK": str(rank),
             },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+            anew=anew,
         )
         for rank in range(world_size)
     ]
 
 
+def _start(argv: Sequence[str], env: Mapping[str, str], *, anew: bool) -> Rank:
+    if not anew:
+        return TorchProcess(argv, env=env)
+    pipe = subprocess.PIPE
+    return subprocess.Popen([sys.executable, *argv], env=env, stdout=pipe, stderr=pipe, text=True)
+
+
 def wait_for_ranks(
-    ranks: list[subprocess.Popen[str]], run_dir: Path, *, attempt: int = 1, limit: float = LIMIT
+    ranks: Sequence[Rank], run_dir: Path, *, attempt: int = 1, limit: float = LIMIT
 ) -> FinishedRanks:
     """Wait for ranks to end; those that do not are killed and the test fails."""
     try:
@@ -133,7 +150,7 @@ def wait_for_ranks(
     finally:
         for rank in ranks:
             rank.kill()
-    codes = [rank.returncode for rank in ranks]
+    codes = [rank.wait(LIMIT) for rank in ranks]
     return FinishedRanks(
         RunLayout(run_dir), attempt, codes, [out for out, _ in outputs], [err for _, err in outputs]
     )

@@ -58,8 +58,10 @@ def peaks(plan: BatchPlan, **model: Any) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("keeps_scores", [False, True])
-@pytest.mark.parametrize("kind", PLANS)
+@pytest.mark.parametrize("keeps_scores", [pytest.param(False, marks=pytest.mark.soak), True])
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=() if kind == "padded" else pytest.mark.soak) for kind in PLANS]
+)
 def test_the_trace_is_of_the_one_that_really_takes_most(
     kind: str, keeps_scores: bool, tmp_path: Path
 ) -> None:

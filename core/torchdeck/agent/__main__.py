@@ -7,13 +7,15 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # -I leaves the shipped folder out
 
 from torchdeck.agent.agent import Agent, agent_argv
+from torchdeck.agent.handover import NOTHING, Handover, HandoverError, NothingCameError, read_handover
 from torchdeck.agent.past import fold_past
 from torchdeck.agent.startup import life_of_run, read_past, read_plan, take_lock
-from torchdeck.plan.launch_plan import PlanFormatError
+from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.rundir.journal import NewerFormatError, PatientJournalWriter, read_journal
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.rundir.log_stream import log_to_standard_error
@@ -37,31 +39,69 @@ def main(arguments: list[str]) -> int:
     layout = RunLayout(Path(options.run_dir).resolve())
     node = layout.node(options.node)
     node.inbox.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if options.waits:
+        from torchdeck.agent.lead import joining  # noqa: F401 - loaded while there is time
+    try:
+        handover = read_handover()
+    except NothingCameError as error:
+        # code is long on its way: another is started when it has come
+        return 0 if options.waits else _unusable(error)
+    except HandoverError as error:
+        return _unusable(error)
+    if options.waits and handover == NOTHING:
+        return 0  # whoever wanted it ready is gone
+    # not before: who waits for what it is handed supervises nothing yet
     lock = take_lock(node.lock)
     if lock is None:
         print(f"another agent supervises {node.root}", file=sys.stderr)
         return EXIT_LOCKED
+    return _supervise(options, layout, handover)
+
+
+def _supervise(options: argparse.Namespace, layout: RunLayout, handover: Handover) -> int:
+    """With the node's lock held, which goes with this process."""
+    node = layout.node(options.node)
     try:
         plan = read_plan(layout)
         life = max(options.life, life_of_run(layout))
         past, unjournaled = read_past(layout, node, options.node, life)
     except (PlanFormatError, NewerFormatError) as error:
-        print(error, file=sys.stderr)
-        return EXIT_UNUSABLE
+        return _unusable(error)
     if past.finishes > life:
         return 0
-    identity = ProcessIdentity.of(os.getpid())
     with PatientJournalWriter(node.journal) as journal:
-        adopted = past.open or unjournaled is not None
-        journal.append("agent_started", identity=identity and identity.to_json(), adopted=adopted)
+        _journal_start(journal, plan, options.node, life, adopted=past.open or unjournaled is not None)
         if unjournaled is not None:
             journal.append(unjournaled.name, **unjournaled.fields)
             past = fold_past(read_journal(node.journal), life)
         again = agent_argv(sys.executable, Path(__file__).resolve(), layout.root, options.node, life)
-        agent = Agent(layout, plan, options.node, journal, again)
+        part = None
+        if len(plan.nodes) > 1:
+            from torchdeck.agent.lead.joining import JoinError, join
+
+            try:
+                part = join(layout, plan, options.node, journal, handover)
+            except JoinError as error:
+                return _unusable(error)
+        agent = Agent(layout, plan, options.node, journal, again, handover, part)
         agent.keep_leases(options.leases)
         agent.run(past)
     return 0
+
+
+def _journal_start(
+    journal: PatientJournalWriter, plan: LaunchPlan, node: str, life: int, *, adopted: bool
+) -> None:
+    identity = ProcessIdentity.of(os.getpid())
+    role: dict[str, Any] = {}
+    if len(plan.nodes) > 1:
+        role = {"part": "lead" if plan.nodes[0].name == node else "follower", "life": life}
+    journal.append("agent_started", identity=identity and identity.to_json(), adopted=adopted, **role)
+
+
+def _unusable(error: Exception) -> int:
+    print(error, file=sys.stderr)
+    return EXIT_UNUSABLE
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
@@ -70,6 +110,9 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--node", required=True)
     parser.add_argument(
         "--life", type=int, default=0, help="how often the run had finished when it was resumed"
+    )
+    parser.add_argument(
+        "--waits", action="store_true", help="end quietly where nothing comes on standard input"
     )
     parser.add_argument(
         "--lease",

@@ -7,7 +7,6 @@ anything else.
 from __future__ import annotations
 
 import select
-import sys
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -16,18 +15,18 @@ from typing import TYPE_CHECKING
 
 from torchdeck.agent import commands as do
 from torchdeck.agent import events as on
-from torchdeck.agent.failures import signal_of
-from torchdeck.agent.gang import Gang
+from torchdeck.agent.execution import Execution
+from torchdeck.agent.gang_node import GangNode
+from torchdeck.agent.handing_on import hand_on
+from torchdeck.agent.handover import NOTHING, Handover
 from torchdeck.agent.heartbeat import Heartbeat
-from torchdeck.agent.inbox import KINDS, Inbox
+from torchdeck.agent.inbox import CONTROLLER, KINDS, Inbox
 from torchdeck.agent.node import LocalNode
+from torchdeck.agent.part import Alone, Part
 from torchdeck.agent.past import Past
-from torchdeck.agent.verdict import is_resumable
 from torchdeck.plan.elastic import Elastic
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.plan.policy import Policy
-from torchdeck.plan.smaller_plan import smaller_plan
-from torchdeck.rundir.atomic import write_bytes
 from torchdeck.rundir.journal import PatientJournalWriter
 from torchdeck.rundir.layout import RunLayout
 
@@ -47,19 +46,32 @@ URGENT_INTERVAL = 0.01
 
 
 class Agent:
-    """One node's supervisor, and the gang's lead where there is one node."""
+    """One node's supervisor; its part in the gang says what it is to do."""
 
     def __init__(
-        self, layout: RunLayout, plan: LaunchPlan, name: str, journal: PatientJournalWriter, argv: list[str]
+        self,
+        layout: RunLayout,
+        plan: LaunchPlan,
+        name: str,
+        journal: PatientJournalWriter,
+        argv: list[str],
+        handover: Handover = NOTHING,
+        part: Part | None = None,
     ) -> None:
         self._layout = layout
         self._plan = plan
         self._policy: Policy = plan.policy
         self._name = name
         self._journal = journal
-        self._elastic = Elastic.of_plan(plan)
-        self._gang = Gang([node.name for node in plan.nodes], plan.policy, self._elastic)
-        self._node = LocalNode(layout, plan, name, journal, argv)
+        self._handover = handover
+        if part is None:
+            self._part: Part = Alone([name], plan.policy, Elastic.of_plan(plan))
+            self._node: LocalNode = LocalNode(layout, plan, name, journal, argv, handover)
+        else:
+            self._part = part
+            self._node = GangNode(layout, plan, name, journal, argv, handover)
+            self._node.leads = part.leads
+        self._execution = Execution(layout, plan, name, journal, self._node, self._part, lambda: self._seen)
         self._inbox = Inbox(layout.node(name).inbox, frozenset())
         self._observation: Observation | None = None
         self._heartbeat = Heartbeat(layout.node(name).heartbeat)
@@ -68,7 +80,6 @@ class Agent:
         self._started: float | None = None
         self._limit_reached = False
         self._vanished = False
-        self._finished = False
 
     @property
     def _seen(self) -> Observation:
@@ -89,10 +100,11 @@ class Agent:
             past: what earlier agents of this run journaled.
         """
         self._take_over(past)
-        while not self._finished:
+        while not self._execution.finished:
             self._turn(time.monotonic())
-            if not self._finished:
+            if not self._execution.finished:
                 self._wait()
+        self._end()
         self._seen.close()
 
     def _take_over(self, past: Past) -> None:
@@ -101,23 +113,25 @@ class Agent:
         if past.checkpoints:
             self._seen.know(past)
         if past.open:
-            plan = self._seen.read_plan(past.attempt)
+            plan = self._seen.read_plan(past.attempt, leads=self._part.leads)
             self._node.adopt(past.attempt, plan, past.stopped_at)
             self._seen.begin(past.attempt, plan, past)
         else:
             self._node.remember_holder(past.attempt)
             self._look_due = self._beat_due = time.monotonic() + FIRST_LOOK
-        self._execute(self._gang.resume(past, time.monotonic()))
+        self._execute(self._part.resume(past, time.monotonic()))
         self._events.append(on.NodeReady(self._name))
 
     def _wait(self) -> None:
         now = time.monotonic()
-        until = min(self._look_due, self._beat_due, self._gang.deadline or self._beat_due)
+        until = min(self._look_due, self._beat_due, self._part.deadline or self._beat_due)
         if self._node.urgent:
             until = min(until, now + URGENT_INTERVAL)
         poll = select.poll()
         for descriptor in self._node.descriptors:
             poll.register(descriptor, select.POLLIN)
+        for descriptor, events in self._part.descriptors:
+            poll.register(descriptor, events)
         poll.poll(max(1.0, (until - now) * 1000.0))
 
     def _turn(self, now: float) -> None:
@@ -132,23 +146,42 @@ class Agent:
             self._look_for_directory()
             if not self._vanished:
                 self._look_closely()
+        self._execute(self._part.exchange(time.monotonic()))
         self._events.extend(self._from_node())
         self._events.append(on.Tick())
-        while self._events and not self._finished:
-            self._execute(self._gang.handle(self._events.popleft(), time.monotonic()))
-        if self._gang.phase == "stopping":
+        while self._events and not self._execution.finished:
+            self._execute(self._part.handle(self._events.popleft(), time.monotonic()))
+        if self._part.phase == "stopping":
             abandoned = self._node.abandon()
             if abandoned is not None:
                 self._events.append(abandoned)
-        if beat and not self._finished:
+        if beat and not self._execution.finished:
             self._beat()
+
+    def _execute(self, commands: list[do.Command]) -> None:
+        for command in commands:
+            if not self._execution.finished:
+                self._events.extend(self._execution.carry_out(command))
+
+    def _end(self) -> None:
+        self._beat()
+        limit = time.monotonic() + END_LIMIT
+        while not self._journal.catch_up():
+            if time.monotonic() > limit:
+                return  # the holder starts another agent, which ends the run when there is room
+            time.sleep(BEAT_INTERVAL)
+        self._part.close()
+        self._node.release()
 
     # what happens
 
     def _look(self) -> None:
+        if self._handover.token:
+            hand_on(self._layout.node(self._name).inbox, self._handover)
         for request in self._inbox.read_new():
             self._journal.append("request", id=request.id, kind=request.kind)
-            self._events.append(on.StopRequested(KINDS[request.kind], "user", request.id))
+            why = "node" if request.origin == CONTROLLER else "user"
+            self._events.append(on.StopRequested(KINDS[request.kind], why, request.id, request.detail))
         self._events.extend(self._seen.look(self._name))
 
     def _look_for_directory(self) -> None:
@@ -161,7 +194,13 @@ class Agent:
     def _look_closely(self) -> None:
         self._events.extend(self._seen.look_closely())
         limit = self._policy.max_seconds
-        over = limit is not None and self._started is not None and time.time() - self._started > limit
+        # one clock is enough for a limit of the run
+        over = (
+            self._part.leads
+            and limit is not None
+            and self._started is not None
+            and time.time() - self._started > limit
+        )
         if over and not self._limit_reached:
             self._limit_reached = True
             self._events.append(on.StopRequested("graceful", "limit", None, f"{limit:.0f} s"))
@@ -185,100 +224,11 @@ class Agent:
         code = event.code if event.code is not None or local is None else local.ranks_say(self._seen.exits)
         return event._replace(code=code, completed=self._seen.completed)
 
-    # what to do
-
-    def _execute(self, commands: list[do.Command]) -> None:
-        for command in commands:
-            self._carry_out(command)
-
-    def _carry_out(self, command: do.Command) -> None:
-        if isinstance(command, do.AcquireLeases):
-            self._events.append(self._node.acquire_leases())
-        elif isinstance(command, do.ReleaseLeases):
-            self._node.leases.release()
-        elif isinstance(command, do.RetakeLeases):
-            self._node.retake_leases()
-        elif isinstance(command, do.LaunchAttempt):
-            self._launch(command)
-        elif isinstance(command, do.TouchStop):
-            self._touch_stop(command.attempt)
-        elif isinstance(command, do.Terminate):
-            self._journal.append("signalled", signal="SIGTERM", count=self._node.terminate())
-        elif isinstance(command, do.Kill):
-            self._journal.append("signalled", signal="SIGKILL", count=self._node.kill())
-        elif isinstance(command, do.Sweep):
-            self._node.sweep(command.grace)
-        elif isinstance(command, do.EndAttempt):
-            self._end_attempt(command)
-        elif isinstance(command, do.Finish):
-            self._finish(command)
-        else:
-            self._announce(command)
-
-    def _announce(self, command: do.Command) -> None:
-        if isinstance(command, do.AnnounceQueued):
-            self._journal.append(
-                "queued", devices=[held["device"] for held in command.held_by], held_by=command.held_by
-            )
-        elif isinstance(command, do.AnnounceRefused):
-            self._journal.append("refused", held_by=command.held_by)
-        elif isinstance(command, do.AnnounceRunning):
-            self._journal.append("running", attempt=command.attempt)
-        elif isinstance(command, do.AnnounceStopping):
-            self._journal.append("stopping", **command._asdict())
-        elif isinstance(command, do.AnnounceRestart):
-            resume, suspect = self._seen.newest_checkpoint, command.suspect
-            told = {**command._asdict(), "suspect": suspect and suspect._asdict()}
-            self._journal.append("restarting", **told, resume=resume)
-
-    def _launch(self, command: do.LaunchAttempt) -> None:
-        roster = self._elastic.without(command.left_out) or self._elastic.full
-        self._node.launch(command.attempt, command.reason, smaller_plan(self._plan, roster))
-
-    def _touch_stop(self, attempt: int) -> None:
-        try:
-            write_bytes(self._layout.attempt(attempt).stop, b"")
-        except OSError as error:
-            # the stop's deadline still ends the ranks
-            print(f"the ranks cannot be asked to stop: {error}", file=sys.stderr, flush=True)
-
-    def _end_attempt(self, command: do.EndAttempt) -> None:
-        self._events.extend(self._seen.end())
-        failure = command.failure
-        if failure is not None and failure.signal is None:
-            failure = failure._replace(signal=signal_of(failure.code))
-        self._journal.append(
-            "attempt_ended",
-            attempt=command.attempt,
-            outcome=command.outcome,
-            first_failure=None if failure is None else failure._asdict(),
-            killed=command.killed,
-        )
-
-    def _finish(self, command: do.Finish) -> None:
-        checkpoint = self._seen.newest_checkpoint
-        self._journal.append(
-            "finished",
-            state=command.state,
-            why=command.why,
-            resumable=is_resumable(command.state, checkpoint),
-            checkpoint=checkpoint,
-            attempt=self._gang.number,
-        )
-        self._finished = True
-        self._beat()
-        limit = time.monotonic() + END_LIMIT
-        while not self._journal.catch_up():
-            if time.monotonic() > limit:
-                return  # the holder starts another agent, which ends the run when there is room
-            time.sleep(BEAT_INTERVAL)
-        self._node.release()
-
     def _beat(self) -> None:
         local = self._node.local
         self._heartbeat.beat(
-            attempt=self._gang.number,
-            phase=self._gang.phase,
+            attempt=self._part.number,
+            phase=self._part.phase,
             ranks=self._seen.states,
             torchrun=local.torchrun if local is not None else None,
             holder=local.holder if local is not None else None,

@@ -7,10 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from torchdeck.agent.events import ResumePoint
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.plan.slots import fill, slot
 from torchdeck.rundir.atomic import write_json
 from torchdeck.rundir.layout import RunLayout
+
+LOOPBACK = "127.0.0.1"
 
 
 class AttemptError(Exception):
@@ -28,12 +31,24 @@ class PreparedAttempt(NamedTuple):
     resume_step: int | None
 
 
+class Given(NamedTuple):
+    """What the lead says of an attempt on several nodes."""
+
+    port: int
+    resume: ResumePoint | None
+    node: str
+    """Who is told."""
+    leads: bool
+    """It writes the attempt's plan; the others one of their own."""
+
+
 def prepare_attempt(
     layout: RunLayout,
     plan: LaunchPlan,
     number: int,
     shipped: Path,
     damaged: Callable[[str, str], None],
+    given: Given | None = None,
 ) -> PreparedAttempt:
     """Choose port and checkpoint, write attempts/<n>/plan.json.
 
@@ -43,29 +58,48 @@ def prepare_attempt(
         number: of the attempt, from 1.
         shipped: the folder with our package, for the ranks' PYTHONPATH.
         damaged: told (path, why) of every checkpoint that was passed over for its hashes.
+        given: port and checkpoint, where the lead has chosen them for all nodes.
 
     Raises:
         AttemptError: the checkpoint that was asked for is not sound, or none that there are is.
         OSError: the plan cannot be written, or no port can be had.
     """
     values = {"run_id": layout.root.name, "run_dir": str(layout.root), "attempt": str(number)}
+    values["code"] = code_folder(layout, plan)
     directory = Path(fill(plan.checkpoint.directory, values))
-    resume, step = resume_from(plan.checkpoint.resume, directory, values["run_id"], number, damaged)
-    port = free_port() if slot("port") in _texts(plan) else _written_port(plan)
+    if given is None:
+        resume, step = resume_from(plan.checkpoint.resume, directory, values["run_id"], number, damaged)
+        port = choose_port(plan)
+    else:
+        resume, step = _given_checkpoint(given, plan.checkpoint.resume, directory)
+        port = given.port
     filled = plan.filled({**values, "port": str(port), "resume": resume, "shipped": str(shipped)})
     attempt = layout.attempt(number)
-    attempt.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_json(attempt.plan, filled.document())
+    path = attempt.plan if given is None or given.leads else attempt.node(given.node).plan
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_json(path, filled.document())
     return PreparedAttempt(number, filled, port, resume, step)
 
 
+def code_folder(layout: RunLayout, plan: LaunchPlan) -> str:
+    """The run's own copy of the user's code, which every attempt executes; raises AttemptError without it."""
+    if plan.code.folder and not layout.code.is_dir():
+        raise AttemptError(
+            f"the run's own copy of the code is not there any more: {layout.code}; start a new run"
+        )
+    return str(layout.code)
+
+
 def describe_size(plan: LaunchPlan, full: LaunchPlan, node: str) -> dict[str, Any]:
-    """What the journal of a node says of an attempt's size, by its plan and the run's."""
+    """What the journal of a node says of an attempt's size, by its plan and the run's.
+
+    Where it is said of all nodes, `node` is empty, and nothing said of devices.
+    """
     batch = plan.batch
     smaller = plan.world_size < full.world_size
     return {
         "world_size": plan.world_size,
-        "devices": plan.node(node).devices,
+        "devices": plan.node(node).devices if node else (),
         "global_batch": None if batch is None else batch.global_batch,
         "accumulation": None if batch is None else batch.accumulation,
         "rendezvous": plan.rendezvous,
@@ -103,16 +137,48 @@ def resume_from(
     return ("", None) if choice.folder is None else (str(choice.folder), choice.step)
 
 
-def free_port() -> int:
-    """A TCP port of this machine that nobody listens on now.
+def choose_port(plan: LaunchPlan) -> int:
+    """The rendezvous port of an attempt: as the config says, else a free one where its ranks meet.
 
     Raises:
         OSError: there is none.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+    if slot("port") not in _texts(plan):
+        return _written_port(plan)
+    return free_port(LOOPBACK if len(plan.nodes) == 1 else plan.nodes[0].address)
+
+
+def free_port(address: str = LOOPBACK) -> int:
+    """A TCP port of this machine that nobody listens on now.
+
+    Args:
+        address: on which; one that is another machine's name for this one means any.
+
+    Raises:
+        OSError: there is none.
+    """
+    with socket.socket(family_of(address)) as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError:
+            probe.bind(("", 0))
         port: int = probe.getsockname()[1]
     return port
+
+
+def family_of(address: str) -> socket.AddressFamily:
+    """IPv6 where an address of that kind is written out, else IPv4."""
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def _given_checkpoint(given: Given, policy: str, directory: Path) -> tuple[str, int | None]:
+    if given.resume is None:
+        return "", None
+    from torchdeck.agent.resume_points import check_point, point_folder
+
+    folder = point_folder(given.resume, policy, directory)
+    check_point(folder, given.resume)
+    return str(folder), given.resume.step
 
 
 def _texts(plan: LaunchPlan) -> str:

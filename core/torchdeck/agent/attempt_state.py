@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
-from torchdeck.agent.events import Failure
+from torchdeck.agent.events import Failure, NodeClean
+from torchdeck.agent.failures import CRASHES, EXIT_DELAY
 from torchdeck.plan.elastic import Place
 
 
@@ -42,16 +44,69 @@ class AttemptState:
         self.failed_node: str | None = None
         """The first whose torchrun failed."""
         self.ending: Ending | None = None
-        self.failure: Failure | None = None
+        self._failures: list[Failure] = []
+
+    def alive(self, nodes: Sequence[str]) -> list[str]:
+        """Those of `nodes` whose torchrun is not known to be gone."""
+        return [node for node in nodes if node not in self.codes]
+
+    def is_running(self, nodes: Sequence[str], *, cooperative: bool) -> bool:
+        """Ranks make progress; of a script, which need not say so, all are up."""
+        return self.progressed or (not cooperative and self.up >= set(nodes))
+
+    def torchrun_gone(self, node: str, code: int | None, *, completed: bool) -> bool:
+        """A node's torchrun is gone; False where that was known."""
+        if node in self.codes:
+            return False
+        self.codes[node] = code
+        self.completed[node] = completed
+        if code != 0 and self.failed_node is None and self.ending is None:
+            self.failed_node = node
+        return True
+
+    def node_clean(self, event: NodeClean) -> bool:
+        """Nothing is left on a node; False where that was known, or its torchrun is not known to be gone."""
+        if event.node not in self.codes or event.node in self.clean:
+            return False
+        self.clean.add(event.node)
+        self.killed += event.killed
+        self.left += event.left
+        if event.failure is not None:
+            self.add_failure(event.failure)
+        return True
+
+    def place_gone(self, place: Place | None, why: str) -> None:
+        """What was to run cannot: the first place that is not there any more is to blame, if one is."""
+        if self.gone is None:
+            self.gone, self.gone_why = place, why
+        self.add_failure(Failure(None, None, None, why, None, 0.0))
+
+    def give_up(self, nodes: Sequence[str]) -> None:
+        """Wait no longer for those of `nodes` that are not clean."""
+        for node in nodes:
+            self.codes.setdefault(node, None)
+        self.left += len(set(nodes) - self.clean)
+        self.clean = set(nodes)
 
     def add_failure(self, failure: Failure) -> None:
-        """Keep the earliest; a rank's own failure explains more than torchrun's."""
-        if self.failure is None or _order(failure) < _order(self.failure):
-            self.failure = failure
+        """One of a node, its time on our clock."""
+        self._failures.append(failure)
 
-    def first_code(self) -> int | None:
-        """The first exit code of a torchrun that is not 0."""
-        return next((code for code in self.codes.values() if code != 0), None)
+    @property
+    def failure(self) -> Failure | None:
+        """The first of all nodes; a rank's own explains more than torchrun's.
+
+        Who was killed or crashed is told before who, a moment earlier, says that a connection is lost. Those
+        that the clocks' error does not let tell apart are named with it.
+        """
+        first = min(self._failures, key=_order, default=None)
+        if first is None or first.rank is None:
+            return first
+        own = [failure for failure in self._failures if failure.rank is not None]
+        died = [found for found in own if found.signal in CRASHES and found.time < first.time + EXIT_DELAY]
+        first = min(died, key=_order, default=first)
+        tied = (found.rank for found in own if found is not first and _cannot_tell(found, first))
+        return first._replace(tied=tuple(sorted(rank for rank in tied if rank is not None)))
 
     def outcome(self, *, stopped: bool, cooperative: bool) -> str:
         """`succeeded`, `stopped` or `failed`.
@@ -63,6 +118,22 @@ class AttemptState:
         if whole and (not stopped or not cooperative or all(self.completed.values())):
             return "succeeded"
         return "stopped" if stopped else "failed"
+
+    def failure_of(self, outcome: str) -> Failure | None:
+        """What an attempt with that outcome failed of; None where nothing did."""
+        if outcome == "succeeded":
+            return None
+        if outcome == "stopped" or self.failure is not None:
+            return self.failure
+        code = next((code for code in self.codes.values() if code != 0), None)
+        return Failure(None, code, None, self.hang or "torchrun failed", None, 0.0)
+
+
+def _cannot_tell(one: Failure, other: Failure) -> bool:
+    """Whether either may have been first; a crash is no consequence of what does not crash."""
+    return (one.signal in CRASHES) == (other.signal in CRASHES) and abs(one.time - other.time) < (
+        one.error + other.error
+    )
 
 
 def _order(failure: Failure) -> tuple[bool, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from torchdeck.agent.events import Failure
+from torchdeck.agent.events import Failure, ResumePoint
 from torchdeck.plan.elastic import Place
 
 
@@ -47,6 +47,59 @@ class LaunchAttempt(NamedTuple):
     """`first`, `restart`, `port` or `smaller`."""
     left_out: tuple[Place, ...] = ()
     """Who takes no part in it."""
+
+
+class Gather(NamedTuple):
+    """Say what the node can begin an attempt with; answer with Offered. Ends what is left of earlier ones."""
+
+    node: str
+    attempt: int
+    left_out: tuple[Place, ...] = ()
+
+
+class Launch(NamedTuple):
+    """Fill the node's slots and start its torchrun; values that all nodes share are given."""
+
+    node: str
+    attempt: int
+    reason: str
+    port: int
+    resume: ResumePoint | None
+    left_out: tuple[Place, ...] = ()
+
+
+class Abandon(NamedTuple):
+    """Give up an attempt whose torchrun the node has not started; else it does nothing."""
+
+    node: str
+    attempt: int
+
+
+class GoAlone(NamedTuple):
+    """The attempt's ranks here go on without a lead: after them torchrun is not to wait for other nodes'."""
+
+    node: str
+    attempt: int
+
+
+class GoTogether(NamedTuple):
+    """The lead is back and has not given the node up: torchrun waits for other nodes' ranks again."""
+
+    node: str
+    attempt: int
+
+
+class CloseAttempt(NamedTuple):
+    """The lead has judged the attempt: the node's part of it is over."""
+
+    attempt: int
+    outcome: str
+
+
+class Depart(NamedTuple):
+    """The run is over for this node."""
+
+    why: str
 
 
 class AnnounceRunning(NamedTuple):
@@ -129,6 +182,13 @@ Command = (
     | AnnounceQueued
     | AnnounceRefused
     | LaunchAttempt
+    | Gather
+    | Launch
+    | Abandon
+    | GoAlone
+    | GoTogether
+    | CloseAttempt
+    | Depart
     | AnnounceRunning
     | AnnounceStopping
     | TouchStop

@@ -18,7 +18,13 @@ class Sweep:
     """
 
     def __init__(
-        self, run_id: str, torchrun: ProcessIdentity | None, grace: float, limit: float, now: float
+        self,
+        run_id: str,
+        torchrun: ProcessIdentity | None,
+        grace: float,
+        limit: float,
+        now: float,
+        node: str = "",
     ) -> None:
         """Begin.
 
@@ -28,8 +34,10 @@ class Sweep:
             grace: seconds between SIGTERM and SIGKILL; 0 kills at once.
             limit: seconds after which processes that SIGKILL does not end are given up.
             now: monotonic seconds.
+            node: spare those that say they are another node's of the run.
         """
         self._run_id = run_id
+        self._node = node
         self._torchrun = torchrun
         self._kill_at = now + grace
         self._give_up_at = now + grace + limit
@@ -64,7 +72,7 @@ class Sweep:
     def survivors(self) -> list[ProcessIdentity]:
         """Living processes of the run, the agent and its parents never among them."""
         spared = _self_and_parents()
-        found = dict.fromkeys(processes_of_run(self._run_id, exclude=spared))
+        found = dict.fromkeys(processes_of_run(self._run_id, exclude=spared, node=self._node))
         if self._torchrun is not None and self._torchrun.is_alive():
             found[self._torchrun] = None
             found.update(dict.fromkeys(descendants(self._torchrun.pid)))
@@ -76,9 +84,9 @@ class Sweep:
         return [process for process in found if process.pid not in spared]
 
 
-def kill_all(run_id: str, torchrun: ProcessIdentity | None) -> int:
+def kill_all(run_id: str, torchrun: ProcessIdentity | None, node: str = "") -> int:
     """SIGKILL to everything of the run, once; how many got it. SIGKILL ends stopped processes too."""
-    sweep = Sweep(run_id, torchrun, 0.0, 0.0, 0.0)
+    sweep = Sweep(run_id, torchrun, 0.0, 0.0, 0.0, node)
     alive = sweep.survivors()
     for process in alive:
         process.send(signal.SIGKILL)

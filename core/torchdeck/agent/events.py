@@ -20,11 +20,25 @@ class Failure(NamedTuple):
     traceback: str | None
     time: float
     """Seconds since the epoch; the earliest of several failures counts."""
+    error: float = 0.0
+    """Seconds by which `time` may be wrong: times of files tick, and another node's clock is another one."""
+    tied: tuple[int, ...] = ()
+    """Ranks of other nodes that failed within the clocks' error of it: any of them may have been first."""
 
     @property
     def explained(self) -> bool:
         """Our trainer ended the rank, and its message says all: the traceback is empty, not unknown."""
         return self.traceback == ""
+
+
+class ResumePoint(NamedTuple):
+    """A checkpoint that a node can resume from, in words that hold on every node."""
+
+    source: str
+    """`own` in the run's checkpoint directory, `asked` where checkpoint.resume says."""
+    name: str
+    """The folder's name there; empty: what checkpoint.resume names is the checkpoint itself."""
+    step: int
 
 
 class NodeReady(NamedTuple):
@@ -45,6 +59,26 @@ class LeasesHeld(NamedTuple):
     node: str
     held_by: tuple[Mapping[str, Any], ...]
     """`{device, run_id, name}` each."""
+
+
+class Offered(NamedTuple):
+    """What the node can begin an attempt with; the answer to Gather."""
+
+    node: str
+    attempt: int
+    port: int | None
+    """For the rendezvous; of the first node only."""
+    points: tuple[ResumePoint, ...]
+    """What it can resume from, best first."""
+    error: str = ""
+    """Why it cannot begin at all."""
+
+
+class NodeLost(NamedTuple):
+    """The node has been silent for longer than it may; nothing can be ordered there."""
+
+    node: str
+    why: str
 
 
 class AttemptLaunched(NamedTuple):
@@ -120,7 +154,7 @@ class StopRequested(NamedTuple):
     kind: str
     """`graceful` or `now`."""
     why: str
-    """`user`, `disk`, `hang`, `limit`, or `gone` (the run directory)."""
+    """`user`, `disk`, `hang`, `limit`, `gone` (the run directory), or `node` (one cannot be had)."""
     request: str | None = None
     detail: str = ""
 
@@ -147,6 +181,8 @@ Event = (
     NodeReady
     | LeasesGranted
     | LeasesHeld
+    | Offered
+    | NodeLost
     | AttemptLaunched
     | LaunchFailed
     | RanksUp

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.agent.events import Failure
+from torchdeck.agent.file_clock import CLOCK_STEP, FILE_ERROR, files_ahead
 from torchdeck.rundir.atomic import read_json
 from torchdeck.rundir.layout import AttemptLayout, RankLayout
 
@@ -17,9 +18,6 @@ TAIL_BYTES = 256 * 1024
 """How much of a log's end is searched for a traceback."""
 TRACEBACK_LIMIT = 32 * 1024
 """Characters of a traceback that are kept; its end says what happened."""
-
-CLOCK_STEP = 0.02
-"""Seconds by which a file's time may lie before its writing: the kernel's clock for files ticks."""
 
 CRASHES = frozenset((signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE))
 """Signals that no rank dies of because another one did; SIGABRT is how NCCL and gloo give up."""
@@ -29,6 +27,8 @@ EXIT_DELAY = 0.9
 _HEAD = "Traceback (most recent call last):"
 _PREFIX = re.compile(r"^\[rank\d+\]: ?", re.MULTILINE)
 """torch puts it before each line of an uncaught exception once a process group is up."""
+_OF_ABORT = ("terminate called", "what():")
+"""How the C++ runtime begins its lines when it aborts a process."""
 _OF_TORCHRUN = re.compile(r"exitcode: (-?\d+)\)\s+local_rank: (\d+)")
 
 
@@ -47,8 +47,10 @@ def first_failure(
     Returns:
         None when every rank ended well, or none left a trace.
     """
-    ranks = list(ranks)
-    failures = [found for rank in ranks if (found := rank_failure(attempt.rank(rank), rank)) is not None]
+    ranks, ahead = list(ranks), files_ahead(attempt.root)
+    failures = [
+        found for rank in ranks if (found := rank_failure(attempt.rank(rank), rank, ahead)) is not None
+    ]
     told = {failure for failure in failures if stopped or failure.signal == signal.SIGTERM}
     own = [found for found in failures if found.time < until - (CLOCK_STEP if found in told else 0.0)]
     # torchrun ends the others with SIGTERM when one fails: those are consequences
@@ -69,16 +71,30 @@ def _first(causes: list[Failure]) -> Failure:
     return min(died, key=lambda failure: failure.time, default=earliest)
 
 
-def rank_failure(rank: RankLayout, number: int) -> Failure | None:
-    """How a rank failed; None when it ended with 0, or left no exit file."""
+def rank_failure(rank: RankLayout, number: int, ahead: float = 0.0) -> Failure | None:
+    """How a rank failed; None when it ended with 0, or left no exit file.
+
+    Its files are dated `ahead` seconds ahead of this node's clock.
+    """
     code = read_exit(rank.exit)
     if code is None or code == 0:
         return None
     # an interpreter may take seconds from exception to exit, while its peers die of the lost connection
-    ended = min(path.stat().st_mtime for path in (rank.exit, rank.error) if path.exists())
+    ended = min(path.stat().st_mtime for path in (rank.exit, rank.error) if path.exists()) - ahead
     sig = signal_of(code)
-    message, traceback = _words(rank) if sig is None else ("", None)
-    return Failure(number, code, sig, message or how_it_ended(code), traceback, ended)
+    message, traceback = _words(rank) if sig is None or _aborted_at_exit(rank, sig) else ("", None)
+    return Failure(number, code, sig, message or how_it_ended(code), traceback, ended, FILE_ERROR)
+
+
+def _aborted_at_exit(rank: RankLayout, sig: int) -> bool:
+    """Whether a rank that ended by an exception was aborted on its way out: gloo's threads still ran then."""
+    if sig != signal.SIGABRT:
+        return False
+    text = _PREFIX.sub("", read_tail(rank.stderr))
+    _, found, after = text.rpartition(last_traceback(text) or "\0")
+    return bool(found) and all(
+        not line or line.startswith(_OF_ABORT) for line in map(str.strip, after.splitlines())
+    )
 
 
 def read_exit(path: Path) -> int | None:

@@ -17,7 +17,7 @@ from torchdeck.agent.gathering import Gathering, refusal_text
 from torchdeck.agent.past import Past
 from torchdeck.agent.recovery import Recovery, Restart
 from torchdeck.agent.verdict import describe_failure, final_state
-from torchdeck.plan.elastic import Elastic
+from torchdeck.plan.elastic import Elastic, Place
 from torchdeck.plan.policy import Policy
 
 QUEUE_RETRY = 1.0
@@ -74,6 +74,10 @@ class Gang:
         if isinstance(event, on.CheckpointSaved):
             self._recovery.checkpoint_saved()
             return []
+        if isinstance(event, on.NodeLost):
+            return self._node_lost(event, now)
+        if isinstance(event, on.Offered):
+            return []
         if event.attempt != self.number or self.phase not in ("starting", "running", "stopping"):
             return []
         return self._attempt_event(event, now)
@@ -85,7 +89,7 @@ class Gang:
         self._nodes = self._recovery.roster.nodes
         if past.stop is not None:
             self.intent = Intent(*past.stop)
-        if past.open:
+        if past.gang_open:
             self._attempt = AttemptState(past.attempt)
             self._attempt.launched = set(self._nodes)
             self._attempt.progressed = self._attempt.announced = past.running
@@ -150,8 +154,7 @@ class Gang:
         elif isinstance(event, on.HangFlagged):
             return self._hang(event, now)
         elif isinstance(event, on.LaunchFailed):
-            attempt.add_failure(on.Failure(None, None, None, event.why, None, 0.0))
-            attempt.gone, attempt.gone_why = event.gone, event.why
+            attempt.place_gone(event.gone, event.why)
             return self._torchrun_gone(event.node, None, completed=False, now=now)
         elif isinstance(event, on.TorchrunExited):
             return self._torchrun_gone(event.node, event.code, completed=event.completed, now=now)
@@ -173,8 +176,9 @@ class Gang:
             attempt.up.add(event.node)
         else:
             attempt.progressed = True
-        ready = attempt.progressed or (not self._policy.cooperative_stop and attempt.up >= set(self._nodes))
-        if not ready or attempt.announced or self.phase != "starting":
+        if not attempt.is_running(self._nodes, cooperative=self._policy.cooperative_stop):
+            return []
+        if attempt.announced or self.phase != "starting":
             return []
         attempt.announced = True
         self.phase = "running"
@@ -191,16 +195,11 @@ class Gang:
 
     def _torchrun_gone(self, node: str, code: int | None, *, completed: bool, now: float) -> list[do.Command]:
         attempt = self._attempt
-        if node in attempt.codes:
+        if not attempt.torchrun_gone(node, code, completed=completed):
             return []
-        attempt.codes[node] = code
-        if code != 0 and attempt.failed_node is None and attempt.ending is None:
-            attempt.failed_node = node
-        attempt.completed[node] = completed
         grace = 0.0 if attempt.ending is Ending.KILL else self._policy.kill_grace
         orders: list[do.Command] = [do.Sweep(node, self.number, grace)]
-        alive = [name for name in self._nodes if name not in attempt.codes]
-        if not alive:
+        if not attempt.alive(self._nodes):
             self.deadline = now + grace + SWEEP_SLACK
         elif attempt.ending is None and code != 0:
             orders += self._end_attempt("now", now)  # static rendezvous: the others would wait for ever
@@ -209,15 +208,21 @@ class Gang:
         return orders
 
     def _node_clean(self, event: on.NodeClean, now: float) -> list[do.Command]:
-        attempt = self._attempt
-        if event.node not in attempt.codes or event.node in attempt.clean:
+        news = self._attempt.node_clean(event)
+        return self._judge(now) if news and self._attempt.clean == set(self._nodes) else []
+
+    def _node_lost(self, event: on.NodeLost, now: float) -> list[do.Command]:
+        """Go on as if its torchrun were gone, and nothing left there."""
+        attempt, node = self._attempt, event.node
+        if node not in self._nodes or self.phase == "waiting":
             return []
-        attempt.clean.add(event.node)
-        attempt.killed += event.killed
-        attempt.left += event.left
-        if event.failure is not None:
-            attempt.add_failure(event.failure)
-        return self._judge(now) if attempt.clean == set(self._nodes) else []
+        if self.phase not in ("starting", "running", "stopping"):
+            return self._finish("FAILED", event.why)
+        if node in attempt.clean:
+            return []
+        attempt.place_gone(Place(node, None), event.why)
+        orders = self._torchrun_gone(node, None, completed=False, now=now)
+        return orders + self._node_clean(on.NodeClean(node, self.number, 0, 0, None), now)
 
     # stopping
 
@@ -236,7 +241,7 @@ class Gang:
     def _end_attempt(self, kind: str, now: float) -> list[do.Command]:
         attempt = self._attempt
         self.phase = "stopping"
-        alive = [node for node in self._nodes if node not in attempt.codes]
+        alive = attempt.alive(self._nodes)
         if not alive or attempt.ending is Ending.KILL:
             return []  # only the sweep is left, which has a limit of its own
         cooperative = self._policy.cooperative_stop and attempt.progressed
@@ -258,7 +263,7 @@ class Gang:
         attempt = self._attempt
         attempt.ending = Ending.KILL
         self.deadline = now + KILL_LIMIT
-        return [do.Kill(node) for node in self._nodes if node not in attempt.codes]
+        return [do.Kill(node) for node in attempt.alive(self._nodes)]
 
     def _tick(self, now: float) -> list[do.Command]:
         if self.deadline is None or now < self.deadline:
@@ -274,14 +279,11 @@ class Gang:
 
     def _overdue(self, now: float) -> list[do.Command]:
         attempt = self._attempt
-        alive = [node for node in self._nodes if node not in attempt.codes]
+        alive = attempt.alive(self._nodes)
         if alive and attempt.ending is not Ending.KILL:
             return self._kill(now) if attempt.ending is Ending.TERM else self._end_attempt("now", now)
         # what SIGKILL does not end is in the kernel's hands: the run's verdict does not wait for it
-        for node in self._nodes:
-            attempt.codes.setdefault(node, None)
-        attempt.left += len(set(self._nodes) - attempt.clean)
-        attempt.clean = set(self._nodes)
+        attempt.give_up(self._nodes)
         return self._judge(now)
 
     # after an attempt
@@ -290,11 +292,7 @@ class Gang:
         attempt = self._attempt
         self.deadline = None
         outcome = attempt.outcome(stopped=self.intent is not None, cooperative=self._policy.cooperative_stop)
-        failure = None if outcome == "succeeded" else attempt.failure
-        if failure is None and outcome == "failed":
-            failure = on.Failure(
-                None, attempt.first_code(), None, attempt.hang or "torchrun failed", None, 0.0
-            )
+        failure = attempt.failure_of(outcome)
         ended = do.EndAttempt(self.number, outcome, failure, attempt.killed)
         return [ended, *self._go_on(outcome, failure, now)]
 

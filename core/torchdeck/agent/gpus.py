@@ -9,6 +9,8 @@ import subprocess
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from torchdeck.agent.probe.gpus import listed_gpus
+
 SMI_TIMEOUT = 5.0
 """Seconds; a driver in trouble makes nvidia-smi hang."""
 SMI_FIELDS = (
@@ -46,18 +48,14 @@ def parse_smi(text: str) -> dict[str, float]:
 
 def gone_devices(devices: Sequence[str]) -> list[str]:
     """Those of `devices`, by UUID or index, that nvidia-smi lists no more; none where it cannot be asked."""
-    program = shutil.which("nvidia-smi") if devices else None
-    if program is None:
+    if not devices:
         return []
-    argv = [program, "--query-gpu=index,uuid", "--format=csv,noheader"]
     try:
-        result = subprocess.run(argv, capture_output=True, text=True, timeout=SMI_TIMEOUT, check=False)
-    except (OSError, subprocess.TimeoutExpired):
+        found = listed_gpus(limit=SMI_TIMEOUT)
+    except (OSError, subprocess.SubprocessError):
         return []
-    listed = {word.strip() for line in result.stdout.splitlines() for word in line.split(",")}
-    if result.returncode != 0 or not listed:
-        return []
-    return [device for device in devices if device not in listed]
+    listed = {key for gpu in found for key in (gpu.uuid, str(gpu.index))}
+    return [device for device in devices if device not in listed] if listed else []
 
 
 def _smi_sampler() -> Sampler | None:

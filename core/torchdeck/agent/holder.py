@@ -39,8 +39,16 @@ GIVE_UP = 20
 class AgentKeeper:
     """Sees to it that there is an agent until the run is finished."""
 
-    def __init__(self, node: NodeLayout, argv: list[str], pid: int, leases: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        node: NodeLayout,
+        argv: list[str],
+        pid: int,
+        leases: Sequence[int] = (),
+        handover: bytes = b"",
+    ) -> None:
         self._node = node
+        self._handover = handover
         self._argv = [*argv, *(f"--lease={lease}" for lease in leases)]
         self._leases = tuple(leases)
         self._child: subprocess.Popen[bytes] | None = None
@@ -79,7 +87,7 @@ class AgentKeeper:
         with self._node.log.open("ab") as log:
             self._child = subprocess.Popen(
                 self._argv,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE if self._handover else subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 env=without_run_variables(os.environ),
@@ -87,6 +95,9 @@ class AgentKeeper:
                 start_new_session=True,
             )
         self._watch(self._child.pid)
+        if self._child.stdin is not None:
+            with contextlib.suppress(BrokenPipeError), self._child.stdin as pipe:
+                pipe.write(self._handover)
 
     def _agent_died(self) -> None:
         os.close(self.descriptor)
@@ -191,7 +202,8 @@ def main(arguments: list[str]) -> int:
     identity["torchrun"] = _json(ProcessIdentity.of(torchrun.pid))
     # not synced: a power cut ends the processes it names
     write_json(mine.holder, identity, durable=False)
-    keeper = AgentKeeper(node, options.agent, options.agent_pid, options.leases)
+    handover = str(order.get("handover", "")).encode()
+    keeper = AgentKeeper(node, options.agent, options.agent_pid, options.leases, handover)
     _hold(torchrun, keeper, mine.exit)
     return _keep_until_finished(keeper, node.journal)
 
@@ -220,7 +232,7 @@ def _hold(torchrun: subprocess.Popen[bytes], keeper: AgentKeeper, exit_file: Pat
 
 
 def _keep_until_finished(keeper: AgentKeeper, journal: Path) -> int:
-    while last_event(journal) != "finished":
+    while last_event(journal) not in ("finished", "node_finished"):
         if keeper.failures > GIVE_UP or not keeper.has_directory:
             return 1
         _wait(keeper, -1)

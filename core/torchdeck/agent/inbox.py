@@ -9,6 +9,7 @@ from typing import NamedTuple
 from torchdeck.rundir.atomic import read_json
 from torchdeck.rundir.layout import FORMAT_VERSION
 
+CONTROLLER = "controller"
 KINDS = {"stop": "graceful", "stop_now": "now"}
 """Kind of a request → kind of the stop it asks for."""
 _NAMED = re.compile(r"(\d+-(stop|stop_now)-[0-9a-f]+)\.json")
@@ -19,6 +20,9 @@ class InboxRequest(NamedTuple):
 
     id: str
     kind: str
+    origin: str = ""
+    """Who asks; `controller` where a node of the run cannot be had."""
+    detail: str = ""
 
 
 class Inbox:
@@ -62,4 +66,6 @@ class Inbox:
 def _checked(value: object) -> InboxRequest | None:
     if not isinstance(value, dict) or value.get("v") != FORMAT_VERSION or value.get("kind") not in KINDS:
         return None
-    return InboxRequest(str(value.get("id", "")), str(value["kind"]))
+    given = [value.get(name, "") for name in ("id", "origin", "detail")]
+    id_, origin, detail = map(str, given)
+    return InboxRequest(id_, str(value["kind"]), origin, detail)

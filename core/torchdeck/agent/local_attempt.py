@@ -16,6 +16,7 @@ from typing import Any
 
 from torchdeck.agent import events as on
 from torchdeck.agent.failures import read_tail
+from torchdeck.agent.handover import NOTHING, Handover
 from torchdeck.plan.launch_plan import NodePlan
 from torchdeck.rundir.atomic import read_json
 from torchdeck.rundir.layout import AttemptLayout, AttemptNodeLayout
@@ -40,7 +41,14 @@ class LocalAttempt:
         code: torchrun's exit code once it is gone and known, 128 + n for signal n.
     """
 
-    def __init__(self, number: int, node: NodePlan, attempt: AttemptLayout, ranks: Sequence[int]) -> None:
+    def __init__(
+        self,
+        number: int,
+        node: NodePlan,
+        attempt: AttemptLayout,
+        ranks: Sequence[int],
+        handover: Handover = NOTHING,
+    ) -> None:
         self.number = number
         self.attempt = attempt
         self.ranks = tuple(ranks)
@@ -49,6 +57,7 @@ class LocalAttempt:
         self.torchrun: ProcessIdentity | None = None
         self.code: int | None = None
         self._node = node
+        self._handover = handover
         self._process: subprocess.Popen[bytes] | None = None
         self._started = 0.0
         self._launched = False
@@ -81,13 +90,16 @@ class LocalAttempt:
 
         Raises:
             OSError: the holder cannot be started.
+            MissingSecretError: a secret of the ranks was not handed over.
         """
+        secrets = self._handover.values(self._node.secrets)
         self.files.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         environ = without_run_variables(os.environ)
         order = {
             "argv": list(self._node.argv),
-            "env": compose_environment(environ, self._node.env, self._node.unset),
+            "env": {**compose_environment(environ, self._node.env, self._node.unset), **secrets},
             "cwd": self._node.working_dir,
+            "handover": self._handover.line().decode(),
         }
         run_dir = self.attempt.root.parents[1]
         argv = [sys.executable, "-I", "-B", str(HOLDER), "--run-dir", str(run_dir), "--node", self._node.name]
@@ -128,7 +140,7 @@ class LocalAttempt:
             events += self._torchrun_gone(node)
         return events
 
-    def end_if_alone(self, exits: Mapping[int, int], now: float) -> bool:
+    def end_if_alone(self, exits: Mapping[int, int], now: float, linger: float = LINGER_LIMIT) -> bool:
         """SIGKILL to a torchrun that stands still though all its ranks have ended; True when it got one.
 
         Nothing else would ever end such a run. How it ended is for the ranks to say then.
@@ -138,7 +150,7 @@ class LocalAttempt:
             return False
         if self._alone_since is None:
             self._alone_since = now
-        if self._outstayed or now - self._alone_since < LINGER_LIMIT:
+        if self._outstayed or now - self._alone_since < linger:
             return False
         self._outstayed = True
         return self.torchrun.send(signal.SIGKILL)

@@ -44,6 +44,16 @@ class MachineSampler:
         return values
 
 
+def machine_memory() -> tuple[int, int]:
+    """Bytes of main memory in all, and those that new processes may have; 0 where the kernel does not say."""
+    found = dict.fromkeys(("MemTotal:", "MemAvailable:"), 0)
+    with contextlib.suppress(OSError):
+        for name, number, *_ in map(str.split, (PROC / "meminfo").read_text().splitlines()):
+            if name in found:
+                found[name] = int(number) * 1024
+    return found["MemTotal:"], found["MemAvailable:"]
+
+
 def rank_memory(pids: Mapping[int, int]) -> dict[int, int]:
     """rank → resident bytes of its process; those that are gone are left out."""
     found = {}
@@ -62,16 +72,8 @@ def _cpu_ticks() -> tuple[int, int]:
 
 
 def _memory() -> dict[str, float]:
-    found = {}
-    with (PROC / "meminfo").open() as file:
-        for line in file:
-            name, _, rest = line.partition(":")
-            if name in ("MemTotal", "MemAvailable"):
-                found[name] = float(rest.split()[0]) * 1024
-            if len(found) == 2:
-                break
-    total = found.get("MemTotal", 0.0)
-    return {"memory_total_bytes": total, "memory_used_bytes": total - found.get("MemAvailable", 0.0)}
+    total, available = machine_memory()
+    return {"memory_total_bytes": float(total), "memory_used_bytes": float(total - available)}
 
 
 def _net_bytes() -> tuple[int, int]:

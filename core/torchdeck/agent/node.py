@@ -9,24 +9,28 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from torchdeck.agent import events as on
-from torchdeck.agent.attempt_plan import PreparedAttempt, describe_size
+from torchdeck.agent.attempt_plan import Given, PreparedAttempt, describe_size
 from torchdeck.agent.ending import Sweep, kill_all
 from torchdeck.agent.failures import first_failure, torchrun_failure
+from torchdeck.agent.handover import NOTHING, Handover, MissingSecretError
 from torchdeck.agent.leases import Leases
-from torchdeck.agent.local_attempt import LocalAttempt
+from torchdeck.agent.local_attempt import LINGER_LIMIT, LocalAttempt
 from torchdeck.agent.preparation import Preparation
+from torchdeck.agent.torchrun_tree import TorchrunTree
 from torchdeck.plan.elastic import Place
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.rundir.atomic import read_json
 from torchdeck.rundir.journal import JournalWriter
 from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import ProcessIdentity, descendants
+from torchdeck.rundir.processes import NODE_VARIABLE, ProcessIdentity
 
 SWEEP_LIMIT = 10.0
 """Seconds after SIGKILL until what still lives is given up."""
 RETIRE_LIMIT = 2.0
-TREE_INTERVAL = 10.0
-"""Seconds between two looks at torchrun's tree, for orphans that overwrote their environment."""
+TOLD_LIMIT = 2.0
+"""Seconds in which a torchrun that was told to end does so after all of its ranks.
+
+At the exit barrier, where it waits for other nodes, it hears nothing for minutes."""
 
 
 class LocalNode:
@@ -39,7 +43,13 @@ class LocalNode:
     """
 
     def __init__(
-        self, layout: RunLayout, plan: LaunchPlan, name: str, journal: JournalWriter, agent: list[str]
+        self,
+        layout: RunLayout,
+        plan: LaunchPlan,
+        name: str,
+        journal: JournalWriter,
+        agent: list[str],
+        handover: Handover = NOTHING,
     ) -> None:
         node = plan.node(name)
         self.local: LocalAttempt | None = None
@@ -50,6 +60,8 @@ class LocalNode:
         self._name = name
         self._journal = journal
         self._agent = agent
+        self._handover = handover
+        self._label = name if NODE_VARIABLE in node.env else ""
         self._shipped = Path(__file__).resolve().parents[2]
         self._ranks = _ranks_on(plan, name)
         home = layout.root.parent.parent
@@ -63,8 +75,7 @@ class LocalNode:
         self._reason = ""
         self._sweep: Sweep | None = None
         self._swept_at = 0.0
-        self._tree: set[ProcessIdentity] = set()
-        self._tree_due = 0.0
+        self._tree = TorchrunTree()
         self._former_holder: ProcessIdentity | None = None
 
     @property
@@ -103,7 +114,7 @@ class LocalNode:
         if held_by:
             print(f"leases lost to another run: {held_by}", file=sys.stderr, flush=True)
 
-    def launch(self, number: int, reason: str, plan: LaunchPlan) -> None:
+    def launch(self, number: int, reason: str, plan: LaunchPlan, given: Given | None = None) -> None:
         """Begin an attempt by its own plan, slots empty; `poll` tells when torchrun is up."""
         self._retire_holder()
         self._take_part(plan)
@@ -112,9 +123,9 @@ class LocalNode:
         self.local = None
         self.prepared, self.stopped_at, self._reason, self._number = None, None, reason, number
         self._killed = 0
-        self._tree.clear()
+        self._tree = TorchrunTree()
         devices = self._devices if number > 1 and self._plan.smaller else ()
-        self._preparation = Preparation(self._layout, plan, number, self._shipped, devices)
+        self._preparation = Preparation(self._layout, plan, number, self._shipped, devices, given)
 
     def _take_part(self, plan: LaunchPlan) -> None:
         """What of this node the attempt uses; devices it does not are free for others."""
@@ -154,23 +165,25 @@ class LocalNode:
 
     def terminate(self) -> int:
         """SIGTERM to torchrun; how many got it."""
-        self._look_at_tree()
+        self._tree.look(self.torchrun)
         self.stopped_at = self.stopped_at or time.time()
         return int(self.torchrun is not None and self.torchrun.send(signal.SIGTERM))
 
     def kill(self) -> int:
         """SIGKILL to everything of the run; how many got it."""
-        self._look_at_tree()
+        self._tree.look(self.torchrun)
         self.stopped_at = self.stopped_at or time.time()
-        count = kill_all(self._layout.root.name, self.torchrun)
+        count = kill_all(self._layout.root.name, self.torchrun, self._label)
         self._killed += count
         return count
 
     def sweep(self, grace: float) -> None:
         """Begin to end what torchrun left; `poll` tells when nothing is left."""
         self._swept_at = time.time()
-        self._sweep = Sweep(self._layout.root.name, self.torchrun, grace, SWEEP_LIMIT, time.monotonic())
-        self._sweep.remember(self._tree)
+        self._sweep = Sweep(
+            self._layout.root.name, self.torchrun, grace, SWEEP_LIMIT, time.monotonic(), self._label
+        )
+        self._sweep.remember(self._tree.processes)
         self.retake_leases_if_free()
 
     def release(self) -> None:
@@ -193,16 +206,23 @@ class LocalNode:
             events += self._poll_sweep(exits)
         elif self._ends_torchrun(exits):
             self._journal.append("signalled", signal="SIGKILL", count=1)
-        elif self.local is not None and self.local.torchrun_alive and time.monotonic() >= self._tree_due:
-            self._look_at_tree()
+        elif self.local is not None and self.local.torchrun_alive and self._tree.is_due:
+            self._tree.look(self.torchrun)
         if any(isinstance(event, on.AttemptLaunched) for event in events):
             self.journal_start(self._reason)
         return events
 
     def _ends_torchrun(self, exits: Mapping[int, int]) -> bool:
-        # with more nodes torchrun waits for the others' ranks too
-        alone = self.local is not None and len(self._attempt_plan.nodes) == 1
-        return alone and self.local is not None and self.local.end_if_alone(exits, time.monotonic())
+        local = self.local
+        if local is None or self._waits_for_others:
+            return False
+        linger = LINGER_LIMIT if len(self._attempt_plan.nodes) == 1 else TOLD_LIMIT
+        return local.end_if_alone(exits, time.monotonic(), linger)
+
+    @property
+    def _waits_for_others(self) -> bool:
+        """Whether torchrun waits for other nodes' ranks too, as it does unless it was told to end."""
+        return len(self._attempt_plan.nodes) > 1 and self.stopped_at is None
 
     def journal_start(self, reason: str) -> None:
         """Journal the attempt whose torchrun is up."""
@@ -239,7 +259,7 @@ class LocalNode:
         self.local = self._local(preparation.number, self.prepared.plan)
         try:
             self.local.start(self.leases.descriptors, self._agent)
-        except OSError as error:
+        except (OSError, MissingSecretError) as error:
             return [
                 on.LaunchFailed(self._name, preparation.number, f"the holder could not be started: {error}")
             ]
@@ -273,13 +293,8 @@ class LocalNode:
         return Place(self._name, devices.index(device)) if device in devices else None
 
     def _local(self, number: int, plan: LaunchPlan) -> LocalAttempt:
-        return LocalAttempt(number, plan.node(self._name), self._layout.attempt(number), self._ranks)
-
-    def _look_at_tree(self) -> None:
-        self._tree_due = time.monotonic() + TREE_INTERVAL
-        if self.torchrun is not None and self.torchrun.is_alive():
-            self._tree = {process for process in self._tree if process.is_alive()}
-            self._tree.update(descendants(self.torchrun.pid))
+        node = plan.node(self._name)
+        return LocalAttempt(number, node, self._layout.attempt(number), self._ranks, self._handover)
 
     def _retire_holder(self) -> None:
         """End the former attempt's holder: it has nothing left to hold, the next keeps the agent alive."""

@@ -11,6 +11,7 @@ from torchdeck.agent.checkpoint_watch import CheckpointWatch
 from torchdeck.agent.failures import signal_of
 from torchdeck.agent.hang import HangWatch
 from torchdeck.agent.housekeeping import Housekeeping
+from torchdeck.agent.log_times import LogTimes
 from torchdeck.agent.past import Past
 from torchdeck.agent.rank_watch import RankState, RankWatch
 from torchdeck.agent.stdout_series import StdoutSeries
@@ -43,6 +44,8 @@ class Observation:
         self._watch: RankWatch | None = None
         self._attempt = 0
         self._stdout: list[StdoutSeries] = []
+        self._log_times: list[LogTimes] = []
+        self._times_fail = False
         self._journaled: set[int] = set()
         self._trained: set[int] = set()
         self._up_told = False
@@ -96,13 +99,14 @@ class Observation:
         """Leave out what earlier agents journaled."""
         self._checkpoints = CheckpointWatch(self._directory, self._layout.root.name, past.checkpoints)
 
-    def read_plan(self, attempt: int) -> LaunchPlan:
-        """The plan of an attempt, its slots filled.
+    def read_plan(self, attempt: int, *, leads: bool = True) -> LaunchPlan:
+        """The plan of an attempt, its slots filled: the lead's, or what a follower wrote for its own node.
 
         Raises:
             PlanFormatError: it is damaged; it was whole when the attempt began.
         """
-        path = self._layout.attempt(attempt).plan
+        layout = self._layout.attempt(attempt)
+        path = layout.plan if leads else layout.node(self._node).plan
         try:
             return LaunchPlan.from_json(read_json(path))
         except PlanFormatError as error:
@@ -122,6 +126,7 @@ class Observation:
         self._stdout = [
             StdoutSeries(layout.rank(rank), stdout.patterns) for rank in self._ranks if stdout.enabled
         ]
+        self._log_times = [LogTimes(layout.rank(rank)) for rank in self._ranks]
         self._house.watch(layout.ranks)
 
     def look(self, node: str) -> list[on.Event]:
@@ -150,16 +155,20 @@ class Observation:
         """Once a second: hangs, printed numbers, checkpoints, disk."""
         for series in self._stdout:
             series.follow()
+        self._note_log_times()
         return [*self.look_at_checkpoints(), *self._look_for_hangs(), *self._look_at_disk()]
 
     def end(self) -> list[on.Event]:
-        """The attempt is over: journal the last of it and watch no more."""
+        """The attempt is over: journal the last of it and watch no more. Twice is as good as once."""
+        if self._watch is None:
+            return []
         self.look("")
         for series in self._stdout:
             for _ in range(DRAIN_LIMIT):
                 if series.follow() == 0:
                     break
         self._stdout = []
+        self._note_log_times()
         events = self.look_at_checkpoints()
         self._watch = None
         Syncer([self._layout.attempt(self._attempt).ranks]).sync()
@@ -175,6 +184,18 @@ class Observation:
             self._journal.append("checkpoint", **seen._asdict())
         self._house.last_checkpoint = self._checkpoints.last_size
         return [on.CheckpointSaved(seen.step) for seen in found]
+
+    def _note_log_times(self) -> None:
+        """A full disk is told by the look at it, and a log's times are not worth a run: said once."""
+        try:
+            for log in self._log_times:
+                log.note()
+        except OSError as error:
+            if not self._times_fail:
+                print(f"times of logs could not be written: {error}", file=sys.stderr, flush=True)
+            self._times_fail = True
+        else:
+            self._times_fail = False
 
     def _look_for_hangs(self) -> list[on.Event]:
         if self._watch is None:

@@ -5,9 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from torchdeck.agent.events import Failure
+from torchdeck.agent.events import Failure, ResumePoint
 from torchdeck.plan.elastic import Place
 from torchdeck.rundir.journal import Event
+
+ENDS = ("finished", "node_finished")
+"""The last event of a life: of the run, or of a node that does not lead."""
+
+
+class Launching(NamedTuple):
+    """How an attempt on several nodes was begun, as its lead journaled it."""
+
+    attempt: int
+    reason: str
+    port: int
+    resume: ResumePoint | None
+    left_out: tuple[Place, ...]
 
 
 class Past(NamedTuple):
@@ -51,6 +64,13 @@ class Past(NamedTuple):
     """Unix time of the open attempt's first signal or stop."""
     started: float | None = None
     """Unix time of this life's first attempt."""
+    launching: Launching | None = None
+    """The open attempt of several nodes, at the lead; its own part is open once its torchrun was up."""
+
+    @property
+    def gang_open(self) -> bool:
+        """The attempt has begun, here or on another node, and has not been journaled as ended."""
+        return self.open or self.launching is not None
 
 
 def fold_past(events: Iterable[Event], life: int) -> Past:
@@ -63,21 +83,31 @@ def fold_past(events: Iterable[Event], life: int) -> Past:
     past = Past()
     for event in events:
         past = _step(past, event)
-        if event.name == "finished" and past.finishes <= life:
-            # a new life: numbers of attempts, requests and checkpoints go on, all else begins anew
-            past = Past(
-                attempt=past.attempt,
-                finishes=past.finishes,
-                requests=past.requests,
-                checkpoints=past.checkpoints,
-            )
-    return past
+        if event.name in ENDS and past.finishes <= life:
+            past = _new_life(past, past.finishes)
+        elif event.name == "agent_started" and past.finishes < (begun := _life(event.fields)) <= life:
+            past = _new_life(past, begun)  # a follower that was lost did not see the end of the last one
+    return past if past.finishes >= life or life == 0 else _new_life(past, life)
+
+
+def _new_life(past: Past, finishes: int) -> Past:
+    """Numbers of attempts, requests and checkpoints go on, all else begins anew."""
+    return Past(attempt=past.attempt, finishes=finishes, requests=past.requests, checkpoints=past.checkpoints)
+
+
+def _life(fields: Mapping[str, Any]) -> int:
+    life = fields.get("life")
+    return life if isinstance(life, int) else 0
 
 
 def _step(past: Past, event: Event) -> Past:
     fields = event.fields
     if event.name == "attempt_started":
         return _attempt_started(past, event)
+    if event.name == "launching":
+        return _launching(past, event)
+    if event.name == "attempt_over":
+        return past._replace(open=False)
     if event.name == "running":
         return past._replace(running=True, ran=True)
     if event.name == "signalled":
@@ -96,12 +126,13 @@ def _step(past: Past, event: Event) -> Past:
         return past._replace(
             attempt=max(past.attempt, int(fields.get("attempt", 0))),
             open=False,
+            launching=None,
             outcome=str(fields.get("outcome")),
             failure=failure,
         )
     if event.name == "restarting":
         return _restarting(past, fields)
-    if event.name == "finished":
+    if event.name in ENDS:
         return past._replace(finishes=past.finishes + 1)
     if event.name == "request":
         return past._replace(requests=past.requests | {str(fields.get("id"))})
@@ -111,7 +142,25 @@ def _step(past: Past, event: Event) -> Past:
     return past
 
 
+def _launching(past: Past, event: Event) -> Past:
+    fields, point = event.fields, event.fields.get("resume")
+    begun = _attempt_started(past._replace(launching=None), event)
+    left_out = [_place(place) for place in fields.get("left_out") or ()]
+    return begun._replace(
+        open=False,
+        launching=Launching(
+            attempt=begun.attempt,
+            reason=str(fields.get("reason")),
+            port=int(fields.get("port") or 0),
+            resume=ResumePoint(**point) if isinstance(point, dict) else None,
+            left_out=tuple(place for place in left_out if place is not None),
+        ),
+    )
+
+
 def _attempt_started(past: Past, event: Event) -> Past:
+    if past.launching is not None:  # the gang began before this node's part of it
+        return past._replace(open=True)
     return past._replace(
         attempt=int(event.fields.get("attempt", past.attempt + 1)),
         open=True,
@@ -168,4 +217,6 @@ def _failure(value: object) -> Failure | None:
         message=str(value.get("message", "")),
         traceback=value.get("traceback"),
         time=float(value.get("time") or 0.0),
+        error=float(value.get("error") or 0.0),
+        tied=tuple(rank for rank in value.get("tied") or () if isinstance(rank, int)),
     )

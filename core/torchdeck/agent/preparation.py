@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from torchdeck.agent.attempt_plan import AttemptError, PreparedAttempt, prepare_attempt
+from torchdeck.agent.attempt_plan import AttemptError, Given, PreparedAttempt, prepare_attempt
 from torchdeck.agent.gpus import gone_devices
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.rundir.layout import RunLayout
@@ -22,7 +22,13 @@ class Preparation:
     """
 
     def __init__(
-        self, layout: RunLayout, plan: LaunchPlan, number: int, shipped: Path, devices: Sequence[str] = ()
+        self,
+        layout: RunLayout,
+        plan: LaunchPlan,
+        number: int,
+        shipped: Path,
+        devices: Sequence[str] = (),
+        given: Given | None = None,
     ) -> None:
         """Begin; `devices` are looked for again, by UUID or index."""
         self.number = number
@@ -33,6 +39,7 @@ class Preparation:
         self.error = ""
         self.damaged: list[tuple[str, str]] = []
         self._arguments = (layout, plan, number, shipped)
+        self._given = given
         threading.Thread(target=self._run, name="preparing", daemon=True).start()
 
     def _run(self) -> None:
@@ -40,7 +47,12 @@ class Preparation:
         try:
             self.gone = gone_devices(self._devices)
             self.prepared = prepare_attempt(
-                layout, plan, number, shipped, lambda path, why: self.damaged.append((path, why))
+                layout,
+                plan,
+                number,
+                shipped,
+                lambda path, why: self.damaged.append((path, why)),
+                self._given,
             )
         except (AttemptError, OSError, ValueError) as error:
             self.error = str(error)

@@ -51,11 +51,12 @@ def read_past(layout: RunLayout, node: NodeLayout, name: str, life: int) -> tupl
     past = fold_past(read_journal(node.journal), life)
     if past.open or past.finishes > life:
         return past, None
-    number = past.attempt + 1
+    number = _next_number(layout, past, name)
     held = _holder_of(layout.attempt(number).node(name))
     if not isinstance(held, dict) or held.get("torchrun") is None:
         return past, None
-    plan = _attempt_plan(layout, number)
+    attempt = layout.attempt(number)
+    plan = _attempt_plan(attempt.node(name).plan) or _attempt_plan(attempt.plan)
     fields = {
         "attempt": number,
         "port": None,
@@ -77,8 +78,19 @@ def _holder_of(files: AttemptNodeLayout) -> object:
     return held
 
 
-def _attempt_plan(layout: RunLayout, number: int) -> LaunchPlan | None:
+def _next_number(layout: RunLayout, past: Past, name: str) -> int:
+    """The attempt that this node may have begun and not journaled.
+
+    The lead has journaled it for all; a follower may have missed some.
+    """
+    if past.launching is not None:
+        return past.attempt
+    begun = [number for number in layout.attempt_numbers() if layout.attempt(number).node(name).root.is_dir()]
+    return max([past.attempt + 1, *begun])
+
+
+def _attempt_plan(path: Path) -> LaunchPlan | None:
     try:
-        return LaunchPlan.from_json(read_json(layout.attempt(number).plan))
+        return LaunchPlan.from_json(read_json(path))
     except PlanFormatError:
         return None

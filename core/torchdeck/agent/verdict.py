@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from torchdeck.agent.events import Failure
 
-_STATES = {"user": "CANCELLED", "limit": "CANCELLED", "disk": "FAILED", "hang": "FAILED", "gone": "FAILED"}
+_STATES = {"user": "CANCELLED", "limit": "CANCELLED"}
+"""Of those who wished for it; all other stops are failures."""
 _SENTENCES = {
     "user": "stopped by the user",
     "limit": "stopped at its time limit",
     "disk": "stopped because the disk is nearly full",
     "hang": "stopped because a rank stood still",
     "gone": "stopped because its run directory was deleted",
+    "node": "stopped because a node cannot take part",
 }
 
 
@@ -33,6 +35,12 @@ def describe_failure(failure: Failure | None) -> str:
     code = (
         "" if failure.signal is not None or "exit code" in failure.message else f" (exit code {failure.code})"
     )
+    if failure.tied:
+        others = ", ".join(map(str, failure.tied))
+        return (
+            f"rank {failure.rank} failed at the same time as rank {others}, as far as the clocks of their "
+            f"nodes tell: {failure.message}{code}"
+        )
     return f"rank {failure.rank} failed first: {failure.message}{code}"
 
 

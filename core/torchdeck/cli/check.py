@@ -7,16 +7,21 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli import exit_codes
+from torchdeck.cli.check_matrix import print_matrix
 from torchdeck.cli.problems import print_problems, report
 from torchdeck.cli.progress_line import LOOKING, TRACING, progress_line
+from torchdeck.cli.reach import looks_for
 from torchdeck.cli.run_source import EXAMPLES, add_run_source, load_run_source
+from torchdeck.nodes.inventory import LOCALHOST
 
 if TYPE_CHECKING:
     from torchdeck.config.loader import LoadedConfig
     from torchdeck.launch.preflight import Check
     from torchdeck.launch.prepare import Survey
+    from torchdeck.launch.reach import Reach
     from torchdeck.plan.problems import PlanError
 
+TRYING = "trying torchrun and an all-reduce on the nodes"
 _SIGNS = {"ok": "[green]ok[/]     ", "warning": "[yellow]warning[/]", "failed": "[red]failed[/] "}
 
 
@@ -26,11 +31,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "check",
         help="look for what would stop a run, without starting it",
         description="Look for what would stop a run, without starting it. Exits with 3 if something would.\n"
-        "The model of a recipe is traced once, to know whether it fits the memory.",
+        "The model of a recipe is traced once, to know whether it fits the memory. On other nodes torchrun\n"
+        "and an all-reduce are tried for some seconds; what was measured is remembered.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_run_source(parser)
+    parser.add_argument("--quick", action="store_true", help="start nothing on the nodes")
+    parser.add_argument("--again", action="store_true", help="measure the nodes though nothing has changed")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(handler=run)
 
@@ -43,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         loaded = load_run_source(args)
     except ConfigError as error:
         return report(error, as_json=args.json)
-    checks, misfit = _look(loaded)
+    checks, misfit = _look(loaded, quick=args.quick, again=args.again)
     if args.json:
         print(json.dumps(_document(checks, misfit), ensure_ascii=False, indent=1))
     else:
@@ -51,39 +59,40 @@ def run(args: argparse.Namespace) -> int:
     return exit_codes.SUCCEEDED if _document(checks, misfit)["ok"] else exit_codes.REFUSED
 
 
-def _look(loaded: LoadedConfig) -> tuple[list[Check], PlanError | None]:
-    from torchdeck.launch.preflight import check_memory, preflight
+def _look(loaded: LoadedConfig, *, quick: bool, again: bool) -> tuple[list[Check], PlanError | None]:
+    from torchdeck.launch.all_checks import all_checks
     from torchdeck.launch.preflight.check import failed
-    from torchdeck.launch.prepare import plan_from, survey, with_model
-    from torchdeck.plan.problems import PlanError
+    from torchdeck.launch.prepare import survey
     from torchdeck.runs.home import HomeError, torchdeck_home
 
+    looks = looks_for(loaded.config)
     with progress_line(LOOKING) as progress:
-        found = survey(loaded.config, on_progress=progress)
+        found = survey(loaded.config, on_progress=progress, looks=looks)
     try:
-        plan = plan_from(loaded.config, found, loaded.locate)
         home = torchdeck_home()
-        checks = preflight(loaded.config, plan, found, home)
-        with progress_line(TRACING, 'limits.memory = "off": without it') as progress:
-            found = with_model(loaded.config, found, home, progress)
-        plan = plan_from(loaded.config, found, loaded.locate)
-        return [*checks, *check_memory(loaded.config, plan, found)], None
     except HomeError as error:
         return [failed("home", "localhost", str(error), "")], None
-    except PlanError as error:
-        return _without_plan(loaded, found), error
+    with progress_line(TRACING, 'limits.memory = "off": without it') as progress:
+        reach = None if looks is None else looks.reach
+        checks, misfit = all_checks(loaded.config, found, home, loaded.locate, progress, loaded.files, reach)
+    if reach is None or quick or misfit is not None or not found.remote.names:
+        return checks, misfit
+    return [*checks, *_further(loaded, found, reach, checks, again=again)], None
 
 
-def _without_plan(loaded: LoadedConfig, found: Survey) -> list[Check]:
-    """What can be looked at where no plan can be made."""
-    from torchdeck.launch.preflight import preflight
-    from torchdeck.launch.preflight.check import failed
-    from torchdeck.runs.home import HomeError, torchdeck_home
+def _further(
+    loaded: LoadedConfig, found: Survey, reach: Reach, checks: list[Check], *, again: bool
+) -> list[Check]:
+    """What takes seconds: torchrun on the nodes."""
+    from torchdeck.launch.preflight.remote.further import check_further
+    from torchdeck.launch.prepare import plan_from
 
-    try:
-        return preflight(loaded.config, None, found, torchdeck_home())
-    except HomeError as error:
-        return [failed("home", "localhost", str(error), "")]
+    plan = plan_from(loaded.config, found, loaded.locate)
+    if plan.world_size < 2:
+        return []
+    with progress_line(TRYING, "--quick goes without it") as progress:
+        progress("torchrun begins")
+        return check_further(plan, found, reach, checks, again=again)
 
 
 def _document(checks: list[Check], misfit: PlanError | None) -> dict[str, Any]:
@@ -100,8 +109,11 @@ def _print(checks: list[Check], misfit: PlanError | None) -> None:
     from rich.markup import escape
 
     console = Console(highlight=False, soft_wrap=True)
-    for check in checks:
-        console.print(f"{_SIGNS[check.status]}  {escape(str(check))}")
+    if any(check.node != LOCALHOST for check in checks):
+        print_matrix(console, checks)
+    else:
+        for check in checks:
+            console.print(f"{_SIGNS[check.status]}  {escape(str(check))}")
     if misfit is not None:
         print_problems(misfit.problems)
     failures = sum(check.status == "failed" for check in checks) + (

@@ -117,10 +117,15 @@ def _request(args: argparse.Namespace, source: Path, target: Path, to: str) -> d
 
 
 def _exchange(command: str, request: dict[str, Any], python: str | None) -> int:
-    from torchdeck.cli.ckpt_process import ExchangeFailedError, exchange_in_process
+    from torchdeck.cli.batchplan_progress import ProgressLine
+    from torchdeck.launch.checkpoint_exchange import ExchangeFailedError, exchange_in_process
 
+    progress = ProgressLine()
     try:
-        done = exchange_in_process(request, python or sys.executable)
+        try:
+            done = exchange_in_process(request, python or sys.executable, progress)
+        finally:
+            progress.end()
     except ExchangeFailedError as error:
         return _say(command, error, FAILED)
     files = "1 file" if done["files"] == 1 else f"{done['files']} files"

@@ -6,8 +6,6 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.ckpt_lookup import CkptUsageError, checkpoints_of, retention_of
@@ -16,31 +14,24 @@ from torchdeck.quantities import size
 
 if TYPE_CHECKING:
     from torchdeck.distributed.checkpoints.listing import CheckpointInfo
-    from torchdeck.distributed.checkpoints.retention import Retention
-
-
-@dataclass(frozen=True)
-class _Standing:
-    """Of a checkpoint among the others."""
-
-    best: bool
-    kept: tuple[str, ...]
-    """Why it stays when the next one is saved; empty where that is not known, or it does not."""
+    from torchdeck.runs.checkpoints import Standing
 
 
 def run_list(args: argparse.Namespace) -> int:
     """Print what lies in the run's checkpoint directory; 2 when there is no such run."""
+    from torchdeck.runs.checkpoints import standings
+
     try:
         found = checkpoints_of(args.id)
-        standings = _standings(found, retention_of(args.id))
+        rows = list(zip(found, standings(found, retention_of(args.id)), strict=True))
     except CkptUsageError as error:
         return refuse("list", error)
     if args.json:
-        print_json([_row(*pair) for pair in zip(found, standings, strict=True)])
+        print_json([_row(*pair) for pair in rows])
         return 0
     if not found:
         sys.stdout.write("no checkpoints yet\n")
-    for info, standing in zip(found, standings, strict=True):
+    for info, standing in rows:
         sys.stdout.write(_line(info, standing) + "\n")
     return 0
 
@@ -56,28 +47,7 @@ def refuse(command: str, error: CkptUsageError) -> int:
     return USAGE
 
 
-def _standings(found: Sequence[CheckpointInfo], rule: Retention | None) -> list[_Standing]:
-    """By the run's `rule`; where none is known the best is that with the lowest held-out loss."""
-    from torchdeck.distributed.checkpoints.manifest import FINAL_NAME
-    from torchdeck.distributed.checkpoints.retention import Retention, is_named_by_step
-
-    metrics = {info.path: info.manifest.metrics for info in found if info.complete and info.manifest}
-    steps = {info.step: metrics[info.path] for info in found if info.path in metrics}
-    named = {
-        info.step: metrics[info.path] for info in found if info.path in metrics and is_named_by_step(info)
-    }
-    best = (rule or Retention()).best(steps)[:1]
-    kept = rule.kept(named) if rule is not None else {}
-
-    def why(info: CheckpointInfo) -> tuple[str, ...]:
-        if info.path.name == FINAL_NAME:
-            return (FINAL_NAME,)
-        return kept.get(info.step, ()) if info.path in metrics else ()
-
-    return [_Standing(info.path in metrics and info.step in best, why(info)) for info in found]
-
-
-def _row(info: CheckpointInfo, standing: _Standing) -> dict[str, Any]:
+def _row(info: CheckpointInfo, standing: Standing) -> dict[str, Any]:
     manifest = info.manifest
     return {
         "step": info.step,
@@ -99,7 +69,7 @@ def _row(info: CheckpointInfo, standing: _Standing) -> dict[str, Any]:
     }
 
 
-def _line(info: CheckpointInfo, standing: _Standing) -> str:
+def _line(info: CheckpointInfo, standing: Standing) -> str:
     if info.manifest is None or not info.complete:
         return f"{info.path.name:<16} {size(info.size):>10}  not complete: {info.why}"
     manifest = info.manifest

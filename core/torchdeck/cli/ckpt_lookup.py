@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from torchdeck.distributed.checkpoints.listing import CheckpointInfo
@@ -53,18 +53,10 @@ def _freely_named(folder: Path) -> CheckpointInfo | None:
 
 def retention_of(asked: str) -> Retention | None:
     """By which rule the run that is named keeps checkpoints; None where no plan of a recipe says one."""
-    from torchdeck.distributed.checked import SettingsError
-    from torchdeck.distributed.checkpoints.retention import Retention
-    from torchdeck.distributed.settings import RecipeSettings
-    from torchdeck.rundir.atomic import read_json
+    from torchdeck.runs import checkpoints
 
     layout = _layout(asked)
-    plan: Any = read_json(layout.plan) if layout is not None else None
-    try:
-        settings = RecipeSettings.from_json(plan["nodes"][0]["env"]["TORCHDECK_RECIPE"])
-    except (TypeError, KeyError, IndexError, SettingsError):
-        return None
-    return Retention.from_settings(settings.checkpoint)
+    return None if layout is None else checkpoints.retention_of(layout)
 
 
 def _folder(asked: str) -> Path:
@@ -98,17 +90,13 @@ def _find_run(asked: str) -> RunLayout:
 
 def _directory_of(layout: RunLayout) -> Path:
     """Where the run's plan says its checkpoints lie."""
-    from torchdeck.plan.slots import UnknownSlotError, fill
-    from torchdeck.rundir.atomic import read_json
+    from torchdeck.distributed.checkpoints.manifest import CheckpointError
+    from torchdeck.runs.checkpoints import checkpoint_directory
 
-    plan = read_json(layout.plan)
     try:
-        directory = str(plan["checkpoint"]["directory"])
-        return Path(fill(directory, {"run_dir": str(layout.root), "run_id": layout.root.name}))
-    except (TypeError, KeyError, UnknownSlotError) as error:
-        raise CkptUsageError(
-            f"{layout.plan} does not say where the run's checkpoints lie ({error}): give their folder instead"
-        ) from error
+        return checkpoint_directory(layout)
+    except CheckpointError as error:
+        raise CkptUsageError(str(error)) from error
 
 
 def chosen(found: Sequence[CheckpointInfo], step: str | None, *, every: bool) -> list[CheckpointInfo]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any, Protocol
 
-from torchdeck.cli.training_progress import TrainingProgress
+from torchdeck.runs import reasons
 from torchdeck.runs.audit.result import Audit
+from torchdeck.runs.links import LinkState
 from torchdeck.runs.output import OutputLine
 from torchdeck.runs.state import CheckpointSeen
 from torchdeck.runs.summary import summary_lines
+from torchdeck.runs.training_progress import TrainingProgress
 from torchdeck.runs.view import RunView
 
 PROGRESS_INTERVAL = 5.0
@@ -32,6 +35,9 @@ class Display(Protocol):
 
     def progress(self, progress: TrainingProgress) -> None:
         """Training has moved on."""
+
+    def sending(self, links: Sequence[LinkState]) -> None:
+        """How far the code is on its way to nodes; of none: it is nowhere on its way any more."""
 
     def checkpoint(self, checkpoint: CheckpointSeen) -> None:
         """There is a new complete checkpoint."""
@@ -54,6 +60,7 @@ class PlainDisplay:
         self._last = ""
         self._directory = ""
         self._held_back: TrainingProgress | None = None
+        self._sending = -PROGRESS_INTERVAL
 
     def begin(self, view: RunView, directory: str) -> None:
         self._directory = directory
@@ -78,6 +85,13 @@ class PlainDisplay:
             return
         self._show(progress)
         self._shown = now
+
+    def sending(self, links: Sequence[LinkState]) -> None:
+        now = time.monotonic()
+        if links and now - self._sending >= PROGRESS_INTERVAL:
+            self._sending = now
+            for link in links:
+                _line(reasons.code_to(link))
 
     def checkpoint(self, checkpoint: CheckpointSeen) -> None:
         took = "" if checkpoint.seconds is None else f" in {checkpoint.seconds:.2f} s"
@@ -121,6 +135,10 @@ class JsonDisplay:
 
     def progress(self, progress: TrainingProgress) -> None:
         self._write("progress", **progress.to_json())
+
+    def sending(self, links: Sequence[LinkState]) -> None:
+        for link in links:
+            self._write("code", node=link.node, sent=link.code_sent, size=link.code_size)
 
     def checkpoint(self, checkpoint: CheckpointSeen) -> None:
         self._write("checkpoint", step=checkpoint.step, path=checkpoint.path, seconds=checkpoint.seconds)

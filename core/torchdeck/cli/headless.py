@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED, USAGE
 from torchdeck.cli.problems import report
 from torchdeck.cli.progress_line import TRACING, progress_line
+from torchdeck.cli.reach import reach_for
 from torchdeck.cli.run_source import load_run_source
 from torchdeck.cli.signals import FrontEndSignals
 
 if TYPE_CHECKING:
     from torchdeck.config.loader import LoadedConfig
     from torchdeck.launch.detached import DetachedProcess
+    from torchdeck.launch.early_controller import EarlyController
     from torchdeck.launch.preflight import Check
     from torchdeck.rundir.layout import RunLayout
 
@@ -38,8 +40,9 @@ def run_headless(args: argparse.Namespace) -> int:
 
 
 def _launch(args: argparse.Namespace, loaded: LoadedConfig) -> int:
-    from torchdeck.launch.checked_plan import PreflightError, checked_plan, trust_recipe
-    from torchdeck.launch.launcher import Intent, LaunchError, create_run, start_controller
+    from torchdeck.launch.checked_plan import PreflightError, trust_recipe
+    from torchdeck.launch.early_controller import early_controller
+    from torchdeck.launch.launcher import LaunchError
     from torchdeck.launch.shipping import ShippingError
     from torchdeck.launch.trust import TrustError
     from torchdeck.runs.directory import RunDirectoryError
@@ -48,23 +51,32 @@ def _launch(args: argparse.Namespace, loaded: LoadedConfig) -> int:
     try:
         home = torchdeck_home()
         if args.trust:
-            trust_recipe(loaded.config, home)
-        with progress_line(TRACING, 'limits.memory = "off": without it') as progress:
-            plan, checks = checked_plan(loaded.config, home, loaded.locate, progress)
-        source = str(loaded.path) if args.run_file is not None else ""
-        intent = Intent(loaded.text, source, tuple(args.overrides))
-        # from here on Ctrl-C means the run, and no longer this process alone
-        with FrontEndSignals() as signals:
-            layout = create_run(plan, intent, home)
-            controller = start_controller(layout)
-            if args.detach:
-                return _leave(layout, as_json=args.json)
-            _warn([*plan.warnings, *_warnings(checks)], as_json=args.json)
-            return watch_run(layout, controller, signals, as_json=args.json)
+            trust_recipe(loaded.config, home, loaded.files)
+        with early_controller(loaded.config, home) as early:
+            return _start(args, loaded, home, early)
     except PreflightError as error:
         return refuse([str(check) for check in error.checks], as_json=args.json)
     except (HomeError, RunDirectoryError, ShippingError, TrustError, LaunchError) as error:
         return refuse([str(error)], as_json=args.json)
+
+
+def _start(args: argparse.Namespace, loaded: LoadedConfig, home: Path, early: EarlyController | None) -> int:
+    from torchdeck.launch.checked_plan import checked_plan
+    from torchdeck.launch.launcher import Intent, start_run
+
+    reach = reach_for(loaded.config, home)
+    with progress_line(TRACING, 'limits.memory = "off": without it') as progress:
+        plan, checks = checked_plan(loaded.config, home, loaded.locate, progress, loaded.files, reach)
+    source = str(loaded.path) if args.run_file is not None else ""
+    intent = Intent(loaded.text, source, tuple(args.overrides))
+    # from here on Ctrl-C means the run, and no longer this process alone
+    with FrontEndSignals() as signals:
+        logins = None if reach is None else reach.credentials.to_json()
+        layout, controller = start_run(plan, intent, home, logins=logins, early=early)
+        if args.detach:
+            return _leave(layout, as_json=args.json)
+        _warn([*plan.warnings, *_warnings(checks)], as_json=args.json)
+        return watch_run(layout, controller, signals, as_json=args.json)
 
 
 def watch_run(

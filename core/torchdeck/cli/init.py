@@ -6,7 +6,6 @@ import argparse
 import json
 import shlex
 import sys
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -38,22 +37,18 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the files; 2 when there is no such preset, one of them exists, or it cannot be written."""
-    from torchdeck.config import presets
+    from torchdeck.config.presets import UnknownPresetError
+    from torchdeck.config.starts import preset_files
 
     if args.list:
         return _list(as_json=args.json)
     if args.example is not None:
         return _example(args)
-    try:
-        text = presets.preset_text(args.preset)
-        companions = presets.preset_companions(args.preset)
-    except presets.UnknownPresetError as error:
-        return _refuse(str(error))
     target = _target(args.path)
-    contents = {
-        target: _named(text, target),
-        **{target.parent / name: content for name, content in companions.items()},
-    }
+    try:
+        contents = preset_files(args.preset, target)
+    except UnknownPresetError as error:
+        return _refuse(str(error))
     done = _write_all(contents, force=args.force)
     if done is not None:
         return _refuse(done)
@@ -63,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         )
     else:
         sys.stdout.write("".join(f"wrote {path}\n" for path in contents))
-        sys.stdout.write(_next(text, target, trust=bool(companions)))
+        sys.stdout.write(_next(contents[target], target, trust=len(contents) > 1))
     return 0
 
 
@@ -99,27 +94,20 @@ def _write_all(contents: Mapping[Path, str], *, force: bool) -> str | None:
     return None
 
 
-def _named(text: str, target: Path) -> str:
-    """`text`, whose comments name the file that it is written to; a name that no comment can hold is not."""
-    if not target.name.isprintable():
-        return text
-    name = shlex.quote(target.name)
-    lines = text.splitlines(keepends=True)
-    return "".join(line.replace(DEFAULT_NAME, name) if line.startswith("#") else line for line in lines)
-
-
 def _next(text: str, target: Path, *, trust: bool) -> str:
     """What to do with the file; machines that it describes are planned for and not started."""
-    table = tomllib.loads(text)
+    from torchdeck.config.starts import what_remains
+
     path = shlex.quote(str(target))
-    if "cluster" in table:
+    remains = what_remains(text)
+    if remains == "plan only":
         return f"next: torchdeck plan {path}\n"
     command = f"torchdeck --no-gui{' --trust' if trust else ''} {path}"
-    if "batch_plan" in table.get("training", {}):
-        return f"next: build its batch plan as its first lines say, then {command}\n"
-    if "script" in table["run"]:
-        return f"next: name your script in it (run.script), then {command}\n"
-    return f"next: {command}\n"
+    before = {
+        "batch plan": "build its batch plan as its first lines say, then ",
+        "script": "name your script in it (run.script), then ",
+    }
+    return f"next: {before.get(remains, '')}{command}\n"
 
 
 def _list(*, as_json: bool) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,9 +14,11 @@ from torchdeck.cli.unread import EXIT_CODE, is_unread, silence
 
 if TYPE_CHECKING:
     import argparse
+    from importlib.metadata import EntryPoint
 
+PACKAGE = "torchdeck"
 WINDOW_GROUP = "torchdeck.gui"
-"""Entry points in this group open the window; the application's package has one."""
+"""An entry point in this group opens the window; the engine itself knows none."""
 
 
 class Command(NamedTuple):
@@ -31,13 +33,26 @@ COMMANDS = {
     "check": Command("torchdeck.cli.check", "look for what would stop a run, without starting it"),
     "init": Command("torchdeck.cli.init", "write a commented run.toml from a preset"),
     "schema": Command("torchdeck.cli.schema", "print the schema of run.toml, or explain a key"),
-    "runs": Command("torchdeck.cli.runs", "list, show, attach, stop, resume, export and delete runs"),
+    "runs": Command("torchdeck.cli.runs", "list, show, attach, stop, resume, export, pull and delete runs"),
+    "nodes": Command("torchdeck.cli.nodes", "list, add, edit, import, trust, probe, monitor and clean nodes"),
     "ckpt": Command("torchdeck.cli.ckpt", "list, verify, export and convert checkpoints"),
     "batchplan": Command("torchdeck.cli.batchplan", "build, show, share out and verify batch plans"),
 }
 
 
-FAMILIES = ("runs", "ckpt", "batchplan")
+_HEADLESS = {
+    "overrides": "--set",
+    "module": "--module",
+    "nproc": "--nproc",
+    "script_args": "what follows --",
+    "queue": "--queue",
+    "trust": "--trust",
+    "detach": "--detach",
+    "json": "--json",
+    "plan": "--plan",
+}
+"""Options that the window does not take, by their names in the parsed arguments."""
+FAMILIES = ("runs", "nodes", "ckpt", "batchplan")
 """Commands whose next word is a command of their own."""
 
 
@@ -121,7 +136,11 @@ def _run(arguments: list[str]) -> int:
         from torchdeck.cli.headless import run_headless
 
         return run_headless(args)
-    return _open_window(args.run_file, named=named, arguments=arguments)
+    left_out = [option for name, option in _HEADLESS.items() if getattr(args, name)]
+    if left_out:
+        said = f"{left_out[0]} is for runs without a window: add --no-gui, or open the window without it"
+        parser.error(said)
+    return _open_window(args.run_file or args.script, named=named, arguments=arguments)
 
 
 def _run_parser() -> argparse.ArgumentParser:
@@ -145,7 +164,9 @@ def _run_parser() -> argparse.ArgumentParser:
     )
     add_run_source(parser)
     parser.add_argument("--queue", action="store_true", help="wait for devices that another run has")
-    parser.add_argument("--trust", action="store_true", help="trust the folder that the recipe file lies in")
+    parser.add_argument(
+        "--trust", action="store_true", help="trust the folders that code of the recipe comes from"
+    )
     parser.add_argument("--detach", action="store_true", help="print the run's id and leave it to itself")
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
     parser.add_argument(
@@ -156,19 +177,32 @@ def _run_parser() -> argparse.ArgumentParser:
 
 
 def _open_window(run_file: str | None, *, named: bool, arguments: list[str]) -> int:
-    from importlib.metadata import entry_points
+    from pathlib import Path
 
-    for entry in entry_points(group=WINDOW_GROUP):
+    if run_file is not None and not Path(run_file).exists():
+        print(f"torchdeck: there is no file {run_file}; `torchdeck` alone opens the window", file=sys.stderr)
+        return USAGE
+    for entry in _windows():
         window = entry.load()
         code: int = window([] if run_file is None else [run_file])
         return code
     instead = " ".join(["torchdeck", "--no-gui", *arguments]) if named else "torchdeck --no-gui RUN.toml"
     print(
-        "torchdeck: there is no window yet (the app is not installed). "
+        "torchdeck: there is no window (the app is not installed). "
         f"To run without one: {instead}; `torchdeck init` writes a first RUN.toml, --help lists all commands",
         file=sys.stderr,
     )
     return USAGE
+
+
+def _windows() -> Iterable[EntryPoint]:
+    """Of this package alone: to ask every installed one would take longer than all else before the window."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        return distribution(PACKAGE).entry_points.select(group=WINDOW_GROUP)
+    except PackageNotFoundError:  # run from a folder of sources
+        return ()
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from torchdeck.cli import exit_codes
 from torchdeck.cli.plan_files import export_scripts, plan_failure, write_file
 from torchdeck.cli.plan_options import wrong_options
 from torchdeck.cli.problems import report
+from torchdeck.cli.reach import looks_for
 from torchdeck.cli.run_source import add_run_source, load_run_source
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ examples:
   torchdeck plan run.toml --set training.microbatch=32
   torchdeck plan run.toml --svg plan.svg           the same as a picture
   torchdeck plan run.toml --commands               what each node executes
+  torchdeck plan run.toml --files                  which files of yours it gets a copy of
+  torchdeck plan run.toml --export sbatch --out run.sbatch
+                                                   the same run as a job of Slurm
   torchdeck plan --script train.py --nproc 2 -- --lr 0.1
 """
 
@@ -54,6 +58,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     form = parser.add_argument_group("what is shown, if not the preview").add_mutually_exclusive_group()
     form.add_argument("--commands", action="store_true", help="what each node executes, and its environment")
     form.add_argument(
+        "--files", action="store_true", help="the files of yours that the run executes a copy of its own of"
+    )
+    form.add_argument(
         "--json",
         action="store_true",
         help="the whole plan, and the preview in it under `preview`, whose keys "
@@ -61,7 +68,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     form.add_argument("--svg", type=Path, metavar="FILE", help="write the preview as a picture")
     form.add_argument(
-        "--export", choices=("sh", "bat"), help="write a script for each node that runs without Torchdeck"
+        "--export",
+        choices=("sh", "bat", "sbatch"),
+        help="write a script for each node that runs without Torchdeck, or one for Slurm's sbatch",
     )
     parser.add_argument(
         "--compare",
@@ -70,7 +79,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("--rank", type=int, metavar="N", help="all about one rank, as text or with --json")
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="folder for exported scripts; absent: print them"
+        "--out",
+        type=Path,
+        metavar="PATH",
+        help="folder for exported scripts, file for sbatch; absent: print them",
     )
     parser.add_argument(
         "--no-trace",
@@ -78,7 +90,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="do not build the model: no process is started, no memory shown",
     )
     parser.add_argument(
-        "--trust", action="store_true", help="trust the folder that the recipe file lies in, and trace it"
+        "--trust",
+        action="store_true",
+        help="trust the folders that code of the recipe comes from, and trace it",
     )
     parser.set_defaults(handler=run)
 
@@ -96,11 +110,11 @@ def run(args: argparse.Namespace) -> int:
     try:
         loaded = load_run_source(args)
         with progress_line(LOOKING) as progress:
-            found = survey(loaded.config, on_progress=progress)
+            found = survey(loaded.config, on_progress=progress, looks=looks_for(loaded.config))
         plan = plan_from(loaded.config, found, loaded.locate)
         if args.export is not None:
             return export_scripts(plan, args.export, args.out)
-        if not args.no_trace:
+        if not (args.no_trace or args.files):
             found = _with_model(args, loaded, found)
             plan = plan_from(loaded.config, found, loaded.locate)
     except ConfigError as error:
@@ -116,6 +130,7 @@ def run(args: argparse.Namespace) -> int:
 def _with_model(args: argparse.Namespace, loaded: LoadedConfig, found: Survey) -> Survey:
     """What there is, with the recipe's model."""
     from torchdeck.cli.progress_line import TRACING, progress_line
+    from torchdeck.launch.model_and_data import profile_finder
     from torchdeck.launch.prepare import with_model
     from torchdeck.runs.home import HomeError, torchdeck_home
 
@@ -127,9 +142,9 @@ def _with_model(args: argparse.Namespace, loaded: LoadedConfig, found: Survey) -
     if args.trust:
         from torchdeck.launch.checked_plan import trust_recipe
 
-        trust_recipe(loaded.config, home)
+        trust_recipe(loaded.config, home, loaded.files)
     with progress_line(TRACING, "--no-trace: without it") as progress:
-        return with_model(loaded.config, found, home, progress)
+        return with_model(loaded.config, found, home, progress, profile_finder(loaded.files))
 
 
 def _show(args: argparse.Namespace, preview: Preview) -> int:
@@ -151,6 +166,12 @@ def _show(args: argparse.Namespace, preview: Preview) -> int:
         from torchdeck.cli.preview.commands import command_lines
 
         for line in command_lines(preview.plan):
+            print(line)
+        return exit_codes.SUCCEEDED
+    if args.files:
+        from torchdeck.cli.preview.files import file_lines
+
+        for line in file_lines(preview.plan.code):
             print(line)
         return exit_codes.SUCCEEDED
     from torchdeck.cli.preview.view import print_preview

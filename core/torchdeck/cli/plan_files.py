@@ -19,7 +19,15 @@ def plan_failure(sentence: str) -> int:
 
 
 def export_scripts(plan: LaunchPlan, form: str, out: Path | None) -> int:
-    """A script for each node, `form` being sh or bat, in the folder `out` or, a single one, printed."""
+    """The plan as scripts, written to `out` or printed.
+
+    Args:
+        plan: what they start.
+        form: `sh` or `bat`, a script for each node in the folder `out`; `sbatch`, one in the file `out`.
+        out: where to; None prints, where it is one.
+    """
+    if form == "sbatch":
+        return _export_job(plan, out)
     from torchdeck.plan.export_bat import ExportError, export_bat
     from torchdeck.plan.export_sh import export_sh
 
@@ -34,6 +42,16 @@ def export_scripts(plan: LaunchPlan, form: str, out: Path | None) -> int:
         sys.stdout.write("".join(scripts.values()))
         return exit_codes.SUCCEEDED
     return _write_scripts(scripts, out)
+
+
+def _export_job(plan: LaunchPlan, out: Path | None) -> int:
+    from torchdeck.plan.export_sbatch import export_sbatch
+
+    script = export_sbatch(plan)
+    if out is not None:
+        return write_file(out, script)
+    sys.stdout.write(script)
+    return exit_codes.SUCCEEDED
 
 
 def write_file(path: Path, text: str) -> int:

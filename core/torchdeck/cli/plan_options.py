@@ -11,11 +11,11 @@ def wrong_options(args: argparse.Namespace) -> str | None:
     asked = [option for option in ("--rank", "--compare") if _value(args, option) is not None]
     if len(asked) > 1:
         return "--rank and --compare are two questions: give one of them"
-    for option in ("--commands", "--svg", "--export"):
+    for option in ("--commands", "--files", "--svg", "--export"):
         if asked and _value(args, option) not in (None, False):
             return f"{asked[0]} is answered as text or with --json: leave {option} or {asked[0]} out"
     if args.out is not None and args.export is None:
-        return "--out is the folder that --export writes to: give --export sh or --export bat, or no --out"
+        return "--out is where --export writes to: give --export sh, bat or sbatch, or no --out"
     if args.trust and args.no_trace:
         return "--trust is for tracing, and --no-trace asks for none: give one of them"
     return None if args.svg is None else _no_file(args.svg)

@@ -64,7 +64,7 @@ class _Line:
             while not self._over.wait(_TICK):
                 self._draw()
         elif not self._over.wait(HINT_AFTER) and self._hint:
-            _write(f"torchdeck: still {self._what}: {self._hint}\n")
+            _write(f"torchdeck: still {self._what} ({self._hint})\n")
 
     def _draw(self) -> None:
         seconds = time.monotonic() - self._since

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from torchdeck.cli import metrics, runs_control, runs_delete, runs_list, runs_logs, runs_show
+from torchdeck.cli import metrics, runs_control, runs_delete, runs_list, runs_logs, runs_pull, runs_show
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add the command and its commands to the command line."""
     parser = subparsers.add_parser(
         "runs",
-        help="list, show, attach, stop, resume, export and delete runs",
+        help="list, show, attach, stop, resume, export, pull and delete runs",
         description="The runs of this home. ID is a run's id, its beginning, its name, or `latest`.",
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -21,4 +21,5 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     runs_logs.add_parser(commands)
     metrics.add_parser(commands)
     runs_control.add_parsers(commands)
+    runs_pull.add_parser(commands)
     runs_delete.add_parser(commands)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.exit_codes import SUCCEEDED
 from torchdeck.cli.headless import refuse, watch_run
+from torchdeck.cli.reach import logins_of
 from torchdeck.cli.run_lookup import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.cli.signals import FrontEndSignals
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.follower import RunFollower
+from torchdeck.runs.links import UP, Links, LinkState, read_links
 from torchdeck.runs.summary import summary_lines
 from torchdeck.runs.view import RunView
 
@@ -20,12 +23,19 @@ if TYPE_CHECKING:
     from torchdeck.launch.taking_over import RequestCarrier
 
 POLL = 0.1
+AWAY = 15.0
+"""Seconds without its link after which a node is not waited for, where nothing is left on the others."""
 
 
 def add_parsers(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the commands."""
     attached = commands.add_parser("attach", help="watch a run again, from its first line")
     attached.set_defaults(handler=attach)
+    attached.add_argument(
+        "--node",
+        metavar="NODE",
+        help="a run that another machine has started: ask this node of it for what it has",
+    )
     stopped = commands.add_parser("stop", help="finish the step, save, exit; returns when the run is over")
     stopped.add_argument("--now", action="store_true", help="end every process of the run")
     stopped.add_argument("--no-wait", action="store_true", help="return as soon as the request is written")
@@ -40,14 +50,18 @@ def add_parsers(commands: argparse._SubParsersAction[Any]) -> None:
 
 @says_what_is_wrong
 def attach(args: argparse.Namespace) -> int:
-    """Watch; a run that goes on without a controller gets one. The exit code is the run's."""
+    """Watch; a run that nobody follows, or not all of it, gets a controller. The exit code is the run's."""
     from torchdeck.launch.launcher import LaunchError
-    from torchdeck.launch.taking_over import ensure_controller
+    from torchdeck.launch.taking_over import take_up
 
+    if args.node is not None:
+        from torchdeck.cli.runs_attach import attach_elsewhere
+
+        return attach_elsewhere(args)
     layout = find_run(args.id)
     with FrontEndSignals() as signals:
         try:
-            controller = ensure_controller(layout)
+            controller = take_up(layout, partial(logins_of, layout))
         except LaunchError as error:
             return refuse([str(error)], as_json=args.json)
         return watch_run(layout, controller, signals, as_json=args.json)
@@ -77,12 +91,29 @@ def stop(args: argparse.Namespace) -> int:
 
 
 def _wait(layout: RunLayout, carrier: RequestCarrier) -> RunView:
-    """Until the run is over. The agent's graces and deadlines bound it; Ctrl-C only ends the waiting."""
+    """Until the run is over. The agent's graces and deadlines bound it; Ctrl-C only ends the waiting.
+
+    A lead that is cut away for good never says so: then, until nothing is left where nodes are reached.
+    """
     follower = RunFollower(layout)
-    while not (view := follower.refresh()).is_over:
+    while not ((view := follower.refresh()).is_over or _is_left_to_the_away(follower.links)):
         carrier.look(view)
         time.sleep(POLL)
     return view
+
+
+def _is_left_to_the_away(links: Links | None) -> bool:
+    """Whether nothing lives where nodes are reached, and the others have not been for a while."""
+    if links is None or not links.is_fresh(time.time()):
+        return False
+    reached = [state for state in links.nodes.values() if state.state == UP]
+    lives = any(state.agent_alive is not False or state.holder_alive for state in reached)
+    away = _away(links)
+    return bool(reached and away) and not lives and all(time.time() - state.since > AWAY for state in away)
+
+
+def _away(links: Links) -> list[LinkState]:
+    return [state for state in links.nodes.values() if state.state != UP]
 
 
 def _say(layout: RunLayout, view: RunView, *, as_json: bool) -> None:
@@ -94,6 +125,9 @@ def _say(layout: RunLayout, view: RunView, *, as_json: bool) -> None:
         print("\n".join(summary_lines(view, audit=audit_run(layout, view))))
     else:
         print(f"run {view.id} was asked to stop; it is {view.state}")
+        links = read_links(layout)
+        for state in [] if links is None else _away(links):
+            print(f"node {state.node} is not reached, and hears of it when it is: {state.why}")
 
 
 @says_what_is_wrong
@@ -106,7 +140,7 @@ def resume(args: argparse.Namespace) -> int:
     layout = find_run(args.id)
     with FrontEndSignals() as signals:
         try:
-            controller = begin_again(layout, "terminal")
+            controller = begin_again(layout, "terminal", partial(logins_of, layout))
         except (NotResumableError, LaunchError) as error:
             return refuse([str(error)], as_json=args.json)
         except OSError as error:

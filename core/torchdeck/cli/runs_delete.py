@@ -5,33 +5,100 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED
+from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED, USAGE
 from torchdeck.cli.run_lookup import ID_HELP, find_run, says_what_is_wrong
+
+if TYPE_CHECKING:
+    from torchdeck.launch.node_deletion import NodeDeletion
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
-    parser = commands.add_parser("delete", help="remove a run that is over, and the checkpoints in it")
+    parser = commands.add_parser(
+        "delete",
+        help="remove a run that is over, and the checkpoints in it",
+        description="Remove a run that is over, and the checkpoints in its folder, here and on its "
+        "nodes. A node on which a process of it lives keeps it. Exits with 3 if something of it is left.",
+    )
     parser.add_argument("id", metavar="ID", help=ID_HELP)
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--here", action="store_true", help="leave what its nodes have of it alone")
+    where.add_argument(
+        "--node",
+        nargs="+",
+        metavar="NODE",
+        help="remove only what these nodes have of a run, which may be deleted here; needs its whole id",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(handler=run)
 
 
 @says_what_is_wrong
 def run(args: argparse.Namespace) -> int:
-    """Delete; 3 when the run is alive or its folder cannot be removed."""
-    from torchdeck.runs.deletion import StillAliveError, delete_run
+    """Delete; 3 when the run is alive, or something of it cannot be removed."""
+    from torchdeck.launch.node_logins import remote_nodes
+    from torchdeck.runs.deletion import StillAliveError, remove, set_aside
 
+    if args.node is not None:
+        return _on_nodes_alone(args.id, args.node, as_json=args.json)
     layout = find_run(args.id)
+    names = () if args.here else remote_nodes(layout)
     try:
-        delete_run(layout)
+        aside = set_aside(layout)
+        told = _on_nodes(layout.root.name, names, layout.root.parent.parent)
+        remove(aside)
     except StillAliveError as error:
         print(f"torchdeck: {error}", file=sys.stderr)
         return REFUSED
     except OSError as error:
         print(f"torchdeck: {layout.root} cannot be removed: {error.strerror}", file=sys.stderr)
         return REFUSED
-    print(json.dumps({"deleted": layout.root.name}) if args.json else f"deleted {layout.root.name}")
-    return SUCCEEDED
+    return _tell(layout.root.name, told, as_json=args.json, here=True)
+
+
+def _on_nodes_alone(run_id: str, names: Sequence[str], *, as_json: bool) -> int:
+    """What is left on nodes of a run that is over, or that is not here any more."""
+    from torchdeck.rundir.layout import RunLayout
+    from torchdeck.runs.directory import RUN_ID
+    from torchdeck.runs.follower import read_run
+    from torchdeck.runs.home import runs_folder, torchdeck_home
+
+    if RUN_ID.fullmatch(run_id) is None:
+        print(f"torchdeck: {run_id!r} is not a run's whole id, which --node needs", file=sys.stderr)
+        return USAGE
+    home = torchdeck_home()
+    layout = RunLayout(runs_folder(home) / run_id)
+    if layout.journal.is_file() and not (view := read_run(layout)).is_over:
+        print(f"torchdeck: run {run_id} is {view.state}: stop it first", file=sys.stderr)
+        return REFUSED
+    return _tell(run_id, _on_nodes(run_id, names, home), as_json=as_json, here=False)
+
+
+def _on_nodes(run_id: str, names: Sequence[str], home: Path) -> tuple[NodeDeletion, ...]:
+    """Nothing is imported for a run of this machine alone; a person may be asked for logins."""
+    if not names:
+        return ()
+    from torchdeck.cli.nodes_asking import terminal_asker
+    from torchdeck.cli.nodes_chosen import InTurn
+    from torchdeck.launch.node_deletion import delete_on_nodes
+    from torchdeck.launch.reach import Reach
+
+    return delete_on_nodes(run_id, names, Reach(home, InTurn(terminal_asker(home))))
+
+
+def _tell(run_id: str, told: Sequence[NodeDeletion], *, as_json: bool, here: bool) -> int:
+    if as_json:
+        nodes = {"nodes": [each.to_json() for each in told]} if told else {}
+        print(json.dumps({**({"deleted": run_id} if here else {"run": run_id}), **nodes}, ensure_ascii=False))
+    else:
+        if here:
+            print(f"deleted {run_id}")
+        for each in told:
+            print(
+                f"torchdeck: {each}" if each.why else str(each), file=sys.stderr if each.why else sys.stdout
+            )
+    return REFUSED if any(each.why for each in told) else SUCCEEDED

@@ -6,15 +6,20 @@ import argparse
 import json
 import sys
 import textwrap
+import time
 from collections.abc import Iterator
 from typing import Any
 
 from torchdeck.cli.run_lookup import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.quantities import duration, moment
+from torchdeck.rundir.atomic import read_json
 from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs import fields as read
+from torchdeck.runs import reasons
 from torchdeck.runs.audit.lines import DEFECT, table_lines
-from torchdeck.runs.follower import read_run
-from torchdeck.runs.state import AttemptView
+from torchdeck.runs.follower import RunFollower
+from torchdeck.runs.links import Links
+from torchdeck.runs.state import AttemptView, RankView
 from torchdeck.runs.summary import summary_lines
 from torchdeck.runs.troubleshooting import Recognised, diagnose
 from torchdeck.runs.view import RunView
@@ -42,7 +47,8 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print all that is known of a run."""
     layout = find_run(args.id)
-    view = read_run(layout)
+    follower = RunFollower(layout)
+    view, links = follower.refresh(), follower.links
     from torchdeck.runs.audit.audit import audit_run
     from torchdeck.runs.audit.samples import Limits
 
@@ -52,6 +58,7 @@ def run(args: argparse.Namespace) -> int:
         value = {
             "directory": str(layout.root),
             "audit": None if audit is None else audit.to_json(),
+            "links": {} if links is None else {name: link.to_json() for name, link in links.nodes.items()},
             "advice": None if known is None else known.to_json(),
         }
         print(json.dumps({**view.to_json(), **value}, ensure_ascii=False, indent=1))
@@ -59,7 +66,8 @@ def run(args: argparse.Namespace) -> int:
     head, *rest = summary_lines(view, audit=audit)
     table = () if audit is None else (f"  {line}" for line in table_lines(audit))
     advice = () if known is None else advice_lines(known)
-    for line in (head, *_facts(view, layout), *table, *rest, *advice):
+    nodes = [] if view.is_over else _nodes(layout, links)
+    for line in (head, *_facts(view, layout), *nodes, *table, *rest, *advice):
         _say(line)
     return 0
 
@@ -106,10 +114,38 @@ def _facts(view: RunView, layout: RunLayout) -> Iterator[str]:
         if attempt.rendezvous == "c10d" and not attempt.notes:
             yield "    rendezvous c10d: rank order not guaranteed"
     for rank in view.ranks if not view.is_over else ():
-        step = "" if rank.step is None else f" step {rank.step}"
-        still = "" if rank.still is None else f", last progress {rank.still:.0f} s ago"
-        yield f"  rank {rank.rank}: {rank.phase or 'no progress reported'}{step}{still}"
+        yield f"  rank {rank.rank}: {_progress(rank, view)}"
     yield f"  directory: {layout.root}"
+
+
+def _progress(rank: RankView, view: RunView) -> str:
+    """Where a rank is; a script that counts no steps stands at none, and reports no progress."""
+    counts = bool(rank.step or rank.total)
+    if not counts and view.kind != "recipe" and rank.phase in ("", "starting"):
+        return "no progress reported"
+    step = f" step {rank.step}" if counts and rank.step is not None else ""
+    still = "" if rank.still is None else f", last progress {rank.still:.0f} s ago"
+    return f"{rank.phase or 'no progress reported'}{step}{still}"
+
+
+def _nodes(layout: RunLayout, links: Links | None) -> Iterator[str]:
+    """The nodes of a run that goes on over several, or over a link, and how they are reached."""
+    known = {} if links is None else links.nodes
+    plan = read_json(layout.plan)
+    planned = read.mappings(plan, "nodes") if isinstance(plan, dict) else []
+    names = list(dict.fromkeys((*(read.text(node, "name") for node in planned), *known)))
+    if len(names) < 2 and not known:
+        return
+    now = time.time()
+    for name in filter(None, names):
+        link = known.get(name)
+        if link is None:
+            how = "no link: it is this machine, or shares this folder"
+        elif links is not None and links.is_fresh(now):
+            how = reasons.link_word(link, now)
+        else:
+            how = reasons.UNFOLLOWED
+        yield f"  node {name}: {how}"
 
 
 def _attempt(attempt: AttemptView, view: RunView) -> str:

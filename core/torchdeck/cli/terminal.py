@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections.abc import Sequence
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -13,13 +14,15 @@ from rich.table import Table
 from rich.text import Text
 
 from torchdeck.cli.display import attempt_text
-from torchdeck.cli.training_progress import TrainingProgress
 from torchdeck.quantities import duration
+from torchdeck.runs import reasons
 from torchdeck.runs.audit.lines import DEFECT
 from torchdeck.runs.audit.result import Audit
+from torchdeck.runs.links import LinkState
 from torchdeck.runs.output import OutputLine
 from torchdeck.runs.state import CheckpointSeen, RunState
 from torchdeck.runs.summary import summary_lines
+from torchdeck.runs.training_progress import TrainingProgress
 from torchdeck.runs.view import RunView
 
 REDRAW = 0.25
@@ -38,6 +41,8 @@ COLOURS = {
     RunState.QUEUED: "cyan",
 }
 
+MOST_NODES = 8
+"""To which code is said to be sent, a line each."""
 DEFECT_COLOUR = "bold white on red"
 """Of a line that says that other samples were used than planned."""
 
@@ -53,6 +58,7 @@ class TerminalDisplay:
         self._progress: TrainingProgress | None = None
         self._directory = ""
         self._drawn = 0.0
+        self._sending: tuple[LinkState, ...] = ()
 
     def begin(self, view: RunView, directory: str) -> None:
         self._directory = directory
@@ -80,6 +86,10 @@ class TerminalDisplay:
 
     def progress(self, progress: TrainingProgress) -> None:
         self._progress = progress
+        self._draw()
+
+    def sending(self, links: Sequence[LinkState]) -> None:
+        self._sending = tuple(links)
         self._draw()
 
     def checkpoint(self, checkpoint: CheckpointSeen) -> None:  # noqa: ARG002 - progress names its step
@@ -122,7 +132,13 @@ class TerminalDisplay:
         if not view.is_over:
             hint = "ends it now" if view.state is RunState.STOPPING else "stops"
             head.append(f"   Ctrl-C {hint}", style="dim")
-        return [head, *self._progress_lines()]
+        return [head, *self._sending_lines(), *self._progress_lines()]
+
+    def _sending_lines(self) -> list[Text | Table]:
+        """A line a node; of more than fit beside what ranks print, how many there are."""
+        lines = [reasons.code_to(link) for link in self._sending[:MOST_NODES]]
+        more = len(self._sending) - len(lines)
+        return [Text(line) for line in [*lines, *([f"and to {more} more nodes"] if more else [])]]
 
     def _progress_lines(self) -> list[Text | Table]:
         progress = self._progress

@@ -6,11 +6,12 @@ import os
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 
 from torchdeck.cli.display import Display, JsonDisplay, PlainDisplay
 from torchdeck.cli.exit_codes import RUN_FAILED, STOPPED
+from torchdeck.cli.node_notes import NodeNotes
 from torchdeck.cli.signals import FrontEndSignals
-from torchdeck.cli.training_progress import ProgressReader, TrainingProgress
 from torchdeck.cli.unread import EXIT_CODE, is_unread, silence
 from torchdeck.launch.detached import DetachedProcess
 from torchdeck.launch.launcher import LaunchError
@@ -19,8 +20,10 @@ from torchdeck.launch.taking_over import RequestCarrier, ensure_controller
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.audit.result import Audit
 from torchdeck.runs.follower import RunFollower
+from torchdeck.runs.links import LinkState
 from torchdeck.runs.output import OutputFollower
-from torchdeck.runs.state import RunState
+from torchdeck.runs.state import CheckpointSeen, RunState
+from torchdeck.runs.training_progress import ProgressReader, TrainingProgress
 from torchdeck.runs.view import RunView
 
 QUICK = 0.025
@@ -61,10 +64,12 @@ class Watch:
         self._progress = ProgressReader(layout)
         self._progress_due = 0.0
         self._shown_progress: TrainingProgress | None = None
+        self._shown_sending: tuple[LinkState, ...] = ()
         self._answered = 0
         self._carrier = RequestCarrier(layout)
         self._last: RunView | None = None
         self._said: set[str] = set()
+        self._node_notes = NodeNotes()
         self._changed = time.monotonic()
 
     def run(self) -> int:
@@ -110,17 +115,32 @@ class Watch:
         ):
             self._changed = time.monotonic()
             self._display.state(view)
-        if view.checkpoint is not None and (before is None or before.checkpoint != view.checkpoint):
+        if view.checkpoint is not None and _is_news(view.checkpoint, before):
             self._display.checkpoint(view.checkpoint)
-        for warning in view.warnings:
-            if warning not in self._said:
-                self._said.add(warning)
-                self._display.note(warning)
+        self._show_warnings(view)
         self._last = view
         for line in self._output.read_new():
             self._display.output(line)
+        self._show_sending()
         self._show_progress(view)
         self._display.tick()
+
+    def _show_warnings(self, view: RunView) -> None:
+        aged = {trouble.text for trouble in view.troubles}
+        new = [warning for warning in view.warnings if warning not in self._said and warning not in aged]
+        self._said.update(new)
+        if not view.is_over:
+            new += self._node_notes.lines(view.troubles, time.time())
+        for warning in new:
+            self._display.note(warning)
+
+    def _show_sending(self) -> None:
+        links = self._follower.links
+        sending = () if links is None else links.sent_code(time.time())
+        if sending != self._shown_sending:
+            # also where nothing is under way any more: what stood there is not true then
+            self._display.sending(sending)
+            self._shown_sending = sending
 
     def _show_progress(self, view: RunView) -> None:
         if not view.is_over and time.monotonic() < self._progress_due:
@@ -194,3 +214,9 @@ class Watch:
         again = f"the run goes on: torchdeck runs attach {view.id}"
         self._display.note(again)
         return STOPPED if self._signals.leaving is None else 128 + self._signals.leaving
+
+
+def _is_news(found: CheckpointSeen, before: RunView | None) -> bool:
+    """Another checkpoint; the same one on the disk of another node is not."""
+    known = None if before is None else before.checkpoint
+    return known is None or (known.step, Path(known.path).name) != (found.step, Path(found.path).name)

@@ -9,11 +9,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torchdeck.config.loader import LoadedConfig, config_from_dict, load_config
+    from torchdeck.config.loader import LoadedConfig, config_from_dict, load_config, load_config_text
     from torchdeck.config.problems import ConfigError, Problem
     from torchdeck.config.schema import RunConfig
 
-__all__ = ["ConfigError", "LoadedConfig", "Problem", "RunConfig", "config_from_dict", "load_config"]
+__all__ = [
+    "ConfigError",
+    "LoadedConfig",
+    "Problem",
+    "RunConfig",
+    "config_from_dict",
+    "load_config",
+    "load_config_text",
+]
 
 
 def __getattr__(name: str) -> Any:

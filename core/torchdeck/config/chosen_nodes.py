@@ -5,9 +5,7 @@ from __future__ import annotations
 from torchdeck.config.node_names import expand_all
 from torchdeck.config.ranges import parse_range
 from torchdeck.config.schema import RunConfig
-
-LOCALHOST = "localhost"
-"""This machine, which is looked at and never described."""
+from torchdeck.nodes.inventory import LOCALHOST
 
 
 def node_names(config: RunConfig, *, named: bool = True) -> list[str]:

@@ -64,6 +64,12 @@ class Document:
     """First line, counted from 1, on which a table, key or element of a list stands."""
     inline_tables: dict[KeyPath, tuple[int, int]] = field(default_factory=dict)
     """Spans of {…} values, braces included."""
+    elements: dict[KeyPath, tuple[int, int]] = field(default_factory=dict)
+    """Spans of the elements of […] values."""
+
+    def entry(self, path: KeyPath) -> Entry | None:
+        """The `key = value` at `path`."""
+        return next((entry for entry in self.entries if entry.path == path), None)
 
 
 class TooDeepError(ValueError):
@@ -174,7 +180,9 @@ class _Scanner:
         index = 0
         while self.text[self.at] != "]":
             self._note((*path, index), self.at)
+            start = self.at
             self._value((*path, index))
+            self.document.elements[(*path, index)] = (start, self.at)
             index += 1
             self._skip(_GAP)
             if self.text[self.at] == ",":

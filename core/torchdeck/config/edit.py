@@ -7,59 +7,149 @@ tomlkit writes the new value. (Its own insertion puts a key below the comment th
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torchdeck.config.document import Document, Entry, KeyPath, scan
+from torchdeck.config.document import KeyPath, scan
+from torchdeck.config.edit_lists import with_elements
+from torchdeck.config.edit_places import (
+    block_of,
+    inserted,
+    line_end,
+    line_start,
+    new_block,
+    newline_of,
+    out_of_braces,
+)
 from torchdeck.config.problems import dotted
+from torchdeck.config.toml_text import EditError, toml_path, toml_value
+
+__all__ = ["EditError", "add_table", "remove_table", "remove_value", "rename_key", "set_value"]
 
 
-class EditError(ValueError):
-    """A text cannot be changed as asked: it is not TOML, or the key cannot stand where it should."""
-
-
-def set_value(text: str, path: Sequence[str | int], value: Any) -> str:
+def set_value(text: str, path: Sequence[str | int], value: Any, literal: str = "") -> str:
     """`text` with the key at `path` set to `value`, a plain value of TOML.
 
     An existing value is replaced in place. A new key goes below the last key of its table; a new table,
     to the end of the tables it belongs to. A number in the path is one of many tables that are there:
     ("cluster", "nodes", 0, "gpus").
 
+    Args:
+        text: the run file.
+        path: from the root to the key.
+        value: what it is set to.
+        literal: how the value is to be written, where that matters: `3e-4` rather than `0.0003`.
+
     Raises:
-        EditError: the text is not TOML, `path` leads through a value that is no table, or is a table.
+        EditError: the text is not TOML, `literal` says another value, `path` leads through a value that is no
+            table, or is a table.
     """
     keys = tuple(path)
     wanted = _parsed(text)
+    before = _at(wanted, keys)
     _put(wanted, keys, value)
     document = scan(text)
-    entry = next((entry for entry in document.entries if entry.path == keys), None)
-    written = _toml(value)
-    if entry is not None:
-        edited = text[: entry.value_start] + written + text[entry.value_end :]
+    entry = document.entry(keys)
+    written = literal or toml_value(value)
+    if entry is None:
+        edited = inserted(document, keys, written)
+    elif isinstance(before, list) and isinstance(value, (list, tuple)) and not literal:
+        edited = with_elements(document, keys, before, list(value))
     else:
-        edited = _insert(document, keys, written)
+        edited = text[: entry.value_start] + written + text[entry.value_end :]
     return _checked(edited, wanted, keys)
 
 
 def remove_value(text: str, path: Sequence[str | int]) -> str:
-    """`text` without the key at `path`, which has a line of its own; unchanged when there is no such key.
+    """`text` without the key at `path`; unchanged when there is no such key.
 
     Raises:
-        EditError: the text is not TOML, or the key stands inside { } or is a table.
+        EditError: the text is not TOML, or the key is a table with a heading of its own.
     """
     keys = tuple(path)
     wanted = _parsed(text)
-    table: Any = wanted
-    for key in keys[:-1]:
-        table = _step(table, key)
+    table = _at(wanted, keys[:-1])
     if not isinstance(table, dict) or keys[-1] not in table:
         return text
     document = scan(text)
-    entry = next((entry for entry in document.entries if entry.path == keys), None)
-    if entry is None or entry.inline is not None:
-        raise EditError(f"{dotted(keys)} has no line of its own to remove")
+    entry = document.entry(keys)
+    if entry is None:
+        raise EditError(f"{dotted(keys)} is a table; remove its keys one by one")
     del table[keys[-1]]
-    edited = text[: _line_start(text, entry.start)] + text[_line_end(text, entry.value_end) :]
+    if entry.inline is not None:
+        edited = out_of_braces(document, entry)
+    else:
+        edited = text[: line_start(text, entry.start)] + text[line_end(text, entry.value_end) :]
+    return _checked(edited, wanted, keys, allow_empty=True)
+
+
+def rename_key(text: str, path: Sequence[str | int], name: str) -> str:
+    """`text` with the last key of `path` called `name`, in the same place and with the same value.
+
+    Raises:
+        EditError: the text is not TOML, there is no such key, it has a heading, or `name` is there already.
+    """
+    keys = tuple(path)
+    wanted = _parsed(text)
+    table, entry = _at(wanted, keys[:-1]), scan(text).entry(keys)
+    if not isinstance(table, dict) or entry is None:
+        raise EditError(f"there is no key {dotted(keys)}")
+    if name in table:
+        raise EditError(f"{dotted((*keys[:-1], name))} is there already")
+    table[name] = table.pop(keys[-1])
+    around = entry.header if entry.inline is None else entry.inline
+    written = f"{toml_path((*keys[len(around) : -1], name))} = "
+    return _checked(text[: entry.start] + written + text[entry.value_start :], wanted, keys)
+
+
+def add_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str:
+    """`text` with one more [[table]] of name `path`, below those that are there.
+
+    Raises:
+        EditError: the text is not TOML, or `path` is something else than a list of tables.
+    """
+    keys = tuple(path)
+    wanted = _parsed(text)
+    before = _at(wanted, keys)
+    if before is not None and not isinstance(before, list):
+        raise EditError(f"{dotted(keys)} is no list of tables")
+    document = scan(text)
+    if document.entry(keys) is not None:
+        return set_value(text, keys, [*(before or []), dict(values)])
+    parent = wanted
+    for key in keys[:-1]:
+        parent = parent.setdefault(key, {})
+    parent.setdefault(keys[-1], []).append(dict(values))
+    newline = newline_of(text)
+    lines = [f"[[{toml_path(keys)}]]", *(f"{toml_path((k,))} = {toml_value(v)}" for k, v in values.items())]
+    edited = new_block(document, (*keys, ""), newline.join(lines))
+    return _checked(edited, wanted, keys)
+
+
+def remove_table(text: str, path: Sequence[str | int]) -> str:
+    """`text` without the table at `path`, its heading and all that stands under it.
+
+    `path` is a [table], or one of many by a number at the end: ("cluster", "nodes", 0).
+
+    Raises:
+        EditError: the text is not TOML, or what stands there cannot be cut out alone.
+    """
+    keys = tuple(path)
+    wanted = _parsed(text)
+    parent = _at(wanted, keys[:-1])
+    if _step(parent, keys[-1]) is None:
+        return text
+    document = scan(text)
+    if isinstance(keys[-1], int) and document.entry(keys[:-1]) is not None:
+        del parent[keys[-1]]
+        return set_value(text, keys[:-1], list(parent))
+    del parent[keys[-1]]
+    if not parent and isinstance(keys[-1], int):  # the last of many: TOML has no way to say none by headings
+        del _at(wanted, keys[:-2])[keys[-2]]
+    blocks = [block_of(document, header) for header in document.headers if header.path[: len(keys)] == keys]
+    edited = text
+    for start, end in reversed(blocks):
+        edited = edited[:start] + edited[end:]
     return _checked(edited, wanted, keys, allow_empty=True)
 
 
@@ -87,132 +177,19 @@ def _put(root: dict[str, Any], path: KeyPath, value: Any) -> None:
     table[path[-1]] = value
 
 
+def _at(root: Any, path: KeyPath) -> Any:
+    """What stands at `path`; None where nothing does."""
+    for key in path:
+        root = _step(root, key)
+    return root
+
+
 def _step(value: Any, key: str | int) -> Any:
     """What stands at `key` of a table or list; None where nothing does."""
     if isinstance(value, dict):
         return value.get(key)
     inside = isinstance(value, list) and isinstance(key, int) and 0 <= key < len(value)
     return value[key] if inside else None
-
-
-def _toml(value: Any) -> str:
-    """A value on one line of TOML."""
-    import tomlkit
-    from tomlkit.exceptions import TOMLKitError
-
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_key(key)} = {_toml(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_toml(item) for item in value) + "]"
-    try:
-        text: str = tomlkit.item(value).as_string()
-    except (TOMLKitError, TypeError, ValueError) as error:
-        raise EditError(f"{value!r} cannot be written as TOML") from error
-    return text
-
-
-def _key(key: str) -> str:
-    import tomlkit
-
-    return tomlkit.key(key).as_string()
-
-
-def _dotted(path: KeyPath) -> str:
-    return ".".join(_key(str(key)) for key in path)
-
-
-def _insert(document: Document, path: KeyPath, written: str) -> str:
-    """The text with a key that is not in it yet."""
-    text = document.text
-    newline = "\r\n" if "\r\n" in text else "\n"
-    for length in range(len(path) - 1, -1, -1):
-        table, rest = path[:length], path[length:]
-        if table in document.inline_tables:
-            return _into_braces(document, table, f"{_dotted(rest)} = {written}")
-        dotted = [entry for entry in document.entries if _opens(entry, table)]
-        if dotted:  # a table that dotted keys opened: TOML wants the others there too
-            name = _dotted(path[len(dotted[-1].header) :])
-            return _below(text, dotted[-1], f"{name} = {written}", newline)
-        header = next((header for header in document.headers if header.path == table), None)
-        if length == len(path) - 1 and (header is not None or not table):
-            own = [entry for entry in document.entries if entry.header == table and entry.inline is None]
-            line = f"{_dotted(rest)} = {written}"
-            if own:
-                return _below(text, own[-1], line, newline)
-            return _at_line(text, header.end, line, newline) if header else _on_top(document, line, newline)
-    return _new_table(document, path, written, newline)
-
-
-def _opens(entry: Entry, table: KeyPath) -> bool:
-    """Whether the entry's dotted key goes through `table`."""
-    inside = entry.inline is None and len(entry.header) < len(table) < len(entry.path)
-    return inside and entry.path[: len(table)] == table
-
-
-def _into_braces(document: Document, table: KeyPath, pair: str) -> str:
-    text = document.text
-    start, end = document.inline_tables[table]
-    inside = [entry for entry in document.entries if entry.inline == table]
-    if not inside:
-        return f"{text[:start]}{{{pair}}}{text[end:]}"
-    at = max(entry.value_end for entry in inside)
-    return f"{text[:at]}, {pair}{text[at:]}"
-
-
-def _below(text: str, entry: Entry, line: str, newline: str) -> str:
-    start = _line_start(text, entry.start)
-    indent = text[start : entry.start]
-    return _at_line(text, entry.value_end, indent + line, newline)
-
-
-def _at_line(text: str, offset: int, line: str, newline: str) -> str:
-    """The text with `line` below the line on which `offset` is."""
-    at = _line_end(text, offset)
-    before = text[:at]
-    if before and not before.endswith("\n"):
-        before += newline
-    return before + line + newline + text[at:]
-
-
-def _on_top(document: Document, line: str, newline: str) -> str:
-    """The text with a first key before any table: above the first table and the comment introducing it."""
-    text = document.text
-    if not document.headers:
-        return _at_line(text, len(text), line, newline)
-    at = _line_start(text, document.headers[0].start)
-    while at > 0:
-        above = _line_start(text, at - 1)
-        if not text[above:at].lstrip(" \t").startswith("#"):
-            break
-        at = above
-    return text[:at] + line + newline + newline + text[at:]
-
-
-def _new_table(document: Document, path: KeyPath, written: str, newline: str) -> str:
-    text = document.text
-    block = f"[{_dotted(path[:-1])}]{newline}{_dotted(path[-1:])} = {written}"
-    at = len(text)
-    for length in range(len(path) - 1, 0, -1):
-        related = [header for header in document.headers if header.path[:length] == path[:length]]
-        if related:
-            own = [entry.value_end for entry in document.entries if entry.header == related[-1].path]
-            at = _line_end(text, max([related[-1].end, *own]))
-            break
-    before = text[:at]
-    if before and not before.endswith("\n"):
-        before += newline
-    gap = newline if before else ""
-    return before + gap + block + newline + text[at:]
-
-
-def _line_start(text: str, offset: int) -> int:
-    return text.rfind("\n", 0, offset) + 1
-
-
-def _line_end(text: str, offset: int) -> int:
-    """Just behind the line break of the line on which `offset` is."""
-    end = text.find("\n", offset)
-    return len(text) if end < 0 else end + 1
 
 
 def _checked(edited: str, wanted: dict[str, Any], path: KeyPath, *, allow_empty: bool = False) -> str:

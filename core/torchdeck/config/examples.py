@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from torchdeck.config.shipped_texts import ShippedTexts
 
 
 class UnknownExampleError(ValueError):
     """There is no example of that name."""
 
 
+_EXAMPLES = ShippedTexts("example", "examples", ".py", UnknownExampleError)
+
+
 def example_names() -> list[str]:
     """Names of all examples, as their files are called without `.py`."""
-    return sorted(
-        entry.name.removesuffix(".py") for entry in _folder().iterdir() if entry.name.endswith(".py")
-    )
+    return _EXAMPLES.names()
 
 
 def example_text(name: str) -> str:
@@ -23,9 +23,7 @@ def example_text(name: str) -> str:
     Raises:
         UnknownExampleError: there is none of that name.
     """
-    if name not in example_names():
-        raise UnknownExampleError(f"there is no example {name!r}; examples are {', '.join(example_names())}")
-    return (_folder() / f"{name}.py").read_text(encoding="utf-8")
+    return _EXAMPLES.text(name)
 
 
 def example_summary(name: str) -> str:
@@ -34,8 +32,4 @@ def example_summary(name: str) -> str:
     Raises:
         UnknownExampleError: there is none of that name.
     """
-    return example_text(name).partition("\n")[0].strip('"')
-
-
-def _folder() -> Traversable:
-    return files("torchdeck_resources") / "examples"
+    return _EXAMPLES.first_line(name).strip('"')

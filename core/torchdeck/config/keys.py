@@ -6,8 +6,9 @@ import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 
 from torchdeck.config.fields import Section
@@ -16,6 +17,7 @@ from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 
 _UNIT_NAMES = {"s": "seconds", "h": "hours"}
 
+ValueType = Literal["bool", "int", "float", "str", "size", "list", "tuple", "dict"]
 Conditions = Mapping[str, Sequence[str]]
 
 
@@ -31,6 +33,10 @@ class Key:
     unit: str | None = None
     group: str | None = None
     choices: tuple[str | int, ...] = ()
+    types: tuple[ValueType, ...] = ()
+    """What it may be, besides its choices."""
+    optional: bool = False
+    """It may be absent and has then no value, rather than a default."""
     takes_text: bool = False
     """Text is right and a number is not."""
     is_path: bool = False
@@ -100,6 +106,8 @@ EXTENDS = Key(
     ("extends",),
     "Another file whose values hold where this one gives none; relative to this file, and chains are fine.",
     'the path of a run file, such as "base.toml"',
+    types=("str",),
+    optional=True,
     takes_text=True,
     is_path=True,
 )
@@ -170,12 +178,27 @@ def _leaf(
         unit=extra.get("unit"),
         group=extra.get("group"),
         choices=tuple(choice for part in parts if get_origin(part) is Literal for choice in get_args(part)),
+        types=_types(parts, info.metadata),
+        optional=info.annotation is not parts[0] and type(None) in get_args(info.annotation),
         takes_text=str in parts,
         is_path=bool(extra.get("path")),
         free=any(get_origin(part) is dict for part in parts),
         visible_if=visible_if,
         recipes=() if recipe is None else (recipe,),
     )
+
+
+def _types(parts: Sequence[Any], metadata: Sequence[Any]) -> tuple[ValueType, ...]:
+    """The types in a file; a size is a number or a text with its unit, which a validator reads first."""
+    found: list[ValueType] = []
+    for part in parts:
+        beside = [*metadata, *getattr(part, "__metadata__", ())]
+        bare = get_args(part)[0] if get_origin(part) is Annotated else part
+        if any(isinstance(item, BeforeValidator) for item in beside):
+            found.append("size")
+        elif get_origin(bare) is not Literal:
+            found.append((get_origin(bare) or bare).__name__)
+    return tuple(dict.fromkeys(found))
 
 
 def _alternatives(annotation: Any) -> list[Any]:

@@ -12,8 +12,11 @@ from torchdeck.config.overrides import lay_overrides
 from torchdeck.config.problems import ConfigError, Problem
 from torchdeck.config.resolve import resolved
 from torchdeck.config.schema import RunConfig
-from torchdeck.config.sources import read_chain
+from torchdeck.config.sources import Source, read_chain
 from torchdeck.config.validate import validate
+
+UNNAMED = "run.toml"
+"""What a run file is called that has no name yet."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,28 @@ class LoadedConfig:
     """File and line of a dotted key, or of the table around it: for problems that are found later on."""
 
 
+@dataclass(frozen=True)
+class Draft:
+    """A run file and those it extends, read and laid over each other, not yet checked."""
+
+    sources: tuple[Source, ...]
+    """The most basic first, the run file last."""
+    merged: Merged
+    problems: tuple[Problem, ...]
+    """What is wrong with the overrides themselves."""
+
+    def config(self) -> LoadedConfig:
+        """What it says, where that is right.
+
+        Raises:
+            ConfigError: with every problem, when there is any.
+        """
+        top, merged = self.sources[-1], self.merged
+        config = _finished(merged, self.problems, top.path.stem, top.path.parent)
+        files = tuple(source.path for source in self.sources)
+        return LoadedConfig(config, top.path, files, top.text, merged.table, merged.place)
+
+
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> LoadedConfig:
     """Read a run file.
 
@@ -45,15 +70,46 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> LoadedConfig
     Raises:
         ConfigError: with every problem, when there is any.
     """
-    sources = read_chain(Path(path))
-    top = sources[-1]
-    merged = Merged(Origin(top.name, 1, str(top.path.parent)))
+    return draft_config(path, overrides).config()
+
+
+def load_config_text(text: str, path: str | Path, overrides: Sequence[str] = ()) -> LoadedConfig:
+    """What a run file would say whose content is `text`: for one that is edited and not yet on disk.
+
+    Args:
+        text: the content.
+        path: the file it is meant for, which need not be there; or a folder, where it has no name yet.
+        overrides: as for `load_config`.
+
+    Raises:
+        ConfigError: with every problem, when there is any; lines are those of `text`.
+    """
+    return draft_config(path, overrides, text=text).config()
+
+
+def draft_config(
+    path: str | Path, overrides: Sequence[str] = (), *, text: str | None = None, name: str | None = None
+) -> Draft:
+    """Read a run file and those it extends, and check nothing of what they say yet.
+
+    Args:
+        path: the file; or a folder, where `text` has no name yet.
+        overrides: as for `load_config`.
+        text: what to take for the file's content, so that it need not be there.
+        name: what problems call the file; its path as it is given.
+
+    Raises:
+        ConfigError: a file cannot be read, or is not TOML.
+    """
+    at = Path(path)
+    if text is not None and at.is_dir():
+        at /= UNNAMED
+    sources = read_chain(at, text, name)
+    merged = Merged(Origin(sources[-1].name, 1, str(sources[-1].path.parent)))
     for source in sources:
         merged.lay(source.layer())
     problems = lay_overrides(merged, overrides, Path.cwd())
-    config = _finished(merged, problems, top.path.stem, top.path.parent)
-    files = tuple(source.path for source in sources)
-    return LoadedConfig(config, top.path, files, top.text, merged.table, merged.place)
+    return Draft(tuple(sources), merged, tuple(problems))
 
 
 def config_from_dict(
@@ -79,7 +135,7 @@ def config_from_dict(
     return _finished(merged, problems, name, Path(origin.folder))
 
 
-def _finished(merged: Merged, problems: list[Problem], name: str, folder: Path) -> RunConfig:
+def _finished(merged: Merged, problems: Sequence[Problem], name: str, folder: Path) -> RunConfig:
     try:
         config = validate(merged)
     except ConfigError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchdeck.config.chosen_nodes import LOCALHOST, described_names, node_names
+from torchdeck.config.chosen_nodes import described_names, node_names
 from torchdeck.config.cluster import ClusterNodes
 from torchdeck.config.document import KeyPath
 from torchdeck.config.findings import Finding, Given, Rule
@@ -14,6 +14,7 @@ from torchdeck.config.problems import shown
 from torchdeck.config.ranges import RangeError, count_range, parse_range
 from torchdeck.config.spelling import nearest
 from torchdeck.nodes.gpu_models import gpu_model, gpu_names
+from torchdeck.nodes.inventory import LOCALHOST
 
 _STRATEGY: KeyPath = ("distributed", "strategy")
 _NODES: KeyPath = ("distributed", "nodes")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+
+from torchdeck.config.shipped_texts import ShippedTexts
 
 DEFAULT = "quickstart"
 
@@ -13,12 +13,12 @@ class UnknownPresetError(ValueError):
     """There is no preset of that name."""
 
 
+_PRESETS = ShippedTexts("preset", "presets", ".toml", UnknownPresetError, DEFAULT)
+
+
 def preset_names() -> list[str]:
     """Names of all presets, the default one first."""
-    names = (
-        entry.name.removesuffix(".toml") for entry in _folder().iterdir() if entry.name.endswith(".toml")
-    )
-    return sorted(names, key=lambda name: (name != DEFAULT, name))
+    return _PRESETS.names()
 
 
 def preset_text(name: str) -> str:
@@ -27,9 +27,7 @@ def preset_text(name: str) -> str:
     Raises:
         UnknownPresetError: there is none of that name.
     """
-    if name not in preset_names():
-        raise UnknownPresetError(f"there is no preset {name!r}; presets are {', '.join(preset_names())}")
-    return (_folder() / f"{name}.toml").read_text(encoding="utf-8")
+    return _PRESETS.text(name)
 
 
 def preset_summary(name: str) -> str:
@@ -38,7 +36,7 @@ def preset_summary(name: str) -> str:
     Raises:
         UnknownPresetError: there is none of that name.
     """
-    return preset_text(name).partition("\n")[0].lstrip("# ")
+    return _PRESETS.first_line(name).lstrip("# ")
 
 
 def preset_companions(name: str) -> dict[str, str]:
@@ -50,8 +48,4 @@ def preset_companions(name: str) -> dict[str, str]:
     recipe = tomllib.loads(preset_text(name)).get("run", {}).get("recipe", "")
     if not recipe.endswith(".py"):
         return {}
-    return {recipe: (_folder() / recipe).read_text(encoding="utf-8")}
-
-
-def _folder() -> Traversable:
-    return files("torchdeck_resources") / "presets"
+    return {recipe: _PRESETS.beside(recipe)}

@@ -84,3 +84,12 @@ def dotted(path: Sequence[str | int]) -> str:
         plain = re.fullmatch(r"[A-Za-z0-9_-]+", key)
         text += ("." if text else "") + (key if plain is not None else json.dumps(key, ensure_ascii=False))
     return text
+
+
+_STEP = re.compile(r'\[([0-9]+)\]|\.?("(?:[^"\\]|\\.)*"|[^.\[\]"]+)')
+
+
+def undotted(name: str) -> tuple[str | int, ...]:
+    """The path whose dotted name is `name`: what `dotted` was given."""
+    steps = ((match.group(1), match.group(2)) for match in _STEP.finditer(name))
+    return tuple(int(index) if index else json.loads(key) if key[0] == '"' else key for index, key in steps)

@@ -32,12 +32,20 @@ RECIPE_KEYS: tuple[KeyPath, ...] = (
     ("telemetry", "stats_every"), ("telemetry", "profile_steps"),
 )  # fmt: skip
 
+OF_RECIPES = ("model", "data", "training")
 _MODULE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _SET_BY_LAUNCHER = re.compile(
     r"(?:TORCHDECK_|PET_|TORCHELASTIC_).*|RANK|LOCAL_RANK|GROUP_RANK|ROLE_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE"
     r"|MASTER_ADDR|MASTER_PORT"
 )
+
+
+def is_for_recipes(path: KeyPath) -> bool:
+    """Whether only a recipe reads the key; a script or module does not."""
+    return path[:1] in [(table,) for table in OF_RECIPES] or any(
+        path[: len(key)] == key for key in RECIPE_KEYS
+    )
 
 
 def one_kind(given: Given) -> Iterator[Finding]:
@@ -67,7 +75,7 @@ def recipe_only(given: Given) -> Iterator[Finding]:
     run = given.config.run
     if run.recipe is None and (run.script is not None or run.module is not None):
         what = "script" if run.script is not None else "module"
-        for table in ("model", "data", "training"):
+        for table in OF_RECIPES:
             if given.written((table,)):
                 wrong = f"a {what} cannot read [{table}], only a recipe can"
                 yield Finding(
@@ -112,14 +120,30 @@ def module_name(given: Given) -> Iterator[Finding]:
 def environment(given: Given) -> Iterator[Finding]:
     """Variables that can be set, and are not the launcher's."""
     for name in given.config.run.env:
-        path = ("run", "env", name)
-        if _VARIABLE.fullmatch(name) is None:
-            wrong = f"{shown(name)} is not a name that a shell can export"
-            yield Finding(path, wrong, "letters, digits and _, not beginning with a digit")
-        elif _SET_BY_LAUNCHER.fullmatch(name):
-            yield Finding(path, f"{name} is set by the launcher for each rank", f"no {name} here")
-        elif name == "CUDA_VISIBLE_DEVICES":
-            yield Finding(path, f"{name} follows from distributed.devices", "distributed.devices = [0, 1]")
+        yield from _variable(("run", "env", name), name)
+
+
+def secrets(given: Given) -> Iterator[Finding]:
+    """Names of variables, each once, whose values stand nowhere in the file."""
+    run = given.config.run
+    for index, name in enumerate(run.secrets):
+        path = ("run", "secrets", index)
+        yield from _variable(path, name)
+        if name in run.secrets[:index]:
+            yield Finding(path, f"{shown(name)} is named twice", "each name once")
+        elif name in run.env:
+            wrong = f"{shown(name)} is a secret, and its value stands in [run.env]"
+            yield Finding(path, wrong, "one of the two", (("run", "env", name),))
+
+
+def _variable(path: KeyPath, name: str) -> Iterator[Finding]:
+    if _VARIABLE.fullmatch(name) is None:
+        wrong = f"{shown(name)} is not a name that a shell can export"
+        yield Finding(path, wrong, "letters, digits and _, not beginning with a digit")
+    elif _SET_BY_LAUNCHER.fullmatch(name):
+        yield Finding(path, f"{name} is set by the launcher for each rank", f"no {name} here")
+    elif name == "CUDA_VISIBLE_DEVICES":
+        yield Finding(path, f"{name} follows from distributed.devices", "distributed.devices = [0, 1]")
 
 
 def length(given: Given) -> Iterator[Finding]:
@@ -246,7 +270,7 @@ def _value(config: RunConfig, path: tuple[str, ...]) -> object:
 
 
 RULES: tuple[Rule, ...] = (
-    one_kind, recipe_name, recipe_only, recipe_keys, restarts, module_name, environment, length,
+    one_kind, recipe_name, recipe_only, recipe_keys, restarts, module_name, environment, secrets, length,
     batch_plan, *PLACEMENT_RULES, *ESTIMATE_RULES, ddp_options, powersgd, fsdp_dtypes, *DEEPSPEED_RULES,
     *RECIPE_RULES, *CHECKPOINT_RULES, *TRAINING_RULES, resume, patterns, without_effect,
 )  # fmt: skip

@@ -74,8 +74,18 @@ class Run(Section):
         default={},
         right='a table of strings, such as {NAME = "value"}',
     )
+    secrets: list[str] = option(
+        "Environment variables whose values ranks get from the launching shell; they are written nowhere.",
+        default=[],
+        right='a list of names of environment variables, such as ["WANDB_API_KEY"]',
+    )
     working_dir: str | None = option(
         "Folder the ranks start in; absent: the folder of run.toml.", default=None, path=True, min_length=1
+    )
+    sync: Literal["auto", "none"] = option(
+        "Whether each run executes a copy of its own of the working directory, which is sent to other nodes, "
+        "or the files where they lie, on every node under the same path.",
+        default="auto",
     )
     interpreter: str | None = option(
         "Python of the ranks, with torch in it; absent: the one that runs torchdeck.",
@@ -233,6 +243,19 @@ class Launch(Section):
         "From SIGTERM to SIGKILL.", default=10.0, unit="s", ge=0, le=3600, group="stopping"
     )
     queue: bool = option("Wait for devices that another run holds instead of being refused.", default=False)
+    node_grace: float = option(
+        "How long a node may be silent to the others before the run goes on or ends without it.",
+        default=120.0,
+        unit="s",
+        ge=1,
+        le=86_400,
+        group="several nodes",
+    )
+    unattended: Literal["stop", "continue"] = option(
+        "What the ranks of a node do that has not heard of the leading node for node_grace.",
+        default="stop",
+        group="several nodes",
+    )
 
 
 class RunConfig(Section):

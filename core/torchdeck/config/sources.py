@@ -16,6 +16,8 @@ from torchdeck.config.problems import ConfigError, Problem, kind, shown
 
 MAX_BYTES = 1 << 20
 """Longer files are not run files."""
+_TOO_LONG = "this file is too long to be a run file"
+_LENGTH = f"at most {MAX_BYTES} bytes of TOML"
 
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
@@ -43,14 +45,19 @@ class Source:
         return Origin(self.name, self.lines.get(path, 1), str(self.path.parent))
 
 
-def read_chain(path: Path) -> list[Source]:
+def read_chain(path: Path, text: str | None = None, name: str | None = None) -> list[Source]:
     """The run file at `path` and those it extends, the most basic first.
+
+    Args:
+        path: the file.
+        text: what to take for its content, so that it need not be there.
+        name: what problems call it; the path as it is given.
 
     Raises:
         ConfigError: one of them cannot be read, is not TOML, or they extend each other in a circle.
     """
     chain: list[Source] = []
-    name = str(path)
+    name = name or str(path)
     at = Path(path).absolute()
     via: Source | None = None
     while True:
@@ -60,7 +67,8 @@ def read_chain(path: Path) -> list[Source]:
             raise _extends_error(
                 via, f"these files extend each other in a circle: {circle}", "a chain with an end"
             )
-        source = read_source(at, name, via)
+        content = text if text is not None and via is None else _read_text(at, name, via)
+        source = parse_source(at, name, content)
         chain.append(source)
         if source.extends is None:
             return chain[::-1]
@@ -83,13 +91,14 @@ def _extends_error(source: Source, wrong: str, right: str) -> ConfigError:
     return ConfigError([Problem("extends", source.name, source.lines.get(("extends",)), wrong, right)])
 
 
-def read_source(path: Path, name: str, via: Source | None = None) -> Source:
-    """Read one run file; `via` is the file whose `extends` names it.
+def parse_source(path: Path, name: str, text: str) -> Source:
+    """One run file whose content is `text`.
 
     Raises:
-        ConfigError: it cannot be read, or is not TOML.
+        ConfigError: it is too long, or not TOML.
     """
-    text = _read_text(path, name, via)
+    if len(text) > MAX_BYTES:
+        raise ConfigError([Problem("", name, None, _TOO_LONG, _LENGTH)])
     try:
         table = tomllib.loads(text)
         lines = scan(text).lines
@@ -122,7 +131,7 @@ def _read_text(path: Path, name: str, via: Source | None) -> str:
         if not path.is_file():
             raise refused("this is not a file", "the path of a run file")
         if path.stat().st_size > MAX_BYTES:
-            raise refused("this file is too long to be a run file", f"at most {MAX_BYTES} bytes of TOML")
+            raise refused(_TOO_LONG, _LENGTH)
         content = path.read_bytes()
     except (OSError, ValueError) as error:
         if isinstance(error, ConfigError):

@@ -42,6 +42,7 @@ def main() -> int:
     try:
         place = Place.from_env()
         context = RunContext.from_env()
+        _use_copy(os.environ)
         layout = context.rank_layout(place.rank)
         if layout is not None:
             # before torch is imported, which takes seconds
@@ -51,6 +52,15 @@ def main() -> int:
         _fail(error, place, context)
         return 1
     return 0
+
+
+def _use_copy(environment: Mapping[str, str]) -> None:
+    """Modules of the working directory are imported from the run's own copy of it, where it has one."""
+    folder = environment.get("TORCHDECK_CODE")
+    if folder:
+        if sys.path and sys.path[0] in ("", os.getcwd()):  # noqa: PTH109 - what `python -m` put there
+            del sys.path[0]
+        sys.path.insert(0, folder)
 
 
 def _settings(environment: Mapping[str, str]) -> RecipeSettings:

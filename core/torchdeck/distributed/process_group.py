@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import torch
 import torch.distributed as dist
 
+from torchdeck.distributed.board import MOST, Board, open_board
 from torchdeck.distributed.rendezvous import join
 from torchdeck.environment import DistributedConfig, Place
 from torchdeck.recipes.errors import RecipeError
@@ -65,17 +66,30 @@ def _with_meeting_point(place: Place) -> DistributedConfig:
 
 
 class PendingSum:
-    """A sum over all ranks that is under way."""
+    """A sum over all ranks that is under way.
 
-    def __init__(self, values: torch.Tensor, work: dist.Work | None) -> None:
+    Args:
+        values: this rank's part, which becomes the sum by `work`, or by what lies on `board`.
+    """
+
+    def __init__(
+        self, values: torch.Tensor | list[float], work: dist.Work | None = None, board: Board | None = None
+    ) -> None:
         self._values = values
         self._work = work
+        self._board = board
 
     def wait(self) -> list[float]:
-        """The sums, once every rank has brought in its part."""
+        """The sums, once every rank has brought in its part.
+
+        Raises:
+            RuntimeError: a rank was lost.
+        """
+        if self._board is not None:
+            return self._board.read(len(self._values))
         if self._work is not None:
             self._work.wait()
-        return self._values.tolist()
+        return self._values if isinstance(self._values, list) else self._values.tolist()
 
 
 class ProcessGroup:
@@ -109,6 +123,9 @@ class ProcessGroup:
                 os.environ.update(config.variables())
         elif self._joined:
             check_joined(place, self.device)
+        self._board: Board | None = None
+        if self._joined and self.device.type == "cpu" and place.local_world_size == self.world_size > 1:
+            self._board = open_board(self.rank, self.world_size, timeout)
 
     @property
     def owned(self) -> bool:
@@ -119,10 +136,20 @@ class ProcessGroup:
         """Each of `values` added up over all ranks in float64; the same on every rank."""
         return self._reduce(values, dist.ReduceOp.SUM)
 
-    def start_sum(self, values: torch.Tensor) -> PendingSum:
-        """Begin to add up `values`, shape (n,), on this rank's device, while it goes on computing."""
-        work = dist.all_reduce(values, async_op=True) if self._joined else None
-        return PendingSum(values, work)
+    def start_sum(self, values: torch.Tensor | list[float]) -> PendingSum:
+        """Begin to add up `values` over all ranks while this one goes on computing.
+
+        Args:
+            values: numbers, or a tensor of shape (n,) on this rank's device.
+        """
+        if not self._joined:
+            return PendingSum(values)
+        if isinstance(values, list) and self._board is not None and len(values) <= MOST:
+            self._board.write(values)
+            return PendingSum(values, board=self._board)
+        if isinstance(values, list):
+            values = torch.tensor(values, dtype=torch.float64, device=self.device)
+        return PendingSum(values, dist.all_reduce(values, async_op=True))
 
     def minimum(self, values: Sequence[float]) -> list[float]:
         """The least of each of `values` over all ranks."""
@@ -130,6 +157,9 @@ class ProcessGroup:
 
     def close(self) -> None:
         """Leave the group, unless somebody else had joined it; no collective may follow."""
+        if self._board is not None:
+            self._board.close()
+            self._board = None
         if self._ours:
             dist.destroy_process_group()
         self._joined = self._ours = False

@@ -7,9 +7,11 @@ there, so nothing is guessed or defaulted by the machine it happens to run on.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from torchdeck.distributed.checked import SettingsError, read_fields
@@ -178,10 +180,20 @@ class RecipeSettings:
         return settings
 
     def to_be_same(self) -> dict[str, Any]:
-        """What all ranks must have been started with: all but where the shared folder is mounted."""
+        """What all ranks must have been started with: all but where a node has its files."""
         values = dataclasses.asdict(self)
         del values["checkpoint"]["directory"]
+        values["recipe"] = _wherever_it_lies(self.recipe)
         return values
+
+
+def _wherever_it_lies(recipe: str) -> str:
+    """A recipe's file by its name and content: each node has its own copy of it, at a place of its own."""
+    file = Path(recipe)
+    try:
+        return f"{file.name} {hashlib.sha256(file.read_bytes()).hexdigest()}"
+    except OSError:
+        return recipe
 
 
 def check_ranges(settings: RecipeSettings) -> None:

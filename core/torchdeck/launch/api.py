@@ -11,8 +11,9 @@ from torchdeck.config.loader import LoadedConfig, config_from_dict, load_config
 from torchdeck.config.problems import ConfigError
 from torchdeck.config.schema import RunConfig
 from torchdeck.launch.checked_plan import PreflightError, checked_plan, trust_recipe
+from torchdeck.launch.early_controller import early_controller
 from torchdeck.launch.handle import Run
-from torchdeck.launch.launcher import Intent, LaunchError, create_run, start_controller
+from torchdeck.launch.launcher import Intent, LaunchError, start_run
 from torchdeck.runs.home import torchdeck_home
 
 
@@ -28,7 +29,7 @@ def launch(
     Args:
         config: path of a run.toml, a table of its shape, or a config that was loaded already.
         overrides: such as `training.lr=3e-4`, for a path or a table.
-        trust: trust the folder of a recipe file from now on.
+        trust: trust the folders that code of a recipe file comes from, from now on.
         home: TORCHDECK_HOME, if not the usual one.
 
     Raises:
@@ -37,23 +38,23 @@ def launch(
         PreflightError: something would stop the run.
         LaunchError, HomeError, RunDirectoryError, ShippingError, TrustError: it cannot be started from here.
     """
-    loaded, text, source = _loaded(config, overrides)
+    loaded, text, source, files = _loaded(config, overrides)
     folder = torchdeck_home() if home is None else torchdeck_home(Path(home))
     if trust:
-        trust_recipe(loaded, folder)
-    plan, _ = checked_plan(loaded, folder)
-    layout = create_run(plan, Intent(text, source, tuple(overrides)), folder)
-    return Run(layout, start_controller(layout))
+        trust_recipe(loaded, folder, files)
+    with early_controller(loaded, folder) as early:
+        plan, _ = checked_plan(loaded, folder, files=files)
+        return Run(*start_run(plan, Intent(text, source, tuple(overrides)), folder, early=early))
 
 
-def _loaded(config: Any, overrides: Sequence[str]) -> tuple[RunConfig, str, str]:
-    """The config, the text to freeze, and the file it came from."""
+def _loaded(config: Any, overrides: Sequence[str]) -> tuple[RunConfig, str, str, tuple[Path, ...]]:
+    """The config, the text to freeze, the file it came from, and that with all it extends."""
     if isinstance(config, str | os.PathLike):
         config = load_config(Path(config), overrides)
     elif overrides and not isinstance(config, Mapping):
         raise TypeError("overrides are for a path or a table: a config that is loaded has its values already")
     if isinstance(config, LoadedConfig):
-        return config.config, config.text, str(config.path)
+        return config.config, config.text, str(config.path), config.files
     if isinstance(config, Mapping):
         table: Mapping[str, Any] = config
         loaded = config_from_dict(table, Path.cwd(), overrides)
@@ -63,7 +64,7 @@ def _loaded(config: Any, overrides: Sequence[str]) -> tuple[RunConfig, str, str]
         raise TypeError(
             f"a config is a path, a table, a RunConfig or a LoadedConfig, not {type(config).__name__}"
         )
-    return loaded, _as_toml(table), ""
+    return loaded, _as_toml(table), "", ()
 
 
 def _as_toml(table: Mapping[str, Any]) -> str:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.config.schema import RunConfig
 from torchdeck.launch.launcher import LaunchError
-from torchdeck.launch.model_and_data import OnProgress
-from torchdeck.launch.preflight import Check, check_memory, failures, preflight
+from torchdeck.launch.looks import Looks
+from torchdeck.launch.model_and_data import OnProgress, profile_finder
+from torchdeck.launch.preflight import Check, check_model, failures, preflight
 from torchdeck.launch.prepare import Locate, plan_from, survey, with_model
+from torchdeck.launch.strange_code import code_folders
 from torchdeck.launch.trust import trust as trust_folder
 from torchdeck.plan.launch_plan import LaunchPlan
+
+if TYPE_CHECKING:
+    from torchdeck.launch.reach import Reach
 
 
 class PreflightError(LaunchError):
@@ -23,7 +30,12 @@ class PreflightError(LaunchError):
 
 
 def checked_plan(
-    config: RunConfig, home: Path, locate: Locate | None = None, on_progress: OnProgress | None = None
+    config: RunConfig,
+    home: Path,
+    locate: Locate | None = None,
+    on_progress: OnProgress | None = None,
+    files: Sequence[Path] = (),
+    reach: Reach | None = None,
 ) -> tuple[LaunchPlan, list[Check]]:
     """The plan of a config on this machine, and what the checks before the start found; none of them failed.
 
@@ -32,18 +44,23 @@ def checked_plan(
         home: TORCHDECK_HOME.
         locate: file and line of a key, `LoadedConfig.locate`, for the problems.
         on_progress: told what is waited for, which is a trace of a recipe's model that is not known yet.
+        files: what `config` was read from, `LoadedConfig.files`; none where the user's own code made it.
+        reach: how nodes are connected to; None: nobody is asked for a login.
 
     Raises:
         PlanError: they do not fit each other.
         PreflightError: something would stop the run.
     """
-    found = survey(config, on_progress=on_progress)
+    disks: dict[str, str] = {}
+    # the checks ask the nodes again that the survey has asked
+    with nullcontext() if reach is None else reach.keeping_talks() as kept:
+        found = survey(config, on_progress=on_progress, looks=Looks(home, kept))
+        plan = plan_from(config, found, locate)
+        # what refuses at once comes before what takes seconds
+        checks = _passed(preflight(config, plan, found, home, kept, disks))
+    found = with_model(config, found, home, on_progress, profile_finder(files))
     plan = plan_from(config, found, locate)
-    # what refuses at once comes before what takes seconds
-    checks = _passed(preflight(config, plan, found, home))
-    found = with_model(config, found, home, on_progress)
-    plan = plan_from(config, found, locate)
-    return plan, [*checks, *_passed(list(check_memory(config, plan, found)))]
+    return plan, [*checks, *_passed(list(check_model(config, plan, found, home, disks)))]
 
 
 def _passed(checks: list[Check]) -> list[Check]:
@@ -53,8 +70,11 @@ def _passed(checks: list[Check]) -> list[Check]:
     return checks
 
 
-def trust_recipe(config: RunConfig, home: Path) -> None:
-    """Trust the folder of the recipe file that `config` names, if it names one. Raises TrustError."""
-    recipe = config.run.recipe
-    if recipe is not None and recipe not in BUILTIN_RECIPES and Path(recipe).is_file():
-        trust_folder(Path(recipe).parent, home)
+def trust_recipe(config: RunConfig, home: Path, files: Sequence[Path] = ()) -> None:
+    """Trust what takes effect where the recipe file of `config` runs, if it names one; `files` as above.
+
+    Raises:
+        TrustError: a folder of it is not there, or what is trusted cannot be written down.
+    """
+    for part in code_folders(config, files):
+        trust_folder(part.folder, home)

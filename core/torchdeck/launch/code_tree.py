@@ -1,13 +1,20 @@
-"""The user's own code that a run will execute, by hash: part of the plan's fingerprint."""
+"""The user's own code that a run will execute, by hash: part of the plan's fingerprint.
+
+A run gets a copy of its own of all that lies around its script (`launch.code`). Where it does not, as there
+is too much or nobody wants it, and for what a model's profile depends on, only Python files are looked at.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.launch.code.digests import Digests
+from torchdeck.launch.code.user_code import read_user_code
 from torchdeck.plan.launch_plan import CodeTree
 
 MAX_FILES = 2_000
@@ -17,8 +24,42 @@ MAX_ENTRIES = 20_000
 _SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages"})
 
 
+Digest = Callable[[Path, os.stat_result], str]
+"""SHA-256 of a file's content, in hex, given what `stat` says of it; raises OSError."""
+
+
+def content_digest(path: Path, _stat: os.stat_result) -> str:
+    """Read it."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def code_of_run(
+    config: RunConfig,
+    working_dir: Path,
+    home: Path,
+    *,
+    digests: Callable[[Path, Path], Digests] = Digests,
+    digest: Digest = content_digest,
+) -> tuple[CodeTree, tuple[str, ...]]:
+    """What stands in a plan: the tree that a run gets a copy of, or else its Python files; and warnings.
+
+    See `read_user_code` and `read_code_tree`.
+    """
+    if config.run.sync == "none":
+        return read_code_tree(config, working_dir, digest=digest)
+    tree, warnings = read_user_code(config, working_dir, home, digests=digests)
+    if tree is None:
+        return read_code_tree(config, working_dir, digest=digest)[0], warnings
+    return (tree if tree.files else CodeTree()), warnings
+
+
 def read_code_tree(
-    config: RunConfig, working_dir: Path, *, max_files: int = MAX_FILES, max_bytes: int = MAX_BYTES
+    config: RunConfig,
+    working_dir: Path,
+    *,
+    max_files: int = MAX_FILES,
+    max_bytes: int = MAX_BYTES,
+    digest: Digest = content_digest,
 ) -> tuple[CodeTree, tuple[str, ...]]:
     """Hashes of the script or recipe file and of the Python files below the working directory.
 
@@ -30,6 +71,7 @@ def read_code_tree(
         working_dir: where ranks start.
         max_files: at most so many files are hashed,
         max_bytes: and so many bytes.
+        digest: hashes a file.
 
     Returns:
         The tree (paths below the working directory are relative to it), and a warning when it is cut short.
@@ -46,11 +88,12 @@ def read_code_tree(
         if name in files:
             continue
         try:
-            size += path.stat().st_size
+            stat = path.stat()
+            size += stat.st_size
             if len(files) >= max_files or size > max_bytes:
                 whole = False
                 break
-            files[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+            files[name] = digest(path, stat)
         except OSError:
             continue
     return CodeTree(files), () if whole else (_cut(working_dir, len(files)),)

@@ -9,94 +9,33 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
+from torchdeck.agent.inbox import CONTROLLER
+from torchdeck.agent.startup import life_of_run
+from torchdeck.launch.agent_keeper import AgentKeeper, AgentUnavailableError
 from torchdeck.launch.epoch import ControllerEpoch, SupersededError
-from torchdeck.launch.requests import read_requests
-from torchdeck.launch.transport import LocalTransport, Transport
+from torchdeck.launch.gang_token import GangToken
+from torchdeck.launch.handovers import Handovers
+from torchdeck.launch.reached_nodes import NodesNotKnownError, ReachedNodes
+from torchdeck.launch.requests import STOP_NOW, read_requests, write_request
+from torchdeck.launch.run_files import RunFiles
+from torchdeck.launch.run_secrets import Entrusted, read_entrusted
+from torchdeck.launch.transport import Transport
 from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.journal import JournalReader, NewerFormatError, PatientJournalWriter
+from torchdeck.rundir.journal import NewerFormatError, PatientJournalWriter
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.rundir.processes import ProcessIdentity
 from torchdeck.runs.history import RunHistory
 
 TICK = 0.2
 """Seconds between two looks: what a request waits at most. A look costs a tenth of a millisecond."""
+BEGIN_TICK = 0.03
+"""The same until every node has an agent: each waits for what another has just said."""
 WATCH_TICK = 1.0
-MAX_STARTS = 5
-"""Agents in a row that may end before there is a holder."""
-FIRST_DELAY = 0.2
-"""Seconds before an agent is started again; doubles each time."""
-
-
-class AgentUnavailableError(Exception):
-    """No agent can be kept on a node; the message says what it said last."""
-
-
-class RunFiles:
-    """The run's journals, read as they grow."""
-
-    def __init__(self, layout: RunLayout, nodes: Sequence[str]) -> None:
-        self.history = RunHistory()
-        self.forwarded: set[str] = set()
-        self._journal = JournalReader(layout.journal)
-        self._nodes = {node: JournalReader(layout.node(node).journal) for node in nodes}
-
-    def read(self) -> RunHistory:
-        """The history as of now. Raises NewerFormatError."""
-        for event in self._journal.read_new():
-            self.history.controller_event(event)
-            if event.name == "request":
-                self.forwarded.add(str(event.fields.get("id")))
-        for node, reader in self._nodes.items():
-            for event in reader.read_new():
-                self.history.node_event(node, event)
-        return self.history
-
-
-class AgentKeeper:
-    """Sees to it that a node has an agent, or a holder that keeps one."""
-
-    def __init__(self, transport: Transport, clock: Callable[[], float] = time.monotonic) -> None:
-        self._transport = transport
-        self._clock = clock
-        self._starts = 0
-        self._due = 0.0
-
-    def look(self, history: RunHistory) -> bool:
-        """Start an agent if one is missing; True when it did.
-
-        Raises:
-            AgentUnavailableError: too many in a row have ended.
-        """
-        node = self._transport.node
-        agent, holder = history.agents.get(node), history.holders.get(node)
-        if holder is not None and holder.is_alive():
-            self._starts = 0  # an agent got as far as that, and the holder keeps the next ones
-            return False
-        if self._transport.agent_is_starting() or (agent is not None and agent.is_alive()):
-            return False
-        if self._clock() < self._due:
-            return False
-        if self._starts >= MAX_STARTS:
-            raise AgentUnavailableError(self._story())
-        self._due = self._clock() + FIRST_DELAY * 2**self._starts
-        self._starts += 1
-        try:
-            self._transport.start_agent()
-        except OSError as error:
-            raise AgentUnavailableError(f"the agent on {node} cannot be started: {error}") from error
-        return True
-
-    def _story(self) -> str:
-        log = self._transport.agent_log().splitlines()
-        last = log[-1] if log else "it wrote nothing"
-        return (
-            f"the agent on {self._transport.node} ended {MAX_STARTS} times before it had started the ranks "
-            f"(last exit code {self._transport.agent_exit()}): {last}"
-        )
 
 
 class Controller:
@@ -105,17 +44,28 @@ class Controller:
     def __init__(
         self,
         layout: RunLayout,
-        transports: Sequence[Transport],
+        nodes: ReachedNodes,
+        handovers: Handovers,
         journal: PatientJournalWriter,
         epoch: ControllerEpoch,
+        node_grace: float,
     ) -> None:
         self._layout = layout
-        self._transports = transports
+        self._nodes = nodes
+        self._handovers = handovers
         self._journal = journal
         self._epoch = epoch
-        self._keepers = [AgentKeeper(transport) for transport in transports]
-        self._files = RunFiles(layout, [transport.node for transport in transports])
+        self._lead = nodes.transports[0]
+        self._files = RunFiles(layout, [transport.node for transport in nodes.transports])
+        self._keepers = {
+            transport.node: AgentKeeper(transport, partial(self._handover, transport))
+            for transport in nodes.transports
+        }
+        self._life = life_of_run(layout)
         self._said = ""
+        self._handed: set[tuple[str, str]] = set()
+        """Nodes without their lead, and ids of requests that they have."""
+        self._token = GangToken(nodes.transports, handovers, node_grace, self._say_once, journal.append)
 
     def step(self) -> bool:
         """One look; False once the run is over and this controller with it.
@@ -125,30 +75,80 @@ class Controller:
         """
         self._epoch.check()
         self._journal.catch_up()
+        for text in self._nodes.look():
+            _say(text, 0)
         history = self._files.read()
         if history.finished is not None:
             return False
-        try:
-            for keeper in self._keepers:
-                with self._epoch.held():
-                    keeper.look(history)
-            self._forward()
-        except AgentUnavailableError as error:
-            self._journal.append("transport_failed", node=self._transports[0].node, why=str(error))
-            return False
+        for node in list(self._keepers):
+            if not self._keep(node, history):
+                return False
+        self._forward()
+        self._forward_to_unled()
         return True
+
+    def check(self) -> None:
+        """Whether this controller still has the run. Raises SupersededError."""
+        self._epoch.check()
+
+    @property
+    def pause(self) -> float:
+        """Seconds until the next look."""
+        return TICK if all(keeper.begun for keeper in self._keepers.values()) else BEGIN_TICK
+
+    def _keep(self, node: str, history: RunHistory) -> bool:
+        """See to one node's agent; False where the run cannot be without it."""
+        try:
+            with self._epoch.held():
+                self._keepers[node].look(history)
+            return True
+        except AgentUnavailableError as error:
+            return self._give_up(error)
+
+    def _give_up(self, error: AgentUnavailableError) -> bool:
+        """A node cannot take part: without the lead there is nothing, another's gang is told to end."""
+        self._journal.append("transport_failed", node=error.node, why=str(error))
+        self._keepers.pop(error.node, None)
+        if error.node == self._lead.node:
+            return False
+        write_request(self._layout, STOP_NOW, CONTROLLER, str(error))
+        return True
+
+    def _handover(self, transport: Transport) -> bytes | None:
+        """What an agent started now is handed; None where it must wait: for the lead, or for the code."""
+        refused = self._nodes.code_refused(transport.node)
+        if refused:
+            raise AgentUnavailableError(transport.node, refused)
+        if not self._nodes.has_code(transport.node) or self._files.has_left(transport.node, self._life):
+            return None
+        stranger = self._handovers.is_stranger(self._files.listening)
+        if stranger and not self._token.look(self._files.history, transport.node):
+            return None
+        return self._handovers.line(transport.node, self._files.listening)
 
     def _forward(self) -> None:
         for request in read_requests(self._layout.control, frozenset(self._files.forwarded)):
             with self._epoch.held():
                 # node 0 leads the gang: it alone decides
                 try:
-                    self._transports[0].deliver(request)
+                    self._lead.deliver(request)
                 except OSError as error:
                     self._say_once(f"request {request.id} cannot be handed over yet: {error}")
                     return
                 self._journal.append("request", id=request.id, kind=request.kind, origin=request.origin)
                 self._files.forwarded.add(request.id)
+
+    def _forward_to_unled(self) -> None:
+        """A node that has given up the lead hears nothing from it: what was asked for is said there, too."""
+        unled = self._files.history.nodes.unled
+        asked = read_requests(self._layout.control) if unled else []
+        for transport in self._nodes.transports[1:]:
+            for request in asked:
+                if transport.node not in unled or (transport.node, request.id) in self._handed:
+                    continue
+                with self._epoch.held(), contextlib.suppress(OSError):  # tried again in the next look
+                    transport.deliver(request)
+                    self._handed.add((transport.node, request.id))
 
     def _say_once(self, text: str) -> None:
         if text != self._said:
@@ -156,8 +156,13 @@ class Controller:
             _say(text, 1)
 
 
-def run_controller(run_dir: Path) -> int:
-    """Control the run in `run_dir` until it is over; 0, or 3 when it cannot be controlled."""
+def run_controller(run_dir: Path, entrusted: Entrusted | None = None) -> int:
+    """Control the run in `run_dir` until it is over; 0, or 3 when it cannot be controlled.
+
+    Args:
+        run_dir: the run's directory.
+        entrusted: what it was handed; None: it is read from standard input.
+    """
     os.umask(0o077)
     layout = RunLayout(run_dir.absolute())
     try:
@@ -172,22 +177,37 @@ def run_controller(run_dir: Path) -> int:
         return _say(f"{run_dir} cannot be controlled: {error}", 3)
     if epoch is None or identity is None or shipped is None:
         return _say(f"{run_dir} cannot be controlled: its journal does not say how it was created", 3)
-    transports = [LocalTransport(layout, node, shipped) for node in plan.nodes]
+    if entrusted is None:
+        entrusted = read_entrusted()
     with PatientJournalWriter(layout.journal) as journal:
         journal.append("controller_started", durable=False, identity=identity.to_json(), epoch=epoch.number)
-        return _control(Controller(layout, transports, journal, epoch), journal, files)
+        try:
+            nodes = ReachedNodes(layout, plan, shipped, entrusted.logins)
+        except NodesNotKnownError as error:
+            journal.append("transport_failed", node=plan.nodes[0].name, why=str(error))
+            return _say(str(error), 3)
+        nodes.start()
+        handovers = Handovers(plan, entrusted.secrets)
+        controller = Controller(layout, nodes, handovers, journal, epoch, plan.policy.node_grace)
+        return _control(controller, nodes, journal, files)
 
 
-def _control(controller: Controller, journal: PatientJournalWriter, files: RunFiles) -> int:
+def _control(
+    controller: Controller, nodes: ReachedNodes, journal: PatientJournalWriter, files: RunFiles
+) -> int:
     try:
         while controller.step():
-            time.sleep(TICK)
+            time.sleep(controller.pause)
+        missing = nodes.close(controller.check)
     except SupersededError as error:
         by = error.by.to_json() if error.by is not None else None
         journal.append("superseded", by=by)
+        nodes.let_go()
         return _watch(files, by)
     except KeyboardInterrupt:
         return _say("the controller ends; the run goes on", 130)
+    if missing:
+        journal.append("not_heard_of", nodes=missing)
     journal.append("controller_ended")
     return 0
 

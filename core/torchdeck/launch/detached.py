@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 DEFAULT_SIGNALS = (
     signal.SIGINT,
@@ -18,6 +20,7 @@ DEFAULT_SIGNALS = (
 )
 """Reset in the child: `nohup` and background jobs of shells leave some ignored, for ranks to inherit."""
 
+PIPE_LIMIT = 60_000
 UNKNOWN_CODE = 255
 """Of a child that somebody else has reaped, or nobody needed to, where SIGCHLD is ignored."""
 
@@ -41,25 +44,67 @@ class DetachedProcess:
                 self._code = os.waitstatus_to_exitcode(status)
         return self._code
 
+    def wait(self) -> None:
+        """Until it has ended, which whoever calls this has seen to."""
+        if self._code is None:
+            with suppress(ChildProcessError):
+                self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
-def start_detached(argv: Sequence[str], env: Mapping[str, str], log: Path) -> DetachedProcess:
-    """Start `argv` in a session of its own: no terminal, nothing to read, output appended to `log`.
+
+def start_detached(
+    argv: Sequence[str], env: Mapping[str, str], log: Path, standard_input: bytes = b""
+) -> DetachedProcess:
+    """Start `argv` in a session of its own: no terminal, output appended to `log`.
 
     Args:
         argv: program (an absolute path) and arguments.
         env: its whole environment.
         log: file for standard output and error.
+        standard_input: all that it can read, through a pipe; at most `PIPE_LIMIT` bytes.
 
     Raises:
         OSError: it cannot be started, or the log cannot be opened.
     """
+    if not standard_input:
+        return _spawn(argv, env, log, (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0))
+    if len(standard_input) > PIPE_LIMIT:
+        raise OSError(errno.EFBIG, f"what it is to read is longer than {PIPE_LIMIT} bytes")
+    reading, writing = os.pipe()
+    try:
+        os.write(writing, standard_input)  # a pipe holds as much before anybody reads
+        os.close(writing)
+        return _spawn(argv, env, log, (os.POSIX_SPAWN_DUP2, reading, 0))
+    finally:
+        os.close(reading)
+
+
+def start_waiting(argv: Sequence[str], env: Mapping[str, str]) -> tuple[DetachedProcess, int]:
+    """As `start_detached`, without a log; and the end of a pipe that it reads, which no other child has.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    reading, writing = os.pipe()
+    try:
+        waits = (os.POSIX_SPAWN_DUP2, reading, 0)
+        return _spawn(argv, env, Path(os.devnull), waits), writing
+    except OSError:
+        os.close(writing)
+        raise
+    finally:
+        os.close(reading)
+
+
+def _spawn(
+    argv: Sequence[str], env: Mapping[str, str], log: Path, standard_input: tuple[Any, ...]
+) -> DetachedProcess:
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     pid = os.posix_spawn(
         argv[0],
         list(argv),
         dict(env),
         file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            standard_input,
             (os.POSIX_SPAWN_OPEN, 1, str(log), flags, 0o600),
             (os.POSIX_SPAWN_DUP2, 1, 2),
             *((os.POSIX_SPAWN_CLOSE, descriptor) for descriptor in _inheritable()),

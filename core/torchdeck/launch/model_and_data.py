@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from torchdeck.config.estimate import Estimate
 from torchdeck.config.problems import Problem
@@ -22,17 +22,70 @@ if TYPE_CHECKING:
 OnProgress = Callable[[str], None]
 """Told what is waited for, in a few words."""
 
+
+class UntracedError(Exception):
+    """A profile is not known and was not to be traced; `key` is the one that a cache would have it under."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+class FindProfile(Protocol):
+    """Finds the profile of a recipe's model, as `launch.profiling.profile_model` does."""
+
+    def __call__(
+        self,
+        config: RunConfig,
+        home: Path,
+        *,
+        plan: BatchPlan | None,
+        interpreter: InterpreterFacts | None,
+        on_progress: OnProgress | None,
+    ) -> ModelProfile: ...
+
+
+def profile_finder(files: Sequence[Path]) -> FindProfile:
+    """`profile_model` for a config that was read from `files`, see there."""
+
+    def find(
+        config: RunConfig,
+        home: Path,
+        *,
+        plan: BatchPlan | None,
+        interpreter: InterpreterFacts | None,
+        on_progress: OnProgress | None,
+    ) -> ModelProfile:
+        from torchdeck.launch.profiling import profile_model
+
+        return profile_model(
+            config, home, plan=plan, interpreter=interpreter, on_progress=on_progress, files=files
+        )
+
+    return find
+
+
+ReadBatchPlan = Callable[[RunConfig, "OnProgress | None"], "tuple[BatchPlan | None, tuple[Problem, ...]]"]
+"""Reads the batch plan of a config, as `read_batch_plan` does."""
+
 BATCH_PLAN = "training.batch_plan"
 _OFF = 'memory is not predicted: limits.memory is "off"'
 
 
-def look_at(config: RunConfig, on_progress: OnProgress | None = None) -> tuple[Known, tuple[Problem, ...]]:
+def look_at(
+    config: RunConfig, on_progress: OnProgress | None = None, read: ReadBatchPlan | None = None
+) -> tuple[Known, tuple[Problem, ...]]:
     """What is known of model and data without running any of it, and what is wrong with them.
 
     That is the batch plan, whole, verified and of data that has not changed since, and what [estimate] says
     of the model. The plan's data is read only where its files have other sizes or times than they had.
+
+    Args:
+        config: what is asked for.
+        on_progress: told what is waited for.
+        read: in place of `read_batch_plan`.
     """
-    plan, problems = _batch_plan(config, on_progress)
+    plan, problems = (read or read_batch_plan)(config, on_progress)
     if config.limits.memory == "off":
         return Known(batch_plan=plan, remarks=(_OFF,) if config.run.recipe is not None else ()), problems
     if config.estimate == Estimate():
@@ -47,6 +100,7 @@ def trace(
     home: Path,
     interpreter: InterpreterFacts,
     on_progress: OnProgress | None = None,
+    find: FindProfile | None = None,
 ) -> tuple[Known, tuple[Problem, ...]]:
     """`known` with the profile of a recipe's model, traced by a process of its own the first time.
 
@@ -59,13 +113,14 @@ def trace(
         home: TORCHDECK_HOME, where profiles of models are kept.
         interpreter: of the ranks; the model is traced by it.
         on_progress: see OnProgress.
+        find: in place of `profile_model`; what it raises besides ProfilingError is raised here.
     """
     if config.run.recipe is None or config.limits.memory == "off" or config.estimate != Estimate():
         return known, ()
     from torchdeck.launch.profiling import ProfilingError, profile_model
 
     try:
-        profile = profile_model(
+        profile = (find or profile_model)(
             config, home, plan=known.batch_plan, interpreter=interpreter, on_progress=on_progress
         )
     except ProfilingError as error:
@@ -81,6 +136,7 @@ def narrower(
     home: Path,
     interpreter: InterpreterFacts,
     on_progress: OnProgress | None = None,
+    find: FindProfile | None = None,
 ) -> Known:
     """`known` with the profile of the same model in bf16 too, for an fp32 run that might fit so.
 
@@ -94,7 +150,7 @@ def narrower(
     if config.estimate != Estimate():
         profile, _, _ = _estimated(changed.model_copy(update={"estimate": estimate}))
     else:
-        traced, _ = trace(changed, replace(known, profile=None), home, interpreter, on_progress)
+        traced, _ = trace(changed, replace(known, profile=None), home, interpreter, on_progress, find)
         profile = traced.profile
     return known if profile is None else replace(known, others=(profile,))
 
@@ -119,9 +175,10 @@ def _estimated(config: RunConfig) -> tuple[ModelProfile | None, Training | None,
         return None, None, (problem("estimate", str(error), right),)
 
 
-def _batch_plan(
+def read_batch_plan(
     config: RunConfig, on_progress: OnProgress | None
 ) -> tuple[BatchPlan | None, tuple[Problem, ...]]:
+    """The batch plan that `config` names, verified, if it names one; and what is wrong with it."""
     path = config.training.batch_plan
     if path is None or config.run.recipe is None:
         return None, ()

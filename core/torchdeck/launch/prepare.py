@@ -7,15 +7,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from torchdeck.config.chosen_nodes import LOCALHOST, node_names
+from torchdeck.config.chosen_nodes import node_names
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
-from torchdeck.launch.code_tree import read_code_tree
-from torchdeck.launch.model_and_data import OnProgress, look_at, narrower, trace
+from torchdeck.launch.looks import Looks
+from torchdeck.launch.model_and_data import (
+    FindProfile,
+    OnProgress,
+    UntracedError,
+    look_at,
+    narrower,
+    trace,
+)
+from torchdeck.launch.node_survey import NodeSurvey, is_here_alone, with_nodes
 from torchdeck.nodes.described import inventory_from
-from torchdeck.nodes.interpreter import probe_interpreter
-from torchdeck.nodes.inventory import InterpreterFacts, Inventory
-from torchdeck.nodes.local import probe_local
+from torchdeck.nodes.inventory import LOCALHOST, InterpreterFacts, Inventory
 from torchdeck.plan.known import Known
 from torchdeck.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.plan.planner import make_plan
@@ -40,26 +46,35 @@ class Survey:
     """What is known of model and data."""
     problems: tuple[Problem, ...] = ()
     """Why no plan can be made, seen while looking."""
+    untraced: str = ""
+    """Key of a model's profile that would tell more, and was not traced as nobody wanted to wait for it."""
+    remote: NodeSurvey = field(default_factory=NodeSurvey)
+    """What is known of nodes that are reached over SSH."""
+    tracer: InterpreterFacts | None = None
+    """The Python of this machine, in which a model is traced; None: the first node's."""
 
 
 def survey(
     config: RunConfig,
     environ: Mapping[str, str] | None = None,
     on_progress: OnProgress | None = None,
+    looks: Looks | None = None,
 ) -> Survey:
     """Look at the machine, the interpreter, the code and the data that `config` names; imports none of it.
 
     Takes a few milliseconds where the interpreter is our own and there is no GPU; longer where a batch plan's
-    data may have changed and is read, of which `on_progress` is told.
+    data may have changed and is read, of which `on_progress` is told. `looks` may remember what it saw.
     """
-    names = node_names(config)
-    local = [probe_local(name) for name in names if name == LOCALHOST]
-    inventory = Inventory((*local, *inventory_from(config.cluster)))
-    interpreter = probe_interpreter(
+    looks = Looks() if looks is None else looks
+    remote = _nodes(config, looks)
+    names = remote.names or tuple(node_names(config))
+    local = [looks.machine(name) for name in names if name == LOCALHOST and not remote.names]
+    inventory = Inventory((*local, *remote.nodes, *inventory_from(config.cluster)))
+    interpreter = looks.interpreter(
         config.run.interpreter, deepspeed=config.distributed.strategy == "deepspeed"
     )
-    code, warnings = read_code_tree(config, Path(config.run.working_dir or Path.cwd()))
-    known, problems = look_at(config, on_progress)
+    code, warnings = looks.code(config, Path(config.run.working_dir or Path.cwd()))
+    known, problems = look_at(config, on_progress, looks.batch_plan)
     absent = missing(config)
     if not names or LOCALHOST in names:
         known = replace(known, broken=absent)
@@ -68,13 +83,23 @@ def survey(
     return Survey(
         inventory=inventory,
         # nodes that are only described are taken to have the Python that was found here
-        interpreters={node.name: interpreter for node in inventory},
+        interpreters={**{node.name: interpreter for node in inventory}, **remote.interpreters},
         environ=dict(os.environ) if environ is None else environ,
         code=code,
         warnings=tuple(warnings),
         known=known,
-        problems=problems,
+        problems=(*problems, *remote.in_the_way),
+        remote=remote,
+        tracer=interpreter,
     )
+
+
+def _nodes(config: RunConfig, looks: Looks) -> NodeSurvey:
+    if is_here_alone(config):
+        return NodeSurvey()
+    from torchdeck.launch.node_looks import look_at_nodes  # with all that SSH and the node book need
+
+    return look_at_nodes(config, looks)
 
 
 def missing(config: RunConfig) -> str:
@@ -86,7 +111,13 @@ def missing(config: RunConfig) -> str:
     return ""
 
 
-def with_model(config: RunConfig, found: Survey, home: Path, on_progress: OnProgress | None = None) -> Survey:
+def with_model(
+    config: RunConfig,
+    found: Survey,
+    home: Path,
+    on_progress: OnProgress | None = None,
+    find: FindProfile | None = None,
+) -> Survey:
     """`found` with what is known of the recipe's model, which is traced the first time; seconds, then.
 
     Where an fp32 run does not fit well it is traced in bf16 too, for a suggestion that was tried.
@@ -96,15 +127,22 @@ def with_model(config: RunConfig, found: Survey, home: Path, on_progress: OnProg
         found: what `survey` found.
         home: TORCHDECK_HOME, where profiles of models are kept.
         on_progress: told what is waited for.
+        find: in place of `profile_model`; where it raises UntracedError, its key is `untraced` of what
+            is returned, in which all is that can be known without.
     """
-    interpreter = next(iter(found.interpreters.values()), None)
+    interpreter = found.tracer or next(iter(found.interpreters.values()), None)
     if interpreter is None or found.known.broken:
         return found
-    known, problems = trace(config, found.known, home, interpreter, on_progress)
-    found = replace(found, known=known, problems=found.problems + problems)
-    if known.profile is None or found.problems or not _is_short(config, found):
-        return found
-    return replace(found, known=narrower(config, known, home, interpreter, on_progress))
+    try:
+        known, problems = trace(config, found.known, home, interpreter, on_progress, find)
+        found = replace(found, known=known, problems=found.problems + problems)
+        training = known.training or config.training
+        may_be_narrower = known.profile is not None and training.precision == "fp32"
+        if not may_be_narrower or found.problems or not _is_short(config, found):
+            return found
+        return replace(found, known=narrower(config, known, home, interpreter, on_progress, find))
+    except UntracedError as error:
+        return replace(found, untraced=error.key)
 
 
 def _is_short(config: RunConfig, found: Survey) -> bool:
@@ -131,15 +169,16 @@ def plan_from(config: RunConfig, found: Survey, locate: Locate | None = None) ->
     problems = list(found.problems)
     plan = None
     try:
-        plan = make_plan(
-            config,
-            found.inventory,
-            found.code,
-            interpreters=found.interpreters,
-            environ=found.environ,
-            known=found.known,
-            warnings=found.warnings,
-        )
+        if not found.remote.in_the_way:  # else a plan would only say less well that those nodes are not known
+            plan = make_plan(
+                with_nodes(config, found.remote),
+                found.inventory,
+                found.code,
+                interpreters=found.interpreters,
+                environ=found.environ,
+                known=found.known,
+                warnings=found.warnings,
+            )
     except PlanError as error:
         problems += error.problems
     if plan is None or problems:

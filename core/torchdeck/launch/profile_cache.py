@@ -8,12 +8,13 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import torchdeck
 from torchdeck.config.schema import RunConfig
-from torchdeck.launch.code_tree import read_code_tree
+from torchdeck.launch.code_tree import Digest, content_digest, read_code_tree
 from torchdeck.nodes.inventory import InterpreterFacts
 from torchdeck.plan.model_profile import ModelProfile, ProfileFormatError
 from torchdeck.rundir.atomic import read_json, write_bytes
@@ -71,9 +72,14 @@ class ProfileCache:
             path.unlink(missing_ok=True)
 
 
-def profile_key(config: RunConfig, request: Mapping[str, Any], facts: InterpreterFacts) -> str:
+def profile_key(
+    config: RunConfig, request: Mapping[str, Any], facts: InterpreterFacts, digest: Digest = content_digest
+) -> str:
     """Hash of what the answer to `request` depends on: it, the code of recipe and tracer, Python, torch and
-    what else is installed, and sizes and times of the files that [data] and [model] name."""
+    what else is installed, and sizes and times of the files that [data] and [model] name.
+
+    `digest` hashes a file of the recipe's code.
+    """
     working_dir = Path(config.run.working_dir or Path.cwd())
     folders = {working_dir, Path(config.run.recipe).parent if config.run.recipe else working_dir}
     facts_used = {
@@ -81,7 +87,7 @@ def profile_key(config: RunConfig, request: Mapping[str, Any], facts: Interprete
         "env": config.run.env,
         "working_dir": str(working_dir),
         # a recipe imports from its own folder too, wherever ranks start
-        "code": [dict(read_code_tree(config, folder)[0].files) for folder in sorted(folders)],
+        "code": [dict(read_code_tree(config, folder, digest=digest)[0].files) for folder in sorted(folders)],
         "installed": [os.environ.get("PYTHONPATH"), *_installed(Path(facts.executable))],
         "tracer": _tracer_hash(),
         "interpreter": [facts.executable, facts.python, facts.torch, facts.numpy],
@@ -92,13 +98,35 @@ def profile_key(config: RunConfig, request: Mapping[str, Any], facts: Interprete
 
 
 def _tracer_hash() -> str:
+    """Of our own code as it is on disk now, which may be newer than what runs."""
     package = Path(torchdeck.__file__).parent
-    digest = hashlib.sha256()
+    stamps: list[tuple[str, int, int]] = []
     for part in _TRACER:
         path = package / part
-        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            digest.update(f"{file.relative_to(package)}\0".encode())
-            digest.update(file.read_bytes())
+        stamps += _python_stamps(path) if path.is_dir() else _stats(path)
+    return _content_hash(package, tuple(stamps))
+
+
+def _python_stamps(folder: Path | str) -> Iterator[tuple[str, int, int]]:
+    """Path, size and time of each Python file below `folder`, in a fixed order."""
+    with os.scandir(folder) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    for entry in found:
+        if entry.is_dir():
+            yield from _python_stamps(entry.path)
+        elif entry.name.endswith(".py"):
+            stat = entry.stat()
+            yield entry.path, stat.st_size, stat.st_mtime_ns
+
+
+@lru_cache(maxsize=2)
+def _content_hash(package: Path, stamps: tuple[tuple[str, int, int], ...]) -> str:
+    """Of files below `package`, which are read only where sizes and times are not as they were."""
+    digest = hashlib.sha256()
+    for name, _, _ in stamps:
+        path = Path(name)
+        digest.update(f"{path.relative_to(package)}\0".encode())
+        digest.update(path.read_bytes())
     return digest.hexdigest()
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.data.planned_steps import needs_layout
+from torchdeck.launch.code_tree import Digest, content_digest
 from torchdeck.launch.preflight.interpreter import check_interpreter
 from torchdeck.launch.profile_cache import ProfileCache, profile_key
 from torchdeck.launch.shipping import ShippingError
+from torchdeck.launch.strange_code import code_folders
 from torchdeck.launch.tracing_process import TracingFailedError, trace_in_process
 from torchdeck.launch.trust import TrustError, is_trusted
 from torchdeck.nodes.interpreter import probe_interpreter
@@ -36,6 +38,17 @@ class ProfilingError(Exception):
     def __init__(self, message: str, *, certain: bool = False) -> None:
         super().__init__(message)
         self.certain = certain
+
+
+@dataclass(frozen=True)
+class AskedProfile:
+    """A profile that is asked for, before it is looked up or traced."""
+
+    request: Mapping[str, Any]
+    key: str
+    """Under which a `ProfileCache` has it."""
+    executable: str
+    """The Python that would trace it."""
 
 
 def wanted_traces(config: RunConfig, plan: BatchPlan | None = None) -> tuple[WantedTrace, ...]:
@@ -70,6 +83,7 @@ def profile_model(
     interpreter: InterpreterFacts | None = None,
     on_progress: Callable[[str], None] | None = None,
     timeout: float = TRACING_LIMIT,
+    files: Sequence[Path] = (),
 ) -> ModelProfile:
     """What the recipe of `config` needs, found by tracing it, or by an earlier trace of the same content.
 
@@ -79,31 +93,68 @@ def profile_model(
         plan: the run's batch plan.
         wanted: traces to make; `wanted_traces(config, plan)` by default.
         interpreter: facts of run.interpreter, if they are known already.
-        on_progress: told what is being done, in a few words; what it raises ends the tracing.
+        on_progress: told what is being done, in a few words, and the same again from time to time; what it
+            raises ends the tracing.
         timeout: seconds until tracing is given up.
+        files: what `config` was read from, `LoadedConfig.files`; none where the user's own code made it.
 
     Raises:
-        ProfilingError: the run has no recipe, its folder is not trusted, the interpreter lacks what it takes,
-            or the model cannot be traced.
+        ProfilingError: the run has no recipe, code that would run is not trusted, the interpreter lacks what
+            it takes, or the model cannot be traced.
+    """
+    asked = asked_profile(config, home, plan=plan, wanted=wanted, interpreter=interpreter, files=files)
+    cache = ProfileCache(home)
+    known = cache.read(asked.key)
+    return trace_profile(config, home, asked, cache, on_progress, timeout) if known is None else known
+
+
+def asked_profile(
+    config: RunConfig,
+    home: Path,
+    *,
+    plan: BatchPlan | None = None,
+    wanted: Sequence[WantedTrace] | None = None,
+    interpreter: InterpreterFacts | None = None,
+    files: Sequence[Path] = (),
+    digest: Digest = content_digest,
+) -> AskedProfile:
+    """What `profile_model` with these arguments would look up, and trace where it is not there.
+
+    `digest` hashes a file of code.
+
+    Raises:
+        ProfilingError: the run has no recipe, code that would run is not trusted, or the interpreter lacks
+            what it takes.
     """
     recipe = config.run.recipe
     if recipe is None:
         raise ProfilingError(
             "only a recipe's model can be traced: what a script or module builds is its own affair"
         )
-    _check_trust(recipe, home)
+    _check_trust(config, recipe, home, files)
     facts = probe_interpreter(config.run.interpreter) if interpreter is None else interpreter
     _check_interpreter(facts)
     request = _request(config, recipe, plan, wanted_traces(config, plan) if wanted is None else wanted)
+    return AskedProfile(request, profile_key(config, request, facts, digest), facts.executable)
+
+
+def trace_profile(
+    config: RunConfig,
+    home: Path,
+    asked: AskedProfile,
+    cache: ProfileCache,
+    on_progress: Callable[[str], None] | None = None,
+    timeout: float = TRACING_LIMIT,
+) -> ModelProfile:
+    """Trace what `asked_profile` has asked for, and keep it in `cache`; arguments as for `profile_model`.
+
+    Raises:
+        ProfilingError: the model cannot be traced.
+    """
     try:
-        cache = ProfileCache(home)
-        key = profile_key(config, request, facts)
-        known = cache.read(key)
-        if known is not None:
-            return known
-        answer = trace_in_process(config, home, facts.executable, request, on_progress, timeout)
+        answer = trace_in_process(config, home, asked.executable, asked.request, on_progress, timeout)
         profile = ModelProfile.from_json(answer)
-        cache.write(key, answer)
+        cache.write(asked.key, answer)
     except TracingFailedError as error:
         raise ProfilingError(str(error), certain=error.certain) from error
     except (ShippingError, ProfileFormatError) as error:
@@ -129,21 +180,17 @@ def _request(
     }
 
 
-def _check_trust(recipe: str, home: Path) -> None:
-    if recipe in BUILTIN_RECIPES:
-        return
-    path = Path(recipe)
-    if not path.is_file():
-        raise ProfilingError(f"recipe file {path} does not exist: correct run.recipe")
+def _check_trust(config: RunConfig, recipe: str, home: Path, files: Sequence[Path]) -> None:
+    if recipe not in BUILTIN_RECIPES and not Path(recipe).is_file():
+        raise ProfilingError(f"recipe file {recipe} does not exist: correct run.recipe")
     try:
-        trusted = is_trusted(path.parent, home)
+        for folder, why in code_folders(config, files):
+            if not is_trusted(folder, home):
+                raise ProfilingError(
+                    f"{why} {folder} is not trusted yet: read what is in it, then start again with --trust"
+                )
     except TrustError as error:
         raise ProfilingError(str(error)) from error
-    if not trusted:
-        raise ProfilingError(
-            f"{path.name} is code, and its folder {path.parent} is not trusted yet: read it, then start "
-            "again with --trust"
-        )
 
 
 def _check_interpreter(facts: InterpreterFacts) -> None:

@@ -28,7 +28,9 @@ class Request:
     kind: str
     """`stop`: finish the step, save, exit. `stop_now`: end the processes."""
     origin: str
-    """Who asked: `terminal`, `api`, ..."""
+    """Who asked: `terminal`, `api`, ..., or `controller` where a node cannot be had."""
+    detail: str = ""
+    """What the controller says of it."""
 
     @property
     def file_name(self) -> str:
@@ -38,13 +40,13 @@ class Request:
         return {"v": FORMAT_VERSION, **asdict(self)}
 
 
-def write_request(layout: RunLayout, kind: str, origin: str) -> Request:
+def write_request(layout: RunLayout, kind: str, origin: str, detail: str = "") -> Request:
     """Ask the run for something; the controller forwards it.
 
     Raises:
         OSError: the control folder cannot be written.
     """
-    request = Request(f"{time.time_ns()}-{kind}-{os.urandom(4).hex()}", kind, origin)
+    request = Request(f"{time.time_ns()}-{kind}-{os.urandom(4).hex()}", kind, origin, detail)
     place_request(layout.control, request)
     return request
 
@@ -89,4 +91,5 @@ def _is_named(name: str) -> bool:
 def _request(value: Any, name: str) -> Request | None:
     if not isinstance(value, Mapping) or value.get("v") != FORMAT_VERSION or value.get("kind") not in KINDS:
         return None
-    return Request(name[:-5], str(value["kind"]), str(value.get("origin", "")))
+    said = (str(value.get(key, "")) for key in ("origin", "detail"))
+    return Request(name[:-5], str(value["kind"]), *said)

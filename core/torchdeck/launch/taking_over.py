@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from torchdeck.agent.startup import take_lock
 from torchdeck.launch.detached import DetachedProcess
@@ -17,6 +19,7 @@ from torchdeck.rundir.atomic import read_json
 from torchdeck.rundir.journal import JournalWriter
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.follower import RunFollower, read_run
+from torchdeck.runs.links import Links
 from torchdeck.runs.state import RunState
 from torchdeck.runs.view import RunView
 
@@ -30,8 +33,16 @@ class NotResumableError(Exception):
     """The run cannot be resumed; the message says why and what can be done."""
 
 
-def ensure_controller(layout: RunLayout) -> DetachedProcess | None:
+Logins = Callable[[], Mapping[str, Any]]
+"""Asks for what the nodes of a run need, as `Credentials.to_json` gives it."""
+
+
+def ensure_controller(layout: RunLayout, logins: Logins = dict) -> DetachedProcess | None:
     """Start a controller if the run goes on and has none; None when there was nothing to do.
+
+    Args:
+        layout: the run.
+        logins: called if one is started.
 
     Raises:
         LaunchError: it cannot be started.
@@ -40,16 +51,44 @@ def ensure_controller(layout: RunLayout) -> DetachedProcess | None:
     found = read_run(layout)
     if found.is_over or found.controller_alive:
         return None
-    return start_controller(layout)
+    return start_controller(layout, first=False, logins=logins())  # the agents have the secrets
+
+
+def take_up(layout: RunLayout, logins: Logins = dict) -> DetachedProcess | None:
+    """As `ensure_controller`; and one that has the logins, where the one there is lacks some.
+
+    Before the first attempt nobody takes a run from its controller: it alone can start the gang's agents.
+    """
+    follower = RunFollower(layout)
+    found = follower.refresh()
+    if found.is_over or not wants_controller(found, follower.links, time.time()):
+        return None
+    return start_controller(layout, first=False, logins=logins())
+
+
+def wants_controller(found: RunView, links: Links | None, now: float) -> bool:
+    """Whether a run that goes on is not followed, or not all of it; `now` in unix seconds."""
+    if found.is_over or not found.controller_alive:
+        return not found.is_over
+    return found.attempt is not None and links is not None and links.lacks_login(now)
 
 
 class RequestCarrier:
-    """Sees to it that a request arrives: a controller may die between its writing and its forwarding."""
+    """Sees to it that a request arrives: a controller may die between its writing and its forwarding.
 
-    def __init__(self, layout: RunLayout) -> None:
+    Args:
+        layout: the run.
+        logins: for a controller that is started.
+        started: a controller that is on its way already.
+    """
+
+    def __init__(
+        self, layout: RunLayout, logins: Logins = dict, started: DetachedProcess | None = None
+    ) -> None:
         self._layout = layout
-        self._due = 0.0
-        self._started: DetachedProcess | None = None
+        self._logins = logins
+        self._due = 0.0 if started is None else time.monotonic() + CARRY_DELAY
+        self._started = started
 
     def look(self, found: RunView) -> None:
         """Start a controller if `found` goes on and has none. Raises LaunchError."""
@@ -59,15 +98,16 @@ class RequestCarrier:
             self._due = time.monotonic() + CARRY_DELAY
         elif time.monotonic() >= self._due:
             self._due = time.monotonic() + CARRY_DELAY
-            self._started = ensure_controller(self._layout)
+            self._started = ensure_controller(self._layout, self._logins)
 
 
-def resume(layout: RunLayout, origin: str) -> DetachedProcess:
+def resume(layout: RunLayout, origin: str, logins: Logins = dict) -> DetachedProcess:
     """Begin another life of a run that is over: a new attempt from the newest complete checkpoint.
 
     Args:
         layout: the run.
         origin: who asks: `terminal`, `api`.
+        logins: called before it begins.
 
     Raises:
         NotResumableError: it goes on, it has succeeded, or there is no checkpoint to go on from.
@@ -77,6 +117,7 @@ def resume(layout: RunLayout, origin: str) -> DetachedProcess:
     _check(layout, read_run(layout))
     _check_room(layout)
     _wait_until_quiet(layout)
+    given = logins()
     with locked(layout.controller_lock):  # controllers' actions wait for this one
         found = read_run(layout)
         _check(layout, found)
@@ -86,7 +127,7 @@ def resume(layout: RunLayout, origin: str) -> DetachedProcess:
         _forget_requests(layout)
         with JournalWriter(layout.journal) as journal:
             journal.append("resumed", finished=found.finishes, origin=origin)
-    return start_controller(layout)
+    return start_controller(layout, logins=given)
 
 
 def _check(layout: RunLayout, found: RunView) -> None:
@@ -136,11 +177,16 @@ def _has_checkpoint(layout: RunLayout, found: RunView) -> bool:
 
 
 def _wait_until_quiet(layout: RunLayout) -> None:
-    """Until the last life's processes are gone: two lives at once would write the same files."""
+    """Until the last life's processes are gone: two lives at once would write the same files.
+
+    A controller that still waits for a lost node is not waited for long: the next one takes the run from it.
+    """
     follower = RunFollower(layout)
     limit = time.monotonic() + QUIET_LIMIT
     while (found := follower.refresh()).controller_alive or found.processes_alive:
         if time.monotonic() > limit:
+            if not found.processes_alive:
+                return
             raise LaunchError(
                 f"processes of run {found.id} are still alive {QUIET_LIMIT:.0f} s after its end"
             )

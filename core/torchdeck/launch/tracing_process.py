@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
 
-from torchdeck.config.schema import RunConfig
+from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.launch.shipping import ShippingError, ship
 
 _READ_SIZE = 1 << 16
@@ -22,9 +22,18 @@ _TAIL = 4096
 """Bytes of what it said on standard error that are kept."""
 _LAST_WORDS = 5.0
 """Seconds it may take to end after it closed its output."""
-_GLANCE = 1.0
-"""Seconds of silence after which it is looked whether it still runs: a child of it may hold its output."""
+_GLANCE = 0.25
+"""Seconds of silence after which it is looked whether it still runs (a child of it may hold its output), and
+whether its answer is still wanted."""
 _ENTRY = ("-m", "torchdeck.tracing.entry")
+_SAFE_ENTRY = (
+    "-c",
+    (
+        "import sys; sys.path[:] = filter(None, sys.path); import runpy; "
+        "runpy.run_module('torchdeck.tracing.entry', run_name='__main__')"
+    ),
+)
+"""Imports nothing from the working directory, which may hold anything: -P is not known to Python 3.10."""
 _ONLY_RANK = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
 
 
@@ -47,11 +56,13 @@ def trace_in_process(
     """The profile as JSON that `torchdeck.tracing.entry` answers `request` with.
 
     Args:
-        config: where and in which environment its ranks start; the process starts likewise, without GPUs.
+        config: where and in which environment its ranks start; the process starts likewise, without GPUs. A
+            built-in recipe is traced unasked: neither folder nor environment can bring in other code then.
         home: TORCHDECK_HOME, where the code for nodes lies.
         interpreter: Python of the ranks.
         request: a `TraceRequest`.
-        on_progress: told what is being done; what it raises ends the process.
+        on_progress: told what is being done, and the same again while nothing else is said; what it raises
+            ends the process.
         timeout: seconds until it is killed.
 
     Raises:
@@ -85,7 +96,7 @@ def _shipped(home: Path) -> Iterator[Path]:
 def _start(config: RunConfig, interpreter: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
-            [interpreter, *_ENTRY],
+            [interpreter, *(_SAFE_ENTRY if config.run.recipe in BUILTIN_RECIPES else _ENTRY)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -99,7 +110,7 @@ def _start(config: RunConfig, interpreter: str, environment: Mapping[str, str]) 
 
 def _environment(config: RunConfig, shipped: Path) -> dict[str, str]:
     """As `plan.rank_environment` and torchrun have it for the only rank, but that no GPU is seen."""
-    own = config.run.env
+    own = {} if config.run.recipe in BUILTIN_RECIPES else config.run.env
     users_path = own.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     return {
         **os.environ,
@@ -139,8 +150,10 @@ class _Conversation:
                 waiting.register(pipe, selectors.EVENT_READ)  # type: ignore[arg-type]  # pipes were asked for
             while waiting.get_map():
                 ready = waiting.select(max(0.0, min(_GLANCE, limit - time.monotonic())))
-                if not ready and _status(self._process) is not None:
-                    break
+                if not ready:
+                    if _status(self._process) is not None:
+                        break
+                    self._tell()
                 if time.monotonic() >= limit:
                     raise TracingFailedError(
                         f"tracing the model took longer than {self._timeout:g} s while {self._doing}: look "
@@ -176,10 +189,13 @@ class _Conversation:
             raise TracingFailedError(str(content), certain=answer.get("certain") is True)
         if kind == "progress":
             self._doing = str(content)
-            if self._on_progress is not None:
-                self._on_progress(self._doing)
+            self._tell()
             return None
         return content if isinstance(content, dict) else None
+
+    def _tell(self) -> None:
+        if self._on_progress is not None:
+            self._on_progress(self._doing)
 
     def _silence(self) -> str:
         """Why there was no answer."""

@@ -1,21 +1,22 @@
-"""The NVIDIA GPUs of this machine: from the driver's library, else from nvidia-smi, else none."""
+"""The NVIDIA GPUs of this machine: from the driver's library, else from nvidia-smi, else none.
+
+This machine is looked at before every plan, and the library answers without a process. Other nodes need not
+have pynvml, and are asked for more than it is asked for here: they use nvidia-smi (`agent.probe.gpus`).
+"""
 
 from __future__ import annotations
 
-import csv
 import importlib
 import importlib.util
-import shutil
 import subprocess
 from pathlib import Path
 from types import ModuleType
 
+from torchdeck.agent.probe.gpus import listed_gpus
 from torchdeck.nodes.inventory import Device
 
-_SMI_QUERY = ("--query-gpu=index,uuid,memory.total,memory.free,name", "--format=csv,noheader,nounits")
 _DRIVER_SIGNS = (Path("/dev/nvidiactl"), Path("/proc/driver/nvidia"), Path("/dev/dxg"))
 """One of them is there wherever the driver is (the last on WSL)."""
-_MIB = 1024 * 1024
 
 
 def probe_gpus(smi: str = "nvidia-smi", limit: float = 10.0) -> tuple[Device, ...]:
@@ -66,37 +67,8 @@ def _text(value: object) -> str:
 
 def devices_from_smi(program: str, limit: float) -> tuple[Device, ...]:
     """GPUs by nvidia-smi; none when it is missing, fails, or takes more than `limit` seconds."""
-    path = shutil.which(program)
-    if path is None:
-        return ()
     try:
-        answer = subprocess.run(
-            [path, *_SMI_QUERY], capture_output=True, text=True, timeout=limit, check=False, errors="replace"
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        listed = listed_gpus(program, limit)
+    except (OSError, subprocess.SubprocessError):
         return ()
-    return parse_smi(answer.stdout) if answer.returncode == 0 else ()
-
-
-def parse_smi(text: str) -> tuple[Device, ...]:
-    """Devices in nvidia-smi's CSV (index, UUID, MiB in all, MiB free, name); other lines are passed over."""
-    devices = []
-    for row in csv.reader(text.splitlines(), skipinitialspace=True):
-        cells = [cell.strip() for cell in row]
-        if len(cells) < 5 or not cells[0].isdecimal():
-            continue
-        devices.append(
-            Device(
-                index=int(cells[0]),
-                uuid=cells[1],
-                name=", ".join(cells[4:]),
-                memory_bytes=_mebibytes(cells[2]) or 0,
-                free_bytes=_mebibytes(cells[3]),
-            )
-        )
-    return tuple(devices)
-
-
-def _mebibytes(text: str) -> int | None:
-    """Bytes; None for "[N/A]"."""
-    return int(text) * _MIB if text.isdecimal() else None
+    return tuple(Device(gpu.index, gpu.uuid, gpu.name, gpu.memory, gpu.free) for gpu in listed)

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+LOCALHOST = "localhost"
+"""This machine, which is looked at and never described."""
 Version = tuple[int, ...]
 
 
@@ -46,6 +48,14 @@ class NodeInfo:
     """Main memory that was free when it was looked at; None where unknown."""
     described: bool = False
     """Known only from what a run file says of it; nobody has looked at it."""
+    interface: str = ""
+    """Network interface that its ranks reach the other nodes' by; empty: gloo and NCCL choose."""
+    remote: bool = False
+    """It is reached over SSH: paths and variables of this machine mean nothing there."""
+    working_dir: str = ""
+    """Folder on a remote node that its ranks start in; empty: the run's own copy of the code."""
+    max_ranks: int | None = None
+    """Most ranks that a run starts on it, whatever it asks for; None: no limit."""
 
 
 @dataclass(frozen=True)

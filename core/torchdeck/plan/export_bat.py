@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from torchdeck.plan.export_sh import VARIABLES, shown_name
+from torchdeck.plan.code_paths import starts_in_copy, where_it_lies
 from torchdeck.plan.launch_plan import LaunchPlan, NodePlan
-from torchdeck.plan.slots import split
+from torchdeck.plan.shell_words import VARIABLES, code_said, shown_name, without_shipped
+from torchdeck.plan.slots import escape, split
 from torchdeck.plan.torchrun import DEFAULT_PORT
 
 MAX_LINE = 8191
@@ -27,6 +28,7 @@ def export_bat(plan: LaunchPlan, node: NodePlan) -> str:
     Raises:
         ExportError: an argument or variable holds a line break or another control character, or is too long.
     """
+    node = where_it_lies(node, plan.code)
     python = node.command[0]
     torchrun = " ".join(_word(word) for word in node.torchrun[1:])
     command = " ".join(_word(word) for word in node.command[1:])
@@ -36,6 +38,7 @@ def export_bat(plan: LaunchPlan, node: NodePlan) -> str:
         f"rem Plan {plan.fingerprint}.",
         "rem Usage: THIS-FILE [PORT]; set RUN_DIR, RESUME and PYTHON first to change them.",
         "rem PORT and ATTEMPT must be the same on every node.",
+        *(f"rem {_comment(line[2:])}" for line in (code_said(plan.code) if starts_in_copy(node) else ())),
         *(["rem The recipe needs Torchdeck: pip install torchdeck[train]"] if plan.kind == "recipe" else []),
         "setlocal EnableExtensions DisableDelayedExpansion",
         "chcp 65001 >nul",
@@ -47,6 +50,7 @@ def export_bat(plan: LaunchPlan, node: NodePlan) -> str:
         'if not defined RUN_DIR set "RUN_DIR=%CD%\\%RUN_ID%"',
         'set "RUN_DIR=%RUN_DIR:\\=/%"',
         'if not defined ATTEMPT set "ATTEMPT=1"',
+        *_code(plan, node),
         f"cd /d {_word(node.working_dir)} || exit /b 2",
         *_rank_folders(plan, node),
         *_unset(node),
@@ -150,10 +154,16 @@ def _unset(node: NodePlan) -> list[str]:
     return lines
 
 
+def _code(plan: LaunchPlan, node: NodePlan) -> list[str]:
+    """CODE, where the node starts in a copy of the code."""
+    if not starts_in_copy(node):
+        return []
+    if not plan.code.folder:
+        return ["if not defined CODE echo set CODE to the folder of your code >&2 & exit /b 2"]
+    return [f"if not defined CODE {_set('CODE', escape(plan.code.folder))}"]
+
+
 def _users_path(node: NodePlan) -> list[str]:
     """PYTHONPATH without the shipped folder: an exported plan uses an installed Torchdeck."""
-    rest = "".join(literal for literal, _ in split(node.env.get("PYTHONPATH", ""))).lstrip(":")
-    if not rest:
-        return []
-    _refuse_control(rest)
-    return [f'set ^"PYTHONPATH={_escaped(rest)}^"']
+    rest = without_shipped(node.env.get("PYTHONPATH", ""))
+    return [_set("PYTHONPATH", rest)] if rest else []

@@ -112,7 +112,11 @@ class CodeTree:
     """What will be executed that is the user's own."""
 
     files: Mapping[str, str] = field(default_factory=dict)
-    """Path → SHA-256 of its content."""
+    """Path → SHA-256 of its content; more where there is a copy (`agent.snapshots.manifest.Entry`)."""
+    folder: str = ""
+    """Their common folder, where each run executes a copy of its own; empty: files run where they lie."""
+    size: int = 0
+    """Bytes of what is copied."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +169,9 @@ class LaunchPlan:
     def to_json(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers; the fingerprint is added by `document`."""
         value: dict[str, Any] = plain(self)
+        value["policy"] = self.policy.to_json()
+        if not self.code.folder:
+            value["code"] = {"files": value["code"]["files"]}  # as before there were copies
         if not self.smaller:
             del value["smaller"]  # plans from before there were ranges have none, and a fingerprint
         return value

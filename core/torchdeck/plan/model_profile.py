@@ -5,7 +5,7 @@ Standard library and numpy, Python 3.10: the tracer writes it on a node, the pla
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from math import prod
@@ -119,6 +119,10 @@ class ModelProfile:
     """What the tracer noticed: one sentence each."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Of a closed-form estimate: the numbers it was made from."""
+    worked_out: dict[Hashable, tuple[Any]] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
+    """What `plan.memory.remembered` keeps; another profile begins with nothing."""
 
     def trace(self, microbatch: int, *, cast: bool, checkpointing: bool) -> Trace | None:
         """The trace of exactly these settings, if there is one."""

@@ -115,7 +115,7 @@ def _devices(
     if asked == "cpu":
         return ()
     if asked == "auto":
-        variable = None if node.described else environ.get("CUDA_VISIBLE_DEVICES")
+        variable = None if node.described or node.remote else environ.get("CUDA_VISIBLE_DEVICES")
         return visible(node.devices, variable)
     chosen: list[Device] = []
     for position, entry in enumerate(asked):
@@ -140,8 +140,11 @@ def _nproc(
     node: NodeInfo, distributed: Distributed, devices: tuple[Device, ...], problems: list[Problem]
 ) -> int:
     if distributed.nproc is None:
-        return 1 if distributed.strategy == "single" else max(1, len(devices))
-    nproc = count_range(distributed.nproc).most
+        nproc = 1 if distributed.strategy == "single" else max(1, len(devices))
+    else:
+        nproc = count_range(distributed.nproc).most
+    if node.max_ranks is not None:
+        nproc = min(nproc, node.max_ranks)
     if devices and nproc > len(devices):
         have = f"{len(devices)} GPU{'s' if len(devices) > 1 else ''}"
         problems.append(

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from torchdeck.config.ranges import count_range
-from torchdeck.config.schema import RunConfig
+from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.nodes.inventory import InterpreterFacts, Inventory
 from torchdeck.plan.batch import plan_batch
+from torchdeck.plan.code_paths import run_from_copy
+from torchdeck.plan.configured_policies import checkpoint_policy, stdout_policy, supervision_policy
 from torchdeck.plan.groups import ShardGroups, shard_groups
 from torchdeck.plan.known import Known
 from torchdeck.plan.launch_plan import Batch, CodeTree, LaunchPlan, NodePlan
 from torchdeck.plan.placement import NodeShare, crowding, place, rank_placements
-from torchdeck.plan.policy import CheckpointPolicy, Policy, StdoutPolicy
+from torchdeck.plan.policy import CheckpointPolicy
 from torchdeck.plan.prediction import Prediction
 from torchdeck.plan.problems import PlanError, problem
 from torchdeck.plan.rank_environment import UNSET, rank_environment
@@ -53,13 +55,13 @@ def make_plan(
     world_size = sum(share.nproc for share in shares)
     batch = _batch(config, world_size, known) if kind == "recipe" else None
     prediction = _prediction(config, shares, backend, known)
-    checkpoint = _checkpoint(config)
+    checkpoint = checkpoint_policy(config)
     groups = _groups(config, shares)
     shard = 1 if groups is None else groups.shard
     settings = (
         None if batch is None else recipe_settings(config, batch, backend, checkpoint.directory, shard=shard)
     )
-    nodes = _node_plans(config, shares, interpreters, environ, settings)
+    nodes = run_from_copy(_node_plans(config, shares, interpreters, environ, settings), config, code)
     smaller, said = smaller_sizes(
         config,
         shares,
@@ -80,8 +82,8 @@ def make_plan(
         nodes=nodes,
         batch=batch,
         checkpoint=checkpoint,
-        stdout=_stdout(config),
-        policy=_policy(config),
+        stdout=stdout_policy(config),
+        policy=supervision_policy(config),
         slots={name: filler for name, filler in SLOTS.items() if name in used},
         code=code,
         warnings=(
@@ -182,7 +184,10 @@ def _node_plans(
             share,
             torchrun=_torchrun(config, share, shares, interpreters[share.node.name]),
             command=_command(config, interpreters[share.node.name]),
-            env={**rank_environment(share, config.run.env, environ, settings), **rendezvous},
+            env={
+                **rank_environment(share, config.run.env, environ, settings, alone=len(shares) == 1),
+                **rendezvous,
+            },
         )
         for share in shares
     )
@@ -202,13 +207,24 @@ def _node_plan(
         node_rank=share.node_rank,
         nproc=share.nproc,
         devices=tuple(device.key for device in share.devices),
-        working_dir=escape(config.run.working_dir or "."),
+        working_dir=_working_dir(config, share),
         torchrun=torchrun,
         rank_holder=("/bin/sh", f"{slot('shipped')}/torchdeck/agent/rank_holder.sh"),
         command=command,
         env=env,
         unset=UNSET,
+        secrets=tuple(config.run.secrets),
     )
+
+
+def _working_dir(config: RunConfig, share: NodeShare) -> str:
+    if not share.node.remote:
+        return escape(config.run.working_dir or ".")
+    if share.node.working_dir:
+        return escape(share.node.working_dir)
+    if config.run.recipe in BUILTIN_RECIPES:
+        return slot("run_dir")  # nothing of the user's is there
+    return slot("code") if config.run.sync == "auto" else escape(config.run.working_dir or ".")
 
 
 def _torchrun(
@@ -236,39 +252,6 @@ def _command(config: RunConfig, interpreter: InterpreterFacts) -> tuple[str, ...
     if run.module is not None:
         return (*python, "-m", escape(run.module), *arguments)
     return (*python, escape(run.script or ""), *arguments)
-
-
-def _checkpoint(config: RunConfig) -> CheckpointPolicy:
-    directory, every = config.checkpoint.directory, config.checkpoint.every
-    return CheckpointPolicy(
-        directory=f"{slot('run_dir')}/checkpoints" if directory is None else escape(directory),
-        resume=config.checkpoint.resume,
-        every_steps=every if isinstance(every, int) else None,
-        keep_last=config.checkpoint.keep_last,
-    )
-
-
-def _stdout(config: RunConfig) -> StdoutPolicy:
-    # a recipe's numbers are written by the trainer itself
-    enabled = config.telemetry.stdout and config.run.recipe is None
-    return StdoutPolicy(enabled, tuple(config.telemetry.patterns))
-
-
-def _policy(config: RunConfig) -> Policy:
-    launch, limits = config.launch, config.limits
-    return Policy(
-        max_restarts=launch.max_restarts,
-        restart_delay=launch.restart_delay,
-        on_hang=launch.on_hang,
-        hang_after=launch.hang_after,
-        cooperative_stop=config.run.recipe is not None,
-        stop_grace=launch.stop_grace,
-        kill_grace=launch.kill_grace,
-        queue=launch.queue,
-        min_free_bytes=limits.min_free_disk,
-        max_seconds=None if limits.max_hours is None else limits.max_hours * 3600,
-        system_interval=config.telemetry.system_interval,
-    )
 
 
 def _slots_in(nodes: Sequence[NodePlan], checkpoint: CheckpointPolicy) -> set[str]:

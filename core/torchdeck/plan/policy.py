@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -49,3 +50,18 @@ class Policy:
     max_seconds: float | None = None
     """After this long a run is stopped with a checkpoint; None: no limit."""
     system_interval: float = 1.0
+    node_grace: float = 120.0
+    """A node whose agent has been silent to the lead for so long is given up; so is a silent lead."""
+    node_silent: float = 15.0
+    """After this long a silent node is flagged."""
+    unattended: str = "stop"
+    """What a node's ranks do when its lead is given up: `stop` or `continue`."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Every field; what concerns several nodes only where it is not as usual.
+
+        Plans from before there were several nodes have none of it, and a fingerprint.
+        """
+        usual = {name: getattr(Policy, name) for name in ("node_grace", "node_silent", "unattended")}
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: value for name, value in values.items() if name not in usual or usual[name] != value}

@@ -11,8 +11,16 @@ UNSET: tuple[str, ...] = ("PET_*", "TORCH_ELASTIC_WORKER_IDENTICAL")
 """Removed from what is inherited: defaults of torchrun's flags; what doubles ranks on uneven nodes."""
 
 
+INTERFACE_VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
+
+
 def rank_environment(
-    share: NodeShare, own: Mapping[str, str], environ: Mapping[str, str], recipe: str | None
+    share: NodeShare,
+    own: Mapping[str, str],
+    environ: Mapping[str, str],
+    recipe: str | None,
+    *,
+    alone: bool = True,
 ) -> dict[str, str]:
     """Variables of one node's ranks; values may hold slots.
 
@@ -21,13 +29,15 @@ def rank_environment(
         own: the config's [run.env].
         environ: the launching shell's; its PYTHONPATH stays behind ours, its OMP_NUM_THREADS stays.
         recipe: settings of a recipe run as JSON, slots in it, the user's texts escaped.
+        alone: there is no other node.
     """
-    if share.node.described:
+    if share.node.described or share.node.remote:
         environ = {}  # this shell's paths and threads mean nothing there
     users_path = own.get("PYTHONPATH", environ.get("PYTHONPATH", ""))
     env = {
         "OMP_NUM_THREADS": environ.get("OMP_NUM_THREADS") or str(max(1, share.node.cpu_count // share.nproc)),
         "PYTHONUNBUFFERED": "1",
+        **({} if alone else _among_nodes(share)),
         **{name: escape(value) for name, value in own.items()},
         "CUDA_VISIBLE_DEVICES": escape(",".join(device.key for device in share.devices)),
         "PYTHONPATH": slot("shipped") + (f":{escape(users_path)}" if users_path else ""),
@@ -36,8 +46,16 @@ def rank_environment(
         "TORCHDECK_ATTEMPT": slot("attempt"),
         "TORCHDECK_RESUME": slot("resume"),
     }
+    if not alone:
+        env["TORCHDECK_NODE"] = escape(share.node.name)
     if any(not device.uuid for device in share.devices):
         env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # indices are nvidia-smi's; CUDA counts the fastest first
     if recipe is not None:
         env["TORCHDECK_RECIPE"] = recipe
     return env
+
+
+def _among_nodes(share: NodeShare) -> dict[str, str]:
+    """What a node's ranks find the others by; one value for all nodes would break mixed clusters."""
+    interface = share.node.interface
+    return {name: escape(interface) for name in INTERFACE_VARIABLES} if interface else {}

@@ -14,6 +14,7 @@ SLOTS: Mapping[str, str] = {
     "attempt": "number of the attempt, from 1",
     "port": "free port for the rendezvous, chosen on node 0",
     "resume": "checkpoint directory to resume from, empty to start afresh",
+    "code": "the run's own copy of the user's code, which nothing changes",
     "shipped": "folder with the part of Torchdeck that runs on nodes, named by its content",
 }
 """Every slot and what fills it."""

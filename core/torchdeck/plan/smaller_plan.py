@@ -65,6 +65,8 @@ def _node(plan: LaunchPlan, size: SmallerSize, roster: Roster, node_rank: int) -
     node = plan.node(roster.nodes[node_rank])
     devices = tuple(node.devices[local] for local in roster.local_ranks[node_rank]) if node.devices else ()
     env = {**node.env, "CUDA_VISIBLE_DEVICES": escape(",".join(devices))}
+    if size.nodes == 1:
+        env.pop("TORCHDECK_NODE", None)  # as where there never was another node
     if node.name in size.threads:
         env["OMP_NUM_THREADS"] = str(size.threads[node.name])
     if size.batch is not None and _RECIPE in env:

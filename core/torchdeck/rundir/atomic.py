@@ -17,7 +17,9 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def write_bytes(path: Path, content: bytes, *, durable: bool = True, private: bool = False) -> None:
+def write_bytes(
+    path: Path, content: bytes, *, durable: bool = True, private: bool = False, mode: int | None = None
+) -> None:
     """Replace `path` by `content` in one step.
 
     Args:
@@ -25,6 +27,7 @@ def write_bytes(path: Path, content: bytes, *, durable: bool = True, private: bo
         content: the whole new content.
         durable: sync file and folder, so that the file survives a power cut.
         private: nobody else may read it, whatever the umask; else the umask decides.
+        mode: permissions that it gets instead, whatever the umask: those of the file it replaces, for one.
 
     Raises:
         OSError: the old file is then still what it was, and nothing is left beside it.
@@ -32,7 +35,10 @@ def write_bytes(path: Path, content: bytes, *, durable: bool = True, private: bo
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-        with open(os.open(temporary, flags, 0o600 if private else 0o666), "wb") as file:  # noqa: PTH123
+        first = 0o600 if private or mode is not None else 0o666
+        with open(os.open(temporary, flags, first), "wb") as file:  # noqa: PTH123
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
             file.write(content)
             file.flush()
             if durable:

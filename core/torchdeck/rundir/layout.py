@@ -57,6 +57,16 @@ class RunLayout(NamedTuple):
         """Where checkpoints go unless the config names a folder (ranks)."""
         return self.root / "checkpoints"
 
+    @property
+    def code(self) -> Path:
+        """The run's own copy of the user's code (launcher; on other nodes who receives it), never changed."""
+        return self.root / "code"
+
+    @property
+    def code_manifest(self) -> Path:
+        """What that copy consists of, written before it (the same)."""
+        return self.root / "code.json"
+
     def node(self, name: str) -> NodeLayout:
         return NodeLayout(self.nodes / name)
 
@@ -142,6 +152,11 @@ class AttemptNodeLayout(NamedTuple):
         return self.root / "holder.json"
 
     @property
+    def plan(self) -> Path:
+        """The plan with its slots filled as they are on this node (its agent, unless it leads)."""
+        return self.root / "plan.json"
+
+    @property
     def exit(self) -> Path:
         """torchrun's exit status as the holder saw it (JSON), written atomically."""
         return self.root / "exit.json"
@@ -164,6 +179,11 @@ class RankLayout(NamedTuple):
     @property
     def stderr(self) -> Path:
         return self.root / "stderr.log"
+
+    @property
+    def log_times(self) -> Path:
+        """How long the two logs were at what time (`rundir.log_times`); the agent."""
+        return self.root / "log_times"
 
     @property
     def error(self) -> Path:

@@ -5,17 +5,31 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 PROC = Path("/proc")
 RUN_ID_VARIABLE = "TORCHDECK_RUN_ID"
+NODE_VARIABLE = "TORCHDECK_NODE"
+"""Which node of the run, where there are several."""
 RUN_VARIABLES = frozenset(
-    {RUN_ID_VARIABLE, "TORCHDECK_RUN_DIR", "TORCHDECK_ATTEMPT", "TORCHDECK_RESUME", "TORCHDECK_RECIPE"}
+    {
+        RUN_ID_VARIABLE,
+        NODE_VARIABLE,
+        "TORCHDECK_RUN_DIR",
+        "TORCHDECK_ATTEMPT",
+        "TORCHDECK_RESUME",
+        "TORCHDECK_RECIPE",
+        "TORCHDECK_CODE",
+    }
 )
 """What only processes of a run carry in their environment."""
 
+_NODE_PREFIX = f"{NODE_VARIABLE}=".encode()
 
+
+@cache
 def boot_id() -> str:
     """The kernel's identity of this boot; a pid means something only within one."""
     return (PROC / "sys/kernel/random/boot_id").read_text().strip()
@@ -96,13 +110,18 @@ def read_stat(pid: int) -> ProcessStat | None:
     )
 
 
-def processes_of_run(run_id: str, *, exclude: Iterable[int] = ()) -> list[ProcessIdentity]:
+def processes_of_run(run_id: str, *, exclude: Iterable[int] = (), node: str = "") -> list[ProcessIdentity]:
     """Living processes that carry `run_id` in the environment they were started with.
 
     Found by the environment, so that orphans and children in sessions of their own are found too. A process
     that overwrote its environment block (setproctitle) hides from this: walk the holder's tree as well.
+
+    Args:
+        run_id: whose.
+        exclude: pids that are left out.
+        node: leave out those that say they are another node's; two nodes may be one machine.
     """
-    needle = f"{RUN_ID_VARIABLE}={run_id}".encode()
+    needle = (f"{RUN_ID_VARIABLE}={run_id}".encode(), node.encode())
     skip = set(exclude)
     found = []
     for entry in PROC.iterdir():
@@ -115,11 +134,16 @@ def processes_of_run(run_id: str, *, exclude: Iterable[int] = ()) -> list[Proces
     return found
 
 
-def _carries(process: Path, needle: bytes) -> bool:
+def _carries(process: Path, needle: tuple[bytes, bytes]) -> bool:
+    run, node = needle
     try:
-        return needle in (process / "environ").read_bytes().split(b"\0")
+        variables = (process / "environ").read_bytes().split(b"\0")
     except OSError:
         return False  # gone, or somebody else's
+    if run not in variables:
+        return False
+    named = [variable for variable in variables if variable.startswith(_NODE_PREFIX)]
+    return not node or not named or _NODE_PREFIX + node in named
 
 
 def descendants(root: int) -> list[ProcessIdentity]:

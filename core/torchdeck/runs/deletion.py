@@ -1,12 +1,23 @@
-"""Deleting a run's directory, once nothing lives in it."""
+"""Deleting a run's directory, once nothing lives in it; at once, or so that it can be undone for a while."""
 
 from __future__ import annotations
 
+import re
 import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
 
+from torchdeck.agent.snapshots.folder import free, read_manifest
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.rundir.processes import processes_of_run
+from torchdeck.runs.directory import RUN_ID
 from torchdeck.runs.follower import read_run
+from torchdeck.runs.home import runs_folder
+
+_ASIDE = re.compile(rf"\.deleted-({RUN_ID.pattern})")
+FORGOTTEN = 3600.0
+"""Seconds after which a run that was set aside is taken for one that nobody will put back."""
 
 
 class StillAliveError(Exception):
@@ -16,12 +27,21 @@ class StillAliveError(Exception):
 def delete_run(layout: RunLayout) -> None:
     """Remove the run's directory: journals, logs, metrics, and the checkpoints that lie in it.
 
-    The directory first gets a name that is no run's: a deletion cut short leaves no half of a run behind.
-
     Raises:
         StillAliveError: the run has not ended, or processes of it are alive.
         NewerFormatError: it is from a newer Torchdeck.
         OSError: it cannot be removed.
+    """
+    remove(set_aside(layout))
+
+
+def set_aside(layout: RunLayout) -> Path:
+    """Give the run's directory a name that is no run's; the new path.
+
+    A deletion cut short then leaves no half of a run behind, and until it is removed it can be put back.
+
+    Raises:
+        as `delete_run`.
     """
     found = read_run(layout)
     if not found.is_over:
@@ -34,6 +54,33 @@ def delete_run(layout: RunLayout) -> None:
         raise StillAliveError(
             f"run {found.id} is {found.state}, but processes of it are alive: {pids or 'its agent'}"
         )
-    doomed = layout.root.with_name(f".deleted-{layout.root.name}")
-    layout.root.rename(doomed)
-    shutil.rmtree(doomed)
+    return layout.root.rename(layout.root.with_name(f".deleted-{layout.root.name}"))
+
+
+def remove(aside: Path) -> None:
+    """Remove for good what was set aside, and what of code no other run uses; raises OSError."""
+    copied = read_manifest(RunLayout(aside))
+    shutil.rmtree(aside)
+    free(aside.parent.parent, copied)
+
+
+def put_back(aside: Path) -> RunLayout:
+    """Undo `set_aside`; raises OSError where that cannot be."""
+    return RunLayout(aside.rename(aside.with_name(aside.name.removeprefix(".deleted-"))))
+
+
+def remove_forgotten(home: Path, now: float | None = None) -> list[Path]:
+    """Remove the runs that were set aside by somebody who did not live to remove them; which they were.
+
+    Args:
+        home: TORCHDECK_HOME.
+        now: seconds since the epoch.
+    """
+    now = time.time() if now is None else now
+    removed = []
+    for path in sorted(runs_folder(home).glob(".deleted-*")):
+        if _ASIDE.fullmatch(path.name) and now - path.stat().st_ctime > FORGOTTEN:
+            with suppress(OSError):
+                remove(path)
+            removed.append(path)
+    return removed

@@ -36,20 +36,21 @@ def new_run_id(name: str, now: float) -> str:
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now))}-{slug(name)}-{os.urandom(3).hex()}"
 
 
-def create_run_directory(runs: Path, name: str, now: float) -> RunLayout:
+def create_run_directory(runs: Path, name: str, now: float, *, hidden: bool = False) -> RunLayout:
     """A new, empty run directory that nobody else has, mode 0700, with the folders that have one writer each.
 
     Args:
         runs: folder that all runs lie in; made when it is not there.
         name: the run's name.
         now: seconds since the epoch, for the id.
+        hidden: it has a dot before its id, and is no run for anybody, until `reveal`.
 
     Raises:
         RunDirectoryError: it cannot be written.
     """
     try:
         runs.mkdir(mode=0o700, parents=True, exist_ok=True)
-        layout = RunLayout(_exclusive(runs, name, now))
+        layout = RunLayout(_exclusive(runs, name, now, "." if hidden else ""))
         for folder in (layout.control, layout.nodes, layout.attempts):
             folder.mkdir(mode=0o700)
     except OSError as error:
@@ -60,9 +61,25 @@ def create_run_directory(runs: Path, name: str, now: float) -> RunLayout:
     return layout
 
 
-def _exclusive(runs: Path, name: str, now: float) -> Path:
+def reveal(layout: RunLayout) -> RunLayout:
+    """A hidden run directory under its own name, whole from the first moment that anybody sees it.
+
+    Raises:
+        OSError: it cannot be renamed.
+    """
+    named = shown(layout)
+    layout.root.rename(named.root)
+    return named
+
+
+def shown(layout: RunLayout) -> RunLayout:
+    """The same run directory, hidden or not, under its own name."""
+    return RunLayout(layout.root.with_name(layout.root.name.removeprefix(".")))
+
+
+def _exclusive(runs: Path, name: str, now: float, before: str) -> Path:
     for _ in range(ID_TRIES):
-        path = runs / new_run_id(name, now)
+        path = runs / f"{before}{new_run_id(name, now)}"
         try:
             path.mkdir(mode=0o700)
         except FileExistsError:

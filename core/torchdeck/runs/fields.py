@@ -7,7 +7,8 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
-from torchdeck.runs.state import DeviceHolder, Failure
+from torchdeck.rundir.journal import Event
+from torchdeck.runs.state import AttemptView, DeviceHolder, Failure
 
 
 def text(fields: Mapping[str, Any], name: str, default: str = "") -> str:
@@ -91,4 +92,23 @@ def device_holders(fields: Mapping[str, Any]) -> tuple[DeviceHolder, ...]:
     return tuple(
         DeviceHolder(text(item, "device"), text(item, "run_id"), text(item, "name"))
         for item in mappings(fields, "held_by")
+    )
+
+
+def attempt(number_: int, event: Event, given_up: str = "") -> AttemptView:
+    """An attempt as it was begun."""
+    fields = event.fields
+    point = mapping(fields, "resume")
+    return AttemptView(
+        number=number_,
+        reason=text(fields, "reason", "first"),
+        started=event.time,
+        resume=text(fields, "resume") or text(point, "name"),
+        resume_step=whole(fields, "resume_step") if not point else whole(point, "step"),
+        world_size=whole(fields, "world_size"),
+        global_batch=whole(fields, "global_batch"),
+        accumulation=whole(fields, "accumulation"),
+        rendezvous=text(fields, "rendezvous"),
+        notes=texts(fields, "notes"),
+        given_up=given_up,
     )

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.rundir.atomic import read_json
+from torchdeck.rundir.folder_names import FolderNames
 from torchdeck.rundir.journal import JournalReader
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.history import RunHistory
+from torchdeck.runs.links import Links, read_links
 from torchdeck.runs.liveness import look
 from torchdeck.runs.view import RunView, view
 
@@ -24,7 +26,10 @@ class RunFollower:
         self._clock = clock
         self._history = RunHistory()
         self._journal = JournalReader(layout.journal)
+        self._names_in = FolderNames()
         self._nodes: dict[str, JournalReader] = {}
+        self.links: Links | None = None
+        """How its nodes were reached at the last look; None for a run of this machine alone."""
 
     def refresh(self) -> RunView:
         """The view as of now.
@@ -34,10 +39,21 @@ class RunFollower:
         """
         self._read()
         heartbeats = {node: self._heartbeat(self.layout.node(node).heartbeat) for node in self._nodes}
-        liveness = look(self.run_id, self._history, heartbeats)
+        now = self._clock()
+        self.links = read_links(self.layout)
+        liveness = look(self.run_id, self._history, heartbeats, self.links, now)
         # a process that was dead at the look has written all it ever will: read that before judging
         self._read()
         return view(self.run_id, self._history, heartbeats, liveness, self._clock(), self._torn)
+
+    def has_taken(self, request_id: str) -> bool:
+        """Whether an agent had taken the request at the last look."""
+        return self._history.has_taken(request_id)
+
+    @property
+    def controller_pid(self) -> int | None:
+        """Of the run's newest controller, at the last look; it may live no more."""
+        return None if self._history.controller is None else self._history.controller.pid
 
     @property
     def _torn(self) -> int:
@@ -46,8 +62,10 @@ class RunFollower:
     def _read(self) -> None:
         for event in self._journal.read_new():
             self._history.controller_event(event)
-        for node in _names(self.layout.nodes):
+        for node in self._names_in(self.layout.nodes):
             if node not in self._nodes:
+                if not self.layout.node(node).root.is_dir():
+                    continue
                 self._nodes[node] = JournalReader(self.layout.node(node).journal)
             for event in self._nodes[node].read_new():
                 self._history.node_event(node, event)
@@ -56,13 +74,6 @@ class RunFollower:
     def _heartbeat(path: Path) -> Mapping[str, Any]:
         value = read_json(path)
         return value if isinstance(value, Mapping) else {}
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
-    except FileNotFoundError:
-        return []
 
 
 def read_run(layout: RunLayout) -> RunView:

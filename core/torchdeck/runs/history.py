@@ -1,4 +1,9 @@
-"""What a run's journals say, taken in event by event. No clocks, no files, no processes."""
+"""What a run's journals say, taken in event by event. No clocks, no files, no processes.
+
+Of several nodes the lead alone says how the run goes: started, running, stopped, finished. The others tell
+what happens on them: their ranks' exits, hangs, checkpoints. Journals are read one after the other, and
+arrive late from other nodes, so nothing may hang on the order of events of two nodes.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +13,10 @@ from collections.abc import Callable, Mapping
 from torchdeck.rundir.journal import Event
 from torchdeck.rundir.processes import ProcessIdentity
 from torchdeck.runs import fields as read
-from torchdeck.runs.state import (
-    AttemptView,
-    CheckpointSeen,
-    DeviceHolder,
-    Hang,
-    RankExit,
-    RunState,
-)
+from torchdeck.runs.hangs_seen import HangsSeen
+from torchdeck.runs.nodes_seen import NodesSeen
+from torchdeck.runs.requests_seen import RequestsSeen
+from torchdeck.runs.state import AttemptView, CheckpointSeen, DeviceHolder, Hang, RankExit, RunState
 
 FINAL = {state.value: state for state in (RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED)}
 
@@ -35,14 +36,13 @@ class RunHistory:
         self.holders: dict[str, ProcessIdentity] = {}
         self.attempts: dict[int, AttemptView] = {}
         self.checkpoint: CheckpointSeen | None = None
-        self.devices: tuple[str, ...] = ()
+        self.nodes = NodesSeen()
+        self._requests = RequestsSeen()
         self.last_time = 0.0
         self._last_agent = 0.0
         self.finishes = 0
         self._resumed_after = 0
         self._transport_failed: Event | None = None
-        self._asked: dict[str, str] = {}
-        self._taken: set[str] = set()
         self._start_life()
 
     def _start_life(self) -> None:
@@ -51,7 +51,7 @@ class RunHistory:
         self.refused = False
         self.attempt: int | None = None
         self.held_by: tuple[DeviceHolder, ...] = ()
-        self.hangs: dict[int, Hang] = {}
+        self._hangs = HangsSeen()
         self.stopping: tuple[str, str] | None = None
         self.disk_low: Event | None = None
         self.restart_delay: float | None = None
@@ -59,9 +59,26 @@ class RunHistory:
         self.damaged: dict[str, str] = {}
 
     @property
+    def devices(self) -> tuple[str, ...]:
+        """All that its nodes have leased."""
+        return self.nodes.devices
+
+    @property
+    def hangs(self) -> dict[int, Hang]:
+        """Ranks of the current attempt that stand still."""
+        attempt = self.attempts.get(self.attempt or 0)
+        if self.finished is not None or attempt is None or attempt.ended is not None:
+            return {}
+        return self._hangs.of(attempt)
+
+    @property
     def requests_waiting(self) -> tuple[str, ...]:
         """Kinds of requests that the controller forwarded and no agent has taken yet."""
-        return tuple(kind for id_, kind in self._asked.items() if id_ not in self._taken)
+        return self._requests.waiting
+
+    def has_taken(self, request_id: str) -> bool:
+        """Whether an agent has taken the request."""
+        return self._requests.has_taken(request_id)
 
     @property
     def transport_failure(self) -> str | None:
@@ -85,7 +102,17 @@ class RunHistory:
             self._finished(event)
         elif event.name == "attempt_started":
             self._attempt_started(node, event)
-        elif self.finished is None or event.name in ("checkpoint", "request"):
+        elif event.name == "node_finished":
+            self.nodes.agent_departed(node)
+        elif event.name in ("lead_lost", "lead_back"):
+            self.nodes.said_of_the_lead(node, event)
+        elif event.name == "leased":
+            self._leased(node, event)
+        elif event.name == "checkpoint":
+            self._checkpoint(node, event)
+        elif event.name == "rank_exited":
+            self._rank_exited(node, event)
+        elif self.finished is None or node in self.nodes.followers or event.name == "request":
             self._call(self._NODE.get(event.name), event)
 
     def _call(self, handler: Callable[[RunHistory, Event], None] | None, event: Event) -> None:
@@ -111,7 +138,7 @@ class RunHistory:
             self._start_life()
 
     def _forwarded(self, event: Event) -> None:
-        self._asked[read.text(event.fields, "id")] = read.text(event.fields, "kind")
+        self._requests.forwarded(event)
 
     def _no_transport(self, event: Event) -> None:
         self._transport_failed = event
@@ -122,6 +149,7 @@ class RunHistory:
         identity = ProcessIdentity.from_json(event.fields.get("identity"))
         if identity is not None:
             self.agents[node] = identity
+        self.nodes.agent_started(node, event)
         self._last_agent = max(self._last_agent, event.time)
         if self.finished is None and self.phase is RunState.PENDING:
             self.phase = RunState.PREPARING
@@ -134,35 +162,41 @@ class RunHistory:
         self.refused = True
         self.held_by = read.device_holders(event.fields)
 
-    def _leased(self, event: Event) -> None:
-        self.phase = RunState.PREPARING
-        self.held_by = ()
-        self.devices = read.texts(event.fields, "devices")
+    def _leased(self, node: str, event: Event) -> None:
+        self.nodes.leased(node, event)
+        if self.finished is None and node not in self.nodes.followers:
+            self.phase = RunState.PREPARING
+            self.held_by = ()
 
     def _attempt_started(self, node: str, event: Event) -> None:
         number = read.whole(event.fields, "attempt") or 0
         holder = ProcessIdentity.from_json(event.fields.get("holder"))
         if holder is not None:
             self.holders[node] = holder
-        self.attempts[number] = AttemptView(
-            number=number,
-            reason=read.text(event.fields, "reason", "first"),
-            started=event.time,
-            resume=read.text(event.fields, "resume"),
-            resume_step=read.whole(event.fields, "resume_step"),
-            world_size=read.whole(event.fields, "world_size"),
-            global_batch=read.whole(event.fields, "global_batch"),
-            accumulation=read.whole(event.fields, "accumulation"),
-            rendezvous=read.text(event.fields, "rendezvous"),
-            notes=read.texts(event.fields, "notes"),
-            given_up=self.given_up,
-        )
+        if self.finished is None:
+            self.nodes.uses(node, event)
+        known = self.attempts.get(number)
+        if node in self.nodes.followers:
+            # it takes part; what it says of its ranks is not lost if the lead's journal comes later
+            self.attempts[number] = known or read.attempt(number, event)
+        elif known is not None and self.attempt == number:  # the lead has said that all nodes begin it
+            self.attempts[number] = dataclasses.replace(known, resume=read.text(event.fields, "resume"))
+        else:
+            self._begin_attempt(number, event)
+
+    def _launching(self, event: Event) -> None:
+        number = read.whole(event.fields, "attempt") or 0
+        self._begin_attempt(number, event)
+        self.nodes.taking_part(event)
+
+    def _begin_attempt(self, number: int, event: Event) -> None:
+        exits = self.attempts[number].exits if number in self.attempts else ()
+        made = read.attempt(number, event, self.given_up)
+        self.attempts[number] = dataclasses.replace(made, exits=exits)
         self.given_up = ""
         if self.finished is None:
             self.attempt = number
-            self.devices = read.texts(event.fields, "devices") or self.devices
             self.restart_delay = None
-            self.hangs.clear()
             self._advance(RunState.STARTING)
 
     def _running(self, _event: Event) -> None:
@@ -183,38 +217,27 @@ class RunHistory:
         self.given_up = read.given_up(event.fields)
 
     def _taken_request(self, event: Event) -> None:
-        self._taken.add(read.text(event.fields, "id"))
+        self._requests.taken(event)
 
-    def _rank_exited(self, event: Event) -> None:
+    def _rank_exited(self, node: str, event: Event) -> None:
         rank = read.whole(event.fields, "rank")
         attempt = self.attempts.get(read.whole(event.fields, "attempt") or 0)
         if rank is None or attempt is None:
             return
-        self.hangs.pop(rank, None)
-        exit_ = RankExit(rank, read.whole(event.fields, "code"), read.signal_name(event.fields))
+        exit_ = RankExit(rank, read.whole(event.fields, "code"), read.signal_name(event.fields), node)
         self.attempts[attempt.number] = dataclasses.replace(attempt, exits=(*attempt.exits, exit_))
 
     def _hang(self, event: Event) -> None:
-        rank = read.whole(event.fields, "rank")
-        if rank is not None:
-            self.hangs[rank] = Hang(
-                rank,
-                read.text(event.fields, "phase"),
-                read.whole(event.fields, "step"),
-                read.number(event.fields, "still"),
-                read.number(event.fields, "limit"),
-                read.text(event.fields, "detail"),
-            )
+        self._hangs.flagged(event, self.attempt or 0)
 
     def _hang_over(self, event: Event) -> None:
-        self.hangs.pop(read.whole(event.fields, "rank") or 0, None)
+        self._hangs.over(event)
 
     def _disk_low(self, event: Event) -> None:
         self.disk_low = event
 
     def _attempt_ended(self, event: Event) -> None:
         attempt = self.attempts.get(read.whole(event.fields, "attempt") or 0)
-        self.hangs.clear()
         if attempt is None:
             return
         self.attempts[attempt.number] = dataclasses.replace(
@@ -224,18 +247,20 @@ class RunHistory:
             first_failure=read.failure(event.fields.get("first_failure")),
         )
 
-    def _checkpoint(self, event: Event) -> None:
-        seen = CheckpointSeen(
-            read.whole(event.fields, "step"),
-            read.text(event.fields, "path"),
-            read.number(event.fields, "seconds"),
-            read.whole(event.fields, "size"),
-            event.time,
-        )
-        self.checkpoint = seen
+    def _checkpoint(self, node: str, event: Event) -> None:
+        step, path = read.whole(event.fields, "step"), read.text(event.fields, "path")
+        seconds, size = read.number(event.fields, "seconds"), read.whole(event.fields, "size")
+        seen = CheckpointSeen(step, path, seconds, size, event.time, node)
+        # on disks of their own each node tells of it: what lies with the lead is shown
+        known = self.checkpoint
+        if node not in self.nodes.followers or known is None or (seen.step or 0) > (known.step or 0):
+            self.checkpoint = seen
 
     def _checkpoint_damaged(self, event: Event) -> None:
         self.damaged[read.text(event.fields, "path")] = read.text(event.fields, "why")
+
+    def _of_a_node(self, event: Event) -> None:
+        self.nodes.said(event)
 
     def _finished(self, event: Event) -> None:
         if read.text(event.fields, "state") not in FINAL:
@@ -245,7 +270,6 @@ class RunHistory:
             self._start_life()
         elif self.finished is None:
             self.finished = event
-            self.hangs.clear()
 
     _CONTROLLER: Mapping[str, Callable[[RunHistory, Event], None]] = {
         "created": _created,
@@ -253,20 +277,20 @@ class RunHistory:
         "resumed": _resumed,
         "request": _forwarded,
         "transport_failed": _no_transport,
+        **dict.fromkeys(("token_asked", "token_settled"), _of_a_node),
     }
     _NODE: Mapping[str, Callable[[RunHistory, Event], None]] = {
         "queued": _queued,
         "refused": _refused,
-        "leased": _leased,
+        "launching": _launching,
+        **dict.fromkeys(("node_silent", "node_lost", "node_back", "clock"), _of_a_node),
         "running": _running,
         "stopping": _stopping,
         "restarting": _restarting,
         "request": _taken_request,
-        "rank_exited": _rank_exited,
         "hang": _hang,
         "hang_over": _hang_over,
         "disk_low": _disk_low,
         "attempt_ended": _attempt_ended,
-        "checkpoint": _checkpoint,
         "checkpoint_damaged": _checkpoint_damaged,
     }

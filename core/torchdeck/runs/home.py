@@ -22,7 +22,7 @@ def torchdeck_home(named: Path | None = None) -> Path:
     Raises:
         HomeError: it cannot be made, is not a folder, belongs to somebody else, or others may write in it.
     """
-    home = _configured() if named is None else named.expanduser().absolute()
+    home = usual_home() if named is None else named.expanduser().absolute()
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError:
@@ -58,7 +58,8 @@ def runs_folder(home: Path) -> Path:
     return home / "runs"
 
 
-def _configured() -> Path:
+def usual_home() -> Path:
+    """Where it is if nobody says otherwise, be it there or not."""
     variable = os.environ.get(HOME_VARIABLE)
     if variable:
         return Path(variable).expanduser().absolute()

@@ -7,18 +7,27 @@ from typing import Any
 
 from torchdeck.rundir.processes import ProcessIdentity, boot_id, processes_of_run
 from torchdeck.runs.history import RunHistory
+from torchdeck.runs.links import UP, Links, LinkState
 from torchdeck.runs.state import Liveness, NodeLiveness
 
 
-def look(run_id: str, history: RunHistory, heartbeats: Mapping[str, Mapping[str, Any]]) -> Liveness:
-    """Look at /proc for every process that `history` and `heartbeats` name.
+def look(
+    run_id: str,
+    history: RunHistory,
+    heartbeats: Mapping[str, Mapping[str, Any]],
+    links: Links | None = None,
+    now: float = 0.0,
+) -> Liveness:
+    """Look at /proc for every process of this machine that `history` and `heartbeats` name.
+
+    Of nodes in `links` it is taken what they said last, if that was heard of lately (`now`, unix seconds).
 
     Read the journals again after this and before folding: what a process that this call finds dead has
     written is then complete, so its end is never mistaken for its loss.
     """
     known = [*history.agents.values(), *history.holders.values()]
-    nodes = {}
-    for node in {*history.agents, *history.holders, *heartbeats}:
+    nodes = {} if links is None else _linked(links, now)
+    for node in {*history.agents, *history.holders, *heartbeats} - nodes.keys():
         beat = heartbeats.get(node, {})
         torchrun = ProcessIdentity.from_json(beat.get("torchrun"))
         holder = ProcessIdentity.from_json(beat.get("holder"))
@@ -41,6 +50,17 @@ def look(run_id: str, history: RunHistory, heartbeats: Mapping[str, Mapping[str,
         orphans=_may_have_orphans(history) and not named and bool(processes_of_run(run_id)),
         same_boot=not known or any(identity.boot == boot for identity in known),
     )
+
+
+def _linked(links: Links, now: float) -> dict[str, NodeLiveness]:
+    fresh = links.is_fresh(now)
+    return {name: _over(link, fresh=fresh) for name, link in links.nodes.items()}
+
+
+def _over(link: LinkState, *, fresh: bool) -> NodeLiveness:
+    if not fresh or link.state != UP or link.agent_alive is None:
+        return NodeLiveness(link=link, known=False)
+    return NodeLiveness(link.agent_alive, link.holder_alive is True, link.torchrun_alive is True, link)
 
 
 def _may_have_orphans(history: RunHistory) -> bool:

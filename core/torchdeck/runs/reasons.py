@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
+from torchdeck.quantities import size
 from torchdeck.runs.history import RunHistory
+from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, UP, LinkState
 from torchdeck.runs.state import AttemptView, DeviceHolder, Failure, Hang, RunState
 
 STOP_REASONS: Mapping[str, str] = {
@@ -13,7 +16,12 @@ STOP_REASONS: Mapping[str, str] = {
     "hang": "a rank stood still",
     "limit": "the time limit is reached",
     "gone": "the run directory was deleted",
+    "node": "a node cannot take part",
 }
+
+
+UNFOLLOWED = "nobody follows it here: `torchdeck runs attach` does"
+"""Of a node that was up when its controller was heard of last."""
 
 
 def of_phase(history: RunHistory) -> str:
@@ -39,6 +47,83 @@ def held_by(holders: tuple[DeviceHolder, ...]) -> str:
     return "; ".join(f"{item.device} (run {item.run_id}, {item.name!r})" for item in holders) or "its devices"
 
 
+def link(found: LinkState, step: int | None, now: float) -> str:
+    """`node b: link lost 12 s ago, last seen step 840`."""
+    what = UNFOLLOWED if found.state == UP else link_word(found, now)
+    seen = f", last seen step {step}" if step is not None else ""
+    why = f" ({found.why})" if found.state in (NEEDS_LOGIN, REFUSED) and found.why else ""
+    return f"node {found.node}: {what}{seen}{why}"
+
+
+def link_word(found: LinkState, now: float) -> str:
+    """`connected`, `link lost 12 s ago`."""
+    since = link_since(found)
+    ago = "" if since is None else f" {max(0.0, now - since):.0f} s ago"
+    return {
+        CONNECTING: "not reached yet" if since is None else f"not reached for {max(0.0, now - since):.0f} s",
+        LOST: f"link lost{ago}",
+        NEEDS_LOGIN: f"needs login{ago}",
+        REFUSED: f"refused{ago}",
+        UP: "connected",
+    }[found.state]
+
+
+def link_since(found: LinkState) -> float | None:
+    """When a link's state began; of one that is lost, when the node was heard last, as it shows later."""
+    if found.state == LOST and found.heard is not None and found.heard < found.since:
+        return found.heard
+    return found.since or None
+
+
+def silent(node: str, seconds: float, grace: float | None, *, given_up: bool) -> str:
+    """A node that the lead does not hear, since when, and what comes of it."""
+    after = "launch.node_grace" if grace is None else f"{grace:g} s"
+    what = f"after {after} it was given up" if given_up else f"given up after {after}"
+    return f"node {node} has been silent to the others for {max(0.0, seconds):.0f} s ({what})"
+
+
+def agent_gone(node: str) -> str:
+    """Its agent does not live, and something else of the run does there."""
+    return f"the agent on {node} is gone; the ranks go on without it"
+
+
+def agent_late(node: str, seconds: float) -> str:
+    """Its agent gives no signs of life."""
+    return f"no sign of the agent on {node} for {seconds:.0f} s"
+
+
+def unled(node: str, unattended: str) -> str:
+    """What the ranks of a node do whose agent has given up the lead."""
+    do = "go on without it" if unattended == "continue" else "are ended"
+    return (
+        f"node {node} has not heard from the leading node for launch.node_grace: its ranks {do} "
+        f"(launch.unattended)"
+    )
+
+
+def untold(nodes: Sequence[str]) -> str:
+    """What a controller waits for that took the run over and lacks the gang's token."""
+    who = f"the agent on {nodes[0]} lives" if len(nodes) == 1 else f"the agents on {', '.join(nodes)} live"
+    return (
+        f"an agent is missing and waits for the gang's token: {who} and did not say it yet, and "
+        f"{'is' if len(nodes) == 1 else 'are'} given up after launch.node_grace"
+    )
+
+
+def code_to(found: LinkState) -> str:
+    """`sending code to node b: 34.0 MiB of 120.0 MiB`."""
+    return f"sending code to node {found.node}: {size(found.code_sent or 0)} of {size(found.code_size or 0)}"
+
+
+def code_to_all(found: Sequence[LinkState]) -> str:
+    """The same of one node, or of several together; empty of none."""
+    if len(found) < 2:
+        return code_to(found[0]) if found else ""
+    sent = sum(each.code_sent or 0 for each in found)
+    whole = sum(each.code_size or 0 for each in found)
+    return f"sending code to {len(found)} nodes: {size(sent)} of {size(whole)}"
+
+
 def hang(found: Hang) -> str:
     """`rank 1 has stood still for 34 s in training at step 120 (limit 30 s)`."""
     text = f"rank {found.rank} has stood still"
@@ -55,12 +140,28 @@ def hang(found: Hang) -> str:
 
 def failure(found: Failure) -> str:
     """`rank 1 failed with exit code 1`, or what there is to say."""
-    who = "torchrun" if found.rank is None else f"rank {found.rank}"
+    who = failed(found)
     if found.signal:
         return f"{who} was ended by {found.signal}"
     if found.code is not None:
         return f"{who} failed with exit code {found.code}"
+    if found.rank is None and found.message:
+        return found.message.splitlines()[0]  # a node that is lost, say: torchrun has not failed
     return f"{who} failed"
+
+
+def failed(found: Failure) -> str:
+    """Who: `rank 1`, `rank 1 on node b` in a run of several nodes, or torchrun itself."""
+    if found.rank is None:
+        return "torchrun"
+    return f"rank {found.rank} on node {found.node}" if found.node else f"rank {found.rank}"
+
+
+def placed(why: str, found: Failure | None) -> str:
+    """A sentence of the agent's that names the rank that failed first, with its node."""
+    if found is None or found.rank is None or not found.node:
+        return why
+    return re.sub(rf"\brank {found.rank}\b(?! on node)", lambda _: failed(found), why, count=1)
 
 
 def never_started(agents: Mapping[str, object]) -> str:

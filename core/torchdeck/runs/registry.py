@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,7 +37,8 @@ class RunRegistry:
     def ids(self) -> list[str]:
         """Ids of all runs, oldest first (an id begins with the time it was made)."""
         try:
-            return sorted(entry.name for entry in self.folder.iterdir() if RUN_ID.fullmatch(entry.name))
+            # names are all that is wanted, and of a thousand runs a list is asked for again and again
+            return sorted(filter(RUN_ID.fullmatch, os.listdir(self.folder)))  # noqa: PTH208
         except FileNotFoundError:
             return []
 

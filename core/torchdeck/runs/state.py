@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from torchdeck.runs.links import LinkState
+
 
 class RunState(StrEnum):
     """Where a run is; DESIGN names them."""
@@ -41,6 +43,8 @@ class Failure:
     message: str = ""
     traceback: str = ""
     time: float | None = None
+    node: str = ""
+    """Of its rank, in a run of several; empty where it is not known."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,8 @@ class RankExit:
     rank: int
     code: int | None
     signal: str | None
+    node: str = ""
+    """Whose agent said so."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,8 @@ class CheckpointSeen:
     seconds: float | None = None
     size: int | None = None
     time: float | None = None
+    node: str = ""
+    """Whose agent saw it, under this path; empty where it is not known."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +137,10 @@ class NodeLiveness:
     agent: bool = False
     holder: bool = False
     torchrun: bool = False
+    link: LinkState | None = None
+    """How the node is reached; None for this machine."""
+    known: bool = True
+    """False where nobody can say: the link to the node is not there now."""
 
     @property
     def any(self) -> bool:
@@ -148,6 +160,12 @@ class Liveness:
 
     @property
     def nodes_alive(self) -> bool:
+        """Something lives, or may: what nobody can see is not taken for dead."""
+        return self.orphans or any(node.any or not node.known for node in self.nodes.values())
+
+    @property
+    def seen_alive(self) -> bool:
+        """Something is known to live."""
         return self.orphans or any(node.any for node in self.nodes.values())
 
     @property

@@ -8,6 +8,8 @@ from torchdeck.runs.audit.result import Audit
 from torchdeck.runs.state import RunState
 from torchdeck.runs.view import RunView
 
+THIS_MACHINE = "localhost"
+"""What a plan calls the machine that it is made on; every other node has a disk of its own."""
 TRACEBACK_LINES = 40
 """A longer traceback is cut in its middle; the whole of it is in the rank's stderr.log."""
 
@@ -28,7 +30,9 @@ def summary_lines(view: RunView, directory: str = "", audit: Audit | None = None
         lines.append(f"  directory: {directory}")
     if view.checkpoint is not None:
         step = "" if view.checkpoint.step is None else f"step {view.checkpoint.step}, "
-        lines.append(f"  last checkpoint: {step}{_below(view.checkpoint.path, directory)}")
+        node = view.checkpoint.node
+        where = "" if node in ("", THIS_MACHINE) else f" on node {node}"
+        lines.append(f"  last checkpoint: {step}{_below(view.checkpoint.path, directory)}{where}")
     lines += [f"  note: {warning}" for warning in view.warnings]
     lines += [f"  {line}" for line in (() if audit is None else verdict_lines(audit))]
     return lines + [f"  {line}" for line in next_lines(view)]
@@ -40,10 +44,15 @@ def _failure_lines(view: RunView) -> list[str]:
         return []
     lines = []
     sentence = reasons.failure(found)
-    who = "torchrun" if found.rank is None else f"rank {found.rank}"
+    who = reasons.failed(found)
     if sentence not in view.why and f"{who} failed" not in view.why:
         lines.append(f"  {sentence}")
-    if found.message and found.message not in view.why and found.message not in found.traceback:
+    if (
+        found.message
+        and found.message != sentence
+        and found.message not in view.why
+        and found.message not in found.traceback
+    ):
         lines.append(f"  {found.message}")
     if found.traceback:
         lines.append("")

@@ -13,6 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from torchdeck.rundir.layout import AttemptLayout, RunLayout
+from torchdeck.runs.troubleshooting_own import how_to_go_on, own_exception
 from torchdeck.runs.view import RunView
 
 TAIL_BYTES = 128 * 1024
@@ -84,8 +85,21 @@ def diagnose(layout: RunLayout, view: RunView) -> Recognised | None:
     if own is not None and not own.advice.consequence:
         return own
     if words is not None and own is None:
-        return None  # it failed of something of its own, and what others said follows from that
+        # it failed of something of its own, and what others said follows from that
+        return _of_its_own(view)
     return recognise(_others(attempt, view)) or own
+
+
+def _of_its_own(view: RunView) -> Recognised | None:
+    """What is said of an exception in the user's own code."""
+    failure = view.first_failure
+    found = None if failure is None else own_exception(failure)
+    if failure is None or found is None:
+        return None
+    text = how_to_go_on(found, view.id, None if view.checkpoint is None else view.checkpoint.step)
+    line = (failure.message.splitlines() or [found.kind])[0].strip()[:_LONGEST_LINE]
+    advice = Advice(f"An exception in {found.name}", (), text, consequence=False)
+    return Recognised(advice, f"rank {failure.rank}", line)
 
 
 def recognise(sources: Iterable[Source]) -> Recognised | None:

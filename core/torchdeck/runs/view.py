@@ -11,6 +11,7 @@ from torchdeck.rundir.journal import Event
 from torchdeck.runs import fields as read
 from torchdeck.runs import reasons
 from torchdeck.runs.history import FINAL, RunHistory
+from torchdeck.runs.node_troubles import NodeTrouble, node_troubles
 from torchdeck.runs.state import (
     AttemptView,
     CheckpointSeen,
@@ -24,8 +25,6 @@ from torchdeck.runs.state import (
 
 START_GRACE = 10.0
 """Seconds after the last event in which nothing may be alive yet: a process is between two others."""
-HEARTBEAT_LATE = 15.0
-"""A heartbeat older than this many seconds is said to be late."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +68,8 @@ class RunView:
     """How often it has finished; a resume names this number."""
     end_written: bool
     """The end of this life stands in a journal; a LOST run's does not."""
+    troubles: tuple[NodeTrouble, ...] = ()
+    """Of nodes, while it goes on; their texts are among `warnings`."""
 
     @property
     def exit_code(self) -> int:
@@ -130,17 +131,21 @@ def view(
 ) -> RunView:
     """The view of a history that was fed event by event; otherwise as `fold`."""
     created = history.created.fields if history.created else {}
-    attempts = tuple(history.attempts[number] for number in sorted(history.attempts))
-    current = history.attempts.get(history.attempt) if history.attempt is not None else None
+    attempts = tuple(
+        _with_node(history.attempts[number], history, heartbeats) for number in sorted(history.attempts)
+    )
+    current = next((attempt for attempt in attempts if attempt.number == history.attempt), None)
     state, why = _state(history, current, liveness, now)
+    last = attempts[-1].first_failure if attempts else None
     finished = history.finished
+    troubles = () if state.is_terminal else node_troubles(history, heartbeats, liveness, now)
     first = min((attempt.started for attempt in attempts), default=None)
     return RunView(
         id=run_id,
         name=read.text(created, "name") or run_id,
         state=state,
-        why=why,
-        created=history.created.time if history.created else None,
+        why=reasons.placed(why, last),
+        created=_created(history, first),
         started=first,
         ended=_ended(history, current, state),
         attempt=history.attempt,
@@ -162,11 +167,37 @@ def view(
         requests_waiting=history.requests_waiting,
         controller_alive=liveness.controller,
         agent_alive=liveness.agent,
-        processes_alive=liveness.nodes_alive,
-        warnings=_warnings(history, heartbeats, liveness, state, now, torn),
+        # the lead writes the end last: who cannot be seen after it is taken to be gone
+        processes_alive=liveness.nodes_alive if finished is None else liveness.seen_alive,
+        warnings=_warnings(history, state, troubles, torn),
         finishes=history.finishes,
         end_written=history.finished is not None,
+        troubles=troubles,
     )
+
+
+def _with_node(
+    attempt: AttemptView, history: RunHistory, heartbeats: Mapping[str, Mapping[str, Any]]
+) -> AttemptView:
+    """With the node of the rank that failed first, in a run of several nodes, as was heard of it."""
+    first = attempt.first_failure
+    if first is None or len(history.agents) < 2:
+        return attempt
+    told = [each.node for each in attempt.exits if each.rank == first.rank]
+    told += [
+        node
+        for node, beat in heartbeats.items()
+        if read.whole(beat, "attempt") == attempt.number and str(first.rank) in read.mapping(beat, "ranks")
+    ]
+    node = told[0] if told else ""
+    return dataclasses.replace(attempt, first_failure=dataclasses.replace(first, node=node))
+
+
+def _created(history: RunHistory, started: float | None) -> float | None:
+    """A directory made later, on a machine that attaches to the run, says when that was."""
+    if history.created is None:
+        return None
+    return history.created.time if started is None else min(history.created.time, started)
 
 
 def _state(
@@ -174,7 +205,8 @@ def _state(
 ) -> tuple[RunState, str]:
     if history.finished is not None:
         return FINAL[read.text(history.finished.fields, "state")], read.text(history.finished.fields, "why")
-    if history.transport_failure is not None and not liveness.nodes_alive:
+    alive = liveness.nodes_alive if liveness.controller else liveness.seen_alive
+    if history.transport_failure is not None and not alive:
         return RunState.FAILED, history.transport_failure
     if liveness.controller or liveness.nodes_alive:
         return history.phase, reasons.of_phase(history)
@@ -240,12 +272,7 @@ def _ranks(heartbeats: Mapping[str, Mapping[str, Any]], attempt: int | None) -> 
 
 
 def _warnings(
-    history: RunHistory,
-    heartbeats: Mapping[str, Mapping[str, Any]],
-    liveness: Liveness,
-    state: RunState,
-    now: float,
-    torn: int,
+    history: RunHistory, state: RunState, troubles: tuple[NodeTrouble, ...], torn: int
 ) -> tuple[str, ...]:
     found = []
     if torn:
@@ -254,11 +281,8 @@ def _warnings(
     if state.is_terminal:
         return tuple(found)
     found += [reasons.hang(history.hangs[rank]) for rank in sorted(history.hangs)]
-    for node in history.agents:
-        alive = liveness.nodes.get(node)
-        beat = read.number(heartbeats.get(node, {}), "t")
-        if alive is not None and alive.any and not alive.agent:
-            found.append(f"the agent on {node} is gone; the ranks go on without it")
-        elif beat is not None and now - beat > HEARTBEAT_LATE:
-            found.append(f"no sign of the agent on {node} for {now - beat:.0f} s")
+    found += [reasons.unled(node, what) for node, what in sorted(history.nodes.unled.items())]
+    if history.nodes.untold:
+        found.append(reasons.untold(history.nodes.untold))
+    found += [trouble.text for trouble in troubles]
     return tuple(found)

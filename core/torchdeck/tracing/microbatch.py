@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_leaves
 
 from torchdeck.distributed.precision import Precision
-from torchdeck.distributed.trainer.losses import WeightedSum, checked_loss
+from torchdeck.distributed.trainer.losses import checked_loss
 from torchdeck.plan.model_profile import Trace
 from torchdeck.recipes.loader import Recipe
 from torchdeck.tracing.classify import make_trace
@@ -105,12 +105,10 @@ def run_microbatch(
             returned = recipe.loss(model, whole)
         counted, tokens = _counted(returned, samples)
         checked = checked_loss(counted, samples)
-        losses = WeightedSum()
-        losses.add(checked)
-        losses.with_numbers(0.0, device=device)
         if marks is not None:
             marks.begin_backward()
-        (checked.loss * (checked.weight / samples)).backward()  # type: ignore[no-untyped-call]
+        # the trainer's usual step multiplies it by nothing
+        checked.loss.backward()  # type: ignore[no-untyped-call]
         if marks is not None:
             marks.end_backward()
     return tokens

@@ -13,6 +13,7 @@ import torch
 
 from support.deepspeed_jobs import run_jobs
 from support.deepspeed_python import ABSENT, deepspeed_environment, deepspeed_python
+from support.torch_process import run_torch
 from torchdeck.distributed.checkpoints.deepspeed_import import is_deepspeed, read_deepspeed
 from torchdeck.distributed.checkpoints.manifest import CheckpointError
 
@@ -99,8 +100,6 @@ def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
     )
     python: Any = deepspeed_python()
     for place, words in ((tmp_path, "no file latest"), (folder, "cannot be read")):
-        done = subprocess.run(
-            [python, "-c", code, str(place)],
-            env=deepspeed_environment(), capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
+        argv = ["-c", code, str(place)]
+        done = run_torch(argv, env=deepspeed_environment(), python=python, limit=120)
         assert words in done.stdout, done.stdout + done.stderr[-2000:]

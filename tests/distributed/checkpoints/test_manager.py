@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ import torch
 from torch import nn
 
 from support.checkpoint_files import flip
+from support.torch_process import TESTS, run_torch
 from torchdeck.distributed import (
     CheckpointManager,
     DistributedStrategy,
@@ -21,8 +20,6 @@ from torchdeck.distributed import (
 )
 from torchdeck.distributed.checkpoints import manifest
 from torchdeck.distributed.checkpoints.manifest import CheckpointError, hash_file, read_manifest, verify
-
-TESTS = Path(__file__).parents[2]
 
 
 def _training() -> tuple[nn.Module, torch.optim.Optimizer]:
@@ -171,14 +168,7 @@ def test_wrong_numbers_are_refused(tmp_path: Path) -> None:
 
 def test_ranks_save_and_go_on_together(tmp_path: Path) -> None:
     """Under DDP and FSDP2, in the background too, losses go on bit for bit; all ranks take the same."""
-    done = subprocess.run(
-        [sys.executable, "-m", "support.manager_ranks", str(tmp_path)],
-        cwd=TESTS,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    done = run_torch(["-m", "support.manager_ranks", str(tmp_path)], cwd=TESTS, limit=200)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     for strategy in ("ddp", "fsdp"):

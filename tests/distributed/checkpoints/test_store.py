@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -88,7 +89,8 @@ def test_one_rank_that_cannot_write_fails_the_save_for_all(tmp_path: Path, rank:
 
 def test_ranks_that_hold_different_tensors_save_nothing(tmp_path: Path) -> None:
     """A checkpoint without a tensor is never made: both ranks are told which, in the same sentence."""
-    first, second = scenario(tmp_path, "different_states")
+    # how much of the disk is free stands in it, too, as each saw it
+    first, second = (re.sub(r"\d+ MiB", "", said) for said in scenario(tmp_path, "different_states"))
     assert first == second
     assert "no rank gave optimizer.0." in first
     assert list_checkpoints(tmp_path / "saved") == []

@@ -51,7 +51,9 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[float], list[f
     return list(done.losses().values()), norms(folder)
 
 
-@pytest.mark.parametrize(("world_size", "shard"), [(4, 2), (2, 2), (2, 1)])
+@pytest.mark.parametrize(
+    ("world_size", "shard"), [(4, 2), pytest.param(2, 2, marks=pytest.mark.soak), (2, 1)]
+)
 def test_curve_and_norm_are_those_of_one_process(
     world_size: int, shard: int, alone: tuple[list[float], list[float]], tmp_path: Path
 ) -> None:

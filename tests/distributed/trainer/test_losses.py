@@ -89,7 +89,7 @@ def test_metrics_are_weighted_as_the_loss_is() -> None:
     for accuracy, weight in ((1.0, 1), (0.5, 3)):
         losses.add(checked_loss((scalar(), weight, {"b": 0.0, "accuracy": accuracy}), 1))
     assert losses.names == ("accuracy", "b")
-    assert losses.with_numbers(7.0, device=torch.device("cpu")).tolist() == [8.0, 2.5, 0.0, 4.0, 7.0]
+    assert losses.with_numbers(7.0, device=torch.device("cpu")) == [8.0, 2.5, 0.0, 4.0, 7.0]
     with pytest.raises(RecipeError, match="the metrics none for one microbatch and accuracy, b for another"):
         losses.add(checked_loss(scalar(), 1))
 

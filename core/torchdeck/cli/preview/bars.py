@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from rich.text import Text
 
-from torchdeck.cli.palette import TERMS
+from torchdeck.plan.preview.terms import TERMS
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 

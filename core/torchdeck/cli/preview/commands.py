@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 
+from torchdeck.cli.preview.files import code_line
 from torchdeck.plan.launch_plan import LaunchPlan, NodePlan
 from torchdeck.plan.planner import describe_placement
 
@@ -25,8 +26,8 @@ def command_lines(plan: LaunchPlan) -> Iterator[str]:
     yield "\nfilled in at launch"
     for name, filler in plan.slots.items():
         yield f"  @{{{name}}}  {filler}"
-    files = len(plan.code.files)
-    yield f"\nfingerprint {plan.fingerprint} (covers {files} file{'' if files == 1 else 's'} of yours)"
+    yield f"\n{code_line(plan.code)}"
+    yield f"fingerprint {plan.fingerprint}"
 
 
 def _node(node: NodePlan) -> Iterator[str]:

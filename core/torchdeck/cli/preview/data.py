@@ -10,15 +10,19 @@ from rich.text import Text
 from torchdeck.cli.palette import SERIES
 from torchdeck.cli.preview.bars import bar
 from torchdeck.plan.preview.data import DataPreview
-from torchdeck.quantities import rate
+from torchdeck.plan.preview.data_lines import (
+    EVEN,
+    amount,
+    apart,
+    deviation,
+    evenness,
+    policy_lines,
+    source_line,
+)
 
 SHOWN_RANKS = 8
 """With more ranks than these, five stand for all; one, where they are even."""
 _LABEL = 20
-_WHOLE = 100
-"""From so many epochs on, fractions are not shown."""
-_EVEN = 0.05
-"""Percent from the mean that one decimal does not show."""
 
 
 class Row(NamedTuple):
@@ -37,30 +41,6 @@ def data_lines(data: DataPreview, width: int) -> list[Text]:
     return lines
 
 
-def source_line(data: DataPreview) -> str:
-    """`seeded order over 59,117 samples: 400 steps, 0.216 epochs of 1,848 steps`."""
-    return (
-        f"{data.source} over {data.size:,} samples: {_counted(data.steps, 'step')}, "
-        f"{_epochs(data.epochs)} of {_counted(data.steps_per_epoch, 'step')}"
-    )
-
-
-def evenness(data: DataPreview) -> str:
-    """`fullest rank ÷ mean 1.004 in tokens · padding 12 %`."""
-    text = f"fullest rank ÷ mean: {data.imbalance:.3f} in {data.unit}"
-    return text if data.padding is None else f"{text} · padding {data.padding * 100:.1f} %"
-
-
-def policy_lines(data: DataPreview) -> list[str]:
-    """The same under each balance: what steps wait for, and what ranks differ in when all is done."""
-    return [
-        f"balance {policy.name + ':':<10} {policy.slowest:.3f} a step, {policy.imbalance:.3f} "
-        + ("in all" if policy.steps == data.steps else f"in the first {_counted(policy.steps, 'step')}")
-        + ("   (chosen)" if policy.chosen else "")
-        for policy in data.policies
-    ]
-
-
 def rows(data: DataPreview) -> list[Row]:
     """The bars to draw: each rank, and of too many the extremes and quarters."""
     load = data.load
@@ -69,7 +49,7 @@ def rows(data: DataPreview) -> list[Row]:
     least, most = int(load.argmin()), int(load.argmax())
     if load[least] == load[most]:
         return [Row(f"each of {len(load):,} ranks", most)]
-    if max(abs(_apart(data, least)), abs(_apart(data, most))) < _EVEN:
+    if max(abs(apart(data, least)), abs(apart(data, most))) < EVEN:
         return [Row(f"fullest of {len(load):,} ranks", most)]
     order = np.argsort(load, kind="stable")
     last = len(load) - 1
@@ -81,33 +61,6 @@ def rows(data: DataPreview) -> list[Row]:
         "most": last,
     }
     return [Row(f"{name}: rank {order[place]}", int(order[place])) for name, place in places.items()]
-
-
-def amount(data: DataPreview, rank: int) -> str:
-    """`819.2k tokens, 6,400 samples`."""
-    text = f"{rate(float(data.load[rank]))} {data.unit}"
-    return text if data.tokens is None else f"{text}, {_counted(int(data.samples[rank]), 'sample')}"
-
-
-def deviation(data: DataPreview, rank: int) -> str:
-    """How far from the mean: `+1.2 %`, or `even`."""
-    apart = _apart(data, rank)
-    return "even" if abs(apart) < _EVEN else f"{apart:+.1f} %"
-
-
-def _apart(data: DataPreview, rank: int) -> float:
-    """How far the load of a rank is from the mean, in percent of that."""
-    load, mean = float(data.load[rank]), float(data.load.mean())
-    return (load / mean - 1) * 100 if mean else 0.0
-
-
-def _epochs(epochs: float) -> str:
-    text = f"{epochs:,.0f}" if epochs >= _WHOLE else f"{epochs:.3g}"
-    return f"{text} epoch{'' if text == '1' else 's'}"
-
-
-def _counted(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def _bar_lines(data: DataPreview, shown: list[Row], width: int) -> list[Text]:
@@ -122,7 +75,7 @@ def _bar_lines(data: DataPreview, shown: list[Row], width: int) -> list[Text]:
         Text.assemble(
             f"  {row.label:<{label}}  ",
             bar(float(data.load[row.rank]) / most, room, SERIES),
-            f"  {text:>{first}}  {apart:>{second}}",
+            f"  {text:>{first}}  {away:>{second}}",
         )
-        for row, text, apart in zip(shown, amounts, deviations, strict=True)
+        for row, text, away in zip(shown, amounts, deviations, strict=True)
     ]

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 from rich.console import Console
 from rich.text import Text
 
-from torchdeck.cli.palette import VERDICT_SIGNS, VERDICTS
+from torchdeck.cli.palette import VERDICTS
 from torchdeck.plan.preview import Preview
 from torchdeck.plan.preview.headline import placement_line, verdict_line
+from torchdeck.plan.preview.terms import VERDICT_SIGNS
 
 
 def head(preview: Preview, *, judged: bool = True) -> Iterator[Text]:

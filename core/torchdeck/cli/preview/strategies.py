@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from torchdeck.cli.palette import VERDICT_SIGNS, VERDICTS, by_family
+from torchdeck.cli.palette import VERDICTS
 from torchdeck.cli.preview.bars import flowed, legend, stacked_bar
 from torchdeck.cli.preview.glyphs import show
 from torchdeck.cli.preview.lines import head, wrapped
-from torchdeck.cli.preview.memory import capacity_in_sight, scale_of
 from torchdeck.plan.prediction import PredictedMemory
 from torchdeck.plan.preview import Preview
+from torchdeck.plan.preview.bars import capacity_in_sight, scale_of
 from torchdeck.plan.preview.strategies import StrategyRow
+from torchdeck.plan.preview.terms import VERDICT_SIGNS, by_family
 from torchdeck.quantities import brief, size
 
 

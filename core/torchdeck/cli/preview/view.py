@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
+from torchdeck.cli.preview.files import code_line
 from torchdeck.cli.preview.glyphs import show
 from torchdeck.cli.preview.lines import head, wrapped
 from torchdeck.cli.preview.placement import placement_lines
@@ -89,7 +90,9 @@ def _feet(preview: Preview) -> Iterator[Text]:
         if note == preview.known.broken:
             continue  # it stands at the top
         yield Text.assemble(("note ", "cyan"), note)
-    files = len(preview.plan.code.files)
-    covered = f"covers {files} file{'' if files == 1 else 's'} of yours"
-    yield Text(f"fingerprint {preview.plan.fingerprint[:16]} ({covered})", style="dim")
-    yield Text("--commands: what each node executes · --rank N: all about one rank · --svg FILE", style="dim")
+    yield Text(code_line(preview.plan.code), style="dim")
+    yield Text(f"fingerprint {preview.plan.fingerprint[:16]}", style="dim")
+    yield Text(
+        "--commands: what each node executes · --files: of yours · --rank N: all about one rank · --svg FILE",
+        style="dim",
+    )

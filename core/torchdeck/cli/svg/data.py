@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from torchdeck.cli.preview.data import amount, deviation, evenness, policy_lines, rows, source_line
+from torchdeck.cli.preview.data import rows
 from torchdeck.cli.svg.canvas import Canvas
 from torchdeck.cli.svg.style import BODY, LINE
 from torchdeck.plan.preview.data import DataPreview
+from torchdeck.plan.preview.data_lines import amount, deviation, evenness, policy_lines, source_line
 
 _LABEL = 170
 _AMOUNT = 240

@@ -19,9 +19,10 @@ import numpy as np
 
 from torchdeck.data.batch_plan.columns import EpochColumns, narrow, offsets_of
 from torchdeck.data.batch_plan.errors import BatchPlanError
+from torchdeck.data.batch_plan.json_files import read_object
 from torchdeck.data.batch_plan.jsonl_lines import EpochLines, Sample, read_epoch
 from torchdeck.data.batch_plan.lengths import id_type
-from torchdeck.data.batch_plan.meta import PlanCounts, PlanMeta, canonical_json, parsed_json
+from torchdeck.data.batch_plan.meta import PlanCounts, PlanMeta, canonical_json
 from torchdeck.data.batch_plan.plan import BatchPlan
 from torchdeck.data.batch_plan.settings import LARGEST, MOST_BUCKETS, PlanSettings
 from torchdeck.data.batch_plan.storage import sync_file
@@ -66,10 +67,10 @@ def read_jsonl(folder: Path) -> BatchPlan:
         BatchPlanError: it is not whole, a line is no microbatch (with file and line), or it was edited since
             Torchdeck wrote it.
     """
-    value = _read_json(folder / META_FILE)
+    value = read_object(folder / META_FILE)
     paths = _epoch_paths(folder, value)
     epochs = [read_epoch(path, epoch) for epoch, path in enumerate(paths)]
-    extras = _read_json(folder / EXTRAS_FILE) if (folder / EXTRAS_FILE).exists() else None
+    extras = read_object(folder / EXTRAS_FILE) if (folder / EXTRAS_FILE).exists() else None
     if extras is not None:
         return _with_extras(folder, epochs, extras)
     names = _names(epochs)
@@ -179,16 +180,6 @@ def _epoch_paths(folder: Path, meta: dict[str, Any]) -> list[Path]:
     if not paths:
         raise BatchPlanError(f"{folder} has no epoch_0.jsonl: there is no batch plan in it")
     return paths
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        value = parsed_json(path.read_bytes())
-    except ValueError as error:
-        raise BatchPlanError(f"{path} is cut short or damaged: {error}") from error
-    if not isinstance(value, dict):
-        raise BatchPlanError(f"{path} must hold an object, not {type(value).__name__}")
-    return value
 
 
 def _write_epoch(plan: BatchPlan, epoch: int, path: Path, *, durable: bool) -> None:

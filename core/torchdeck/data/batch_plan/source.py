@@ -15,9 +15,9 @@ from typing import Any, Literal, get_args
 
 from torchdeck.data.batch_plan.dataset_files import content_fingerprint, files_in
 from torchdeck.data.batch_plan.errors import BatchPlanError
+from torchdeck.data.batch_plan.json_files import read_document
 from torchdeck.data.batch_plan.length_files import Progress, read_lengths
 from torchdeck.data.batch_plan.lengths import lengths_fingerprint
-from torchdeck.data.batch_plan.meta import parsed_json
 from torchdeck.rundir.atomic import write_bytes
 
 Reading = Literal["dataset", "lengths"]
@@ -79,14 +79,7 @@ def read_source(folder: Path) -> DataSource | None:
     path = folder / SOURCE_FILE
     if not path.is_file():
         return None
-    try:
-        value = parsed_json(path.read_bytes())
-    except ValueError as error:
-        raise BatchPlanError(f"{path} is cut short or damaged: {error}") from error
-    if not isinstance(value, dict) or value.get("format") != FORMAT:
-        raise BatchPlanError(f"{path} does not say which data a batch plan was made from")
-    if value.get("v") != VERSION:
-        raise BatchPlanError(f"{path} has version {value.get('v')!r}; this Torchdeck reads version {VERSION}")
+    value = read_document(path, FORMAT, VERSION, "does not say which data a batch plan was made from")
     fields: dict[str, Any] = {name: value.get(name) for name in DataSource.__dataclass_fields__}
     wrong = next((name for name, item in fields.items() if not isinstance(item, str)), None)
     if wrong is not None or fields["reading"] not in get_args(Reading):

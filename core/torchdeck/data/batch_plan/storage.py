@@ -18,6 +18,7 @@ import numpy as np
 from torchdeck.data.batch_plan.arrays import NAMES, TYPES, describe, plan_arrays
 from torchdeck.data.batch_plan.columns import EpochColumns
 from torchdeck.data.batch_plan.errors import BatchPlanError
+from torchdeck.data.batch_plan.json_files import read_document
 from torchdeck.data.batch_plan.meta import PlanMeta, canonical_json, parsed_json, plan_fingerprint
 from torchdeck.data.batch_plan.plan import BatchPlan
 from torchdeck.rundir.atomic import sync_folder
@@ -64,7 +65,7 @@ def read_columns(folder: Path, *, verify: bool) -> BatchPlan:
         BatchPlanError: it is no whole plan of a version that is known, or was edited.
     """
     path = folder / PLAN_FILE
-    value = _plan_json(path)
+    value = read_document(path, FORMAT, VERSION, "is not that of a batch plan")
     try:
         meta, described = PlanMeta.from_json(value["meta"]), _described(value["columns"])
     except (BatchPlanError, TypeError, ValueError, KeyError) as error:
@@ -82,18 +83,6 @@ def sync_file(file: BinaryIO, *, durable: bool) -> None:
     file.flush()
     if durable:
         os.fsync(file.fileno())
-
-
-def _plan_json(path: Path) -> dict[str, Any]:
-    try:
-        value = parsed_json(path.read_bytes())
-    except ValueError as error:
-        raise BatchPlanError(f"{path} is cut short or damaged: {error}") from error
-    if not isinstance(value, dict) or value.get("format") != FORMAT:
-        raise BatchPlanError(f"{path} is not that of a batch plan")
-    if value.get("v") != VERSION:
-        raise BatchPlanError(f"{path} has version {value.get('v')!r}; this Torchdeck reads version {VERSION}")
-    return value
 
 
 def _described(columns: Any) -> list[dict[str, Any]]:

@@ -74,9 +74,11 @@ class OutputLoss:
         weight = self._weight(target)
         # a mean over nothing is NaN, and stays NaN when it is weighed by 0
         loss = self._loss(output, target) if weight else output.sum() * 0.0
+        return loss, weight, self._scores(output, target, counts=weight > 0) if self._metrics else {}
+
+    def _scores(self, output: Any, target: Any, *, counts: bool) -> dict[str, Any]:
         with torch.no_grad():
-            scores = {name: score(output, target) if weight else 0.0 for name, score in self._metrics.items()}
-        return loss, weight, scores
+            return {name: score(output, target) if counts else 0.0 for name, score in self._metrics.items()}
 
     def _weight(self, target: Any) -> float:
         if not self._by_class or not isinstance(target, Tensor):
@@ -85,7 +87,7 @@ class OutputLoss:
             return float(target.numel() / target.shape[1])
         counts = target != self._ignored
         if self._weights is None:
-            return float(counts.sum())
+            return float(torch.count_nonzero(counts).item())
         return float(self._weights.to(target.device)[target[counts]].sum())
 
 

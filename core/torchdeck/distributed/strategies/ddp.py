@@ -25,6 +25,10 @@ from torchdeck.distributed.strategies.same_model import check_same_shapes, check
 from torchdeck.distributed.units import Blocks
 from torchdeck.environment import Place
 
+_TORCHS_SIZE_MB = 25.0
+"""Size of buckets that DDP chooses by itself. Where it is left to, the first one is smaller, so that ranks
+begin to send early in the backward."""
+
 
 class DdpStrategy(DistributedStrategy):
     """Data parallel; every rank holds all weights."""
@@ -52,7 +56,7 @@ class DdpStrategy(DistributedStrategy):
             DistributedDataParallel,
             device_ids=[self.device.index] if self.device.type == "cuda" else None,
             init_sync=options.broadcast_parameters,
-            bucket_cap_mb=options.bucket_size_mb,
+            bucket_cap_mb=None if options.bucket_size_mb == _TORCHS_SIZE_MB else options.bucket_size_mb,
             find_unused_parameters=options.find_unused_parameters,
             static_graph=options.static_graph,
             gradient_as_bucket_view=options.gradient_as_bucket_view,

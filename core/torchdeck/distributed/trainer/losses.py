@@ -70,7 +70,9 @@ def checked_loss(returned: Any, samples: int) -> MicrobatchLoss:
             f"loss(model, batch) says it is a mean over {weight} tokens: return a number from 0"
         )
     return MicrobatchLoss(
-        loss.reshape(()), weight if samples else 0.0, _checked_metrics(metrics, loss.device)
+        loss.reshape(()) if loss.dim() else loss,
+        weight if samples else 0.0,
+        _checked_metrics(metrics, loss.device),
     )
 
 
@@ -119,8 +121,7 @@ def _checked_metric(name: str, value: Any, device: torch.device) -> Tensor:
 
 
 class WeightedSum:
-    """Losses and metrics of this rank's microbatches, each by its weight; read from the device once, at the
-    end.
+    """Losses and metrics of this rank's microbatches, each by its weight; read from a GPU once, at the end.
 
     Args:
         names: of the metrics that all ranks know of; None: the first microbatch tells them.
@@ -131,7 +132,7 @@ class WeightedSum:
 
     def __init__(self, names: tuple[str, ...] | None = None) -> None:
         self._names = names
-        self._parts: list[Tensor] = []
+        self._parts: list[Tensor | list[float]] = []
         self._numbers: list[int] = []
         self._added = 0
         self.weight = 0.0
@@ -156,9 +157,8 @@ class WeightedSum:
                 f"{_listed(self._names)} for another: return the same for each"
             )
         if microbatch.weight:
-            loss = microbatch.loss.detach().double().reshape(1)
-            values = torch.stack([loss[0], *map(microbatch.metrics.__getitem__, names)]) if names else loss
-            self._parts.append(values * microbatch.weight)
+            means = [microbatch.loss.detach(), *map(microbatch.metrics.__getitem__, names)]
+            self._parts.append(_weighted(means, microbatch.weight))
             self._numbers.append(self._added)
             self.weight += microbatch.weight
         self._added += 1
@@ -178,7 +178,7 @@ class WeightedSum:
 
     def total(self) -> float:
         """Sum of loss × weight."""
-        return float(torch.stack(self._parts)[:, 0].sum()) if self._parts else 0.0
+        return sum((float(part[0]) for part in self._parts), 0.0)
 
     def first_not_finite(self) -> int | None:
         """Number of the first microbatch, from 0, whose loss is not finite."""
@@ -186,16 +186,24 @@ class WeightedSum:
         bad = (number for number, loss in zip(self._numbers, losses, strict=True) if not math.isfinite(loss))
         return next(bad, None)
 
-    def with_numbers(self, *numbers: float, device: torch.device) -> Tensor:
+    def with_numbers(self, *numbers: float, device: torch.device) -> Tensor | list[float]:
         """[sum of loss × weight, the same of each metric, sum of weights, *numbers] in float64, shape (n,),
-        without waiting for the device."""
-        if len(self._parts) == 1:  # the usual case, in small steps worth its branch
-            (totals,) = self._parts
-        else:
-            zeros = torch.zeros(1 + len(self.names), dtype=torch.float64, device=device)
-            totals = torch.stack([zeros, *self._parts]).sum(0)
-        rest = torch.tensor([self.weight, *numbers], dtype=torch.float64, device=device)
-        return torch.cat([totals, rest])
+        without waiting for the device; plain numbers where they are on the CPU anyway."""
+        zeros = [0.0] * (1 + len(self.names))
+        rest = [self.weight, *numbers]
+        read = [part for part in self._parts if isinstance(part, list)]
+        if device.type == "cpu" and len(read) == len(self._parts):
+            return [sum(column) for column in zip(zeros, *read, strict=True)] + rest
+        parts = [torch.as_tensor(part, dtype=torch.float64, device=device) for part in (zeros, *self._parts)]
+        return torch.cat([torch.stack(parts).sum(0), torch.tensor(rest, dtype=torch.float64, device=device)])
+
+
+def _weighted(means: list[Tensor], weight: float) -> Tensor | list[float]:
+    """Each mean, shape (), times `weight`. On the CPU there is no device to wait for, and a number costs a
+    tenth of a tensor."""
+    if all(type(mean) is Tensor and mean.device.type == "cpu" for mean in means):
+        return [mean.item() * weight for mean in means]
+    return torch.stack([mean.double() for mean in means]) * weight
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from torchdeck.config.chosen_nodes import node_names
 from torchdeck.config.schema import RunConfig
@@ -11,38 +13,79 @@ from torchdeck.launch.preflight.check import Check
 from torchdeck.launch.preflight.data import check_data
 from torchdeck.launch.preflight.devices import check_devices
 from torchdeck.launch.preflight.folders import check_checkpoint_folder, check_home, check_room
+from torchdeck.launch.preflight.here import check_here
 from torchdeck.launch.preflight.interpreter import check_deepspeed, check_interpreter
-from torchdeck.launch.preflight.memory import check_memory
+from torchdeck.launch.preflight.model import check_model
 from torchdeck.launch.preflight.network import HostNameCheck, check_port
 from torchdeck.launch.preflight.reach import check_reach
 from torchdeck.launch.preflight.resume import check_resume
+from torchdeck.launch.preflight.room import checkpoint_bytes, share_of
 from torchdeck.launch.preflight.sources import check_sources
 from torchdeck.launch.prepare import Survey
+from torchdeck.nodes.inventory import LOCALHOST
 from torchdeck.plan.launch_plan import LaunchPlan
 
-__all__ = ["Check", "check_memory", "failures", "preflight"]
+if TYPE_CHECKING:
+    from torchdeck.launch.reach import Reach
+
+__all__ = ["Check", "check_model", "failures", "preflight"]
 
 
-def preflight(config: RunConfig, plan: LaunchPlan | None, found: Survey, home: Path) -> list[Check]:
+def preflight(
+    config: RunConfig,
+    plan: LaunchPlan | None,
+    found: Survey,
+    home: Path,
+    reach: Reach | None = None,
+    disks: MutableMapping[str, str] | None = None,
+) -> list[Check]:
     """Everything that would stop a run or make it hang, looked for before the start.
 
-    Memory is looked at apart, by `check_memory`, as a model's first trace takes seconds. This takes tens of
-    milliseconds; up to a second where this host's own name does not resolve.
+    Memory is looked at apart, by `check_model`, as a model's first trace takes seconds. This takes tens of
+    milliseconds; up to a second where this host's own name does not resolve, and seconds with nodes that are
+    reached over SSH.
 
     Args:
         config: what is asked for.
         plan: what will happen; None where no plan could be made, and devices are then not looked at.
         found: what was found out about machines and interpreters.
         home: TORCHDECK_HOME; need not exist yet.
+        reach: how nodes are connected to; None: nobody is asked for a login.
+        disks: is told which nodes keep checkpoints on one disk, for `check_model`.
     """
-    names = node_names(config)
-    reach = check_reach(names, found.inventory)
-    if reach.status == "failed":
-        return [reach]  # what is not reached cannot be looked at
-    node = names[0]
+    names = list(found.remote.names) or node_names(config)
+    described = check_reach(names, found.inventory)
+    if described.status == "failed":
+        return [described]  # what is not reached cannot be looked at
+    if not found.remote.names:
+        return [described, *_here(config, plan, found, home, names[0])]
+    from torchdeck.launch.preflight.remote.nodes import check_nodes
+    from torchdeck.launch.reach import Reach
+
+    looked = check_nodes(config, plan, found, reach or Reach(home))
+    if disks is not None:
+        disks.update(looked.disks)
+    if LOCALHOST in names:
+        return [*looked.checks, *_here(config, plan, found, home, LOCALHOST, looked.disks)]
+    return [*looked.checks, *_sources(config, found, home, LOCALHOST), check_home(home, LOCALHOST)]
+
+
+def _here(
+    config: RunConfig,
+    plan: LaunchPlan | None,
+    found: Survey,
+    home: Path,
+    node: str,
+    disks: Mapping[str, str] = MappingProxyType({}),
+) -> list[Check]:
+    """Of this machine as a node."""
     name = HostNameCheck(node)
-    checks = list(_checks(config, plan, found, home, node))
-    return [reach, *checks, name.result()]
+    return [*_checks(config, plan, found, home, node, disks), name.result()]
+
+
+def _sources(config: RunConfig, found: Survey, home: Path, node: str) -> Iterator[Check]:
+    user_path = config.run.env.get("PYTHONPATH", found.environ.get("PYTHONPATH", ""))
+    return check_sources(config.run, node, home, user_path)
 
 
 def failures(checks: list[Check]) -> list[Check]:
@@ -51,22 +94,27 @@ def failures(checks: list[Check]) -> list[Check]:
 
 
 def _checks(
-    config: RunConfig, plan: LaunchPlan | None, found: Survey, home: Path, node: str
+    config: RunConfig,
+    plan: LaunchPlan | None,
+    found: Survey,
+    home: Path,
+    node: str,
+    disks: Mapping[str, str],
 ) -> Iterator[Check]:
     run = config.run
-    user_path = run.env.get("PYTHONPATH", found.environ.get("PYTHONPATH", ""))
-    yield from check_sources(run, node, home, user_path)
+    yield from _sources(config, found, home, node)
     if node in found.interpreters:
         yield from check_interpreter(found.interpreters[node], node, recipe=run.recipe is not None)
         if run.recipe is not None and config.distributed.strategy == "deepspeed":
             yield from check_deepspeed(found.interpreters[node], node)
     if plan is not None:
-        yield from check_devices(plan, home)
+        yield from check_devices(plan, home, found.remote.probed)
+        yield from check_here(plan, node)
     port = config.distributed.rendezvous.port
     if port != "auto":
         yield check_port(port, node)
     yield check_home(home, node)
     yield from check_checkpoint_folder(config.checkpoint.directory, node)
-    yield from check_room(config, home, node)
+    yield from check_room(config, home, node, checkpoint_bytes(config, share_of(node, disks)))
     yield from check_data(config, node)
     yield from check_resume(config, node)

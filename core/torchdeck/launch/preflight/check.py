@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from torchdeck.nodes.inventory import LOCALHOST
+
 Status = Literal["ok", "warning", "failed"]
 
 
@@ -17,12 +19,14 @@ class Check:
     node: str
     """Where; the controller's own side is `localhost` too."""
     what: str
-    """What was found, as one sentence without the last full stop."""
+    """What was found, as one sentence without the last full stop; it does not begin with the node's name."""
     fix: str = ""
     """What to do about it; empty when all is well."""
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.fix}" if self.fix else self.what
+        """As it stands alone: a node that is not this machine is named."""
+        what = self.what if self.node == LOCALHOST else f"node {self.node}: {self.what}"
+        return f"{what}: {self.fix}" if self.fix else what
 
     def to_json(self) -> dict[str, Any]:
         """Its fields as plain values."""
@@ -31,14 +35,23 @@ class Check:
 
 def ok(name: str, node: str, what: str) -> Check:
     """All is well."""
-    return Check(name, "ok", node, what)
+    return Check(name, "ok", node, _unnamed(node, what))
 
 
 def warning(name: str, node: str, what: str, fix: str) -> Check:
     """The run starts all the same."""
-    return Check(name, "warning", node, what, fix)
+    return Check(name, "warning", node, _unnamed(node, what), fix)
 
 
 def failed(name: str, node: str, what: str, fix: str) -> Check:
     """The run would fail, so it does not start."""
-    return Check(name, "failed", node, what, fix)
+    return Check(name, "failed", node, _unnamed(node, what), fix)
+
+
+def _unnamed(node: str, what: str) -> str:
+    """Errors of connections begin with their node, which whoever shows a check names already."""
+    begin = f"node {node}"
+    for end in (": ", " "):
+        if what.startswith(begin + end):
+            return what[len(begin + end) :]
+    return what

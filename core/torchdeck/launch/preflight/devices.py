@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from torchdeck.agent.leases import lease_holder
 from torchdeck.launch.preflight.check import Check, failed, ok, warning
 from torchdeck.plan.launch_plan import LaunchPlan
 
 
-def check_devices(plan: LaunchPlan, home: Path) -> Iterator[Check]:
-    """One check for each node of this machine's that leases devices."""
+class Holder(NamedTuple):
+    """A run that has a device."""
+
+    device: str
+    run_id: str
+    name: str
+
+
+def check_devices(plan: LaunchPlan, home: Path, elsewhere: Container[str] = ()) -> Iterator[Check]:
+    """One check for each node that leases devices, those that are `elsewhere` left out."""
     for node in plan.nodes:
+        if node.name in elsewhere:
+            continue
         if not node.devices:
             yield ok("devices", node.name, f"{_ranks(node.nproc)} on the CPU")
             continue
-        leases = home / "leases"
-        held = [found for key in node.devices if (found := lease_holder(leases, key)) is not None]
-        if not held:
-            yield ok("devices", node.name, f"{_ranks(node.nproc)} on {len(node.devices)} free GPUs")
-            continue
-        what = "; ".join(
-            f"{found['device']} is held by run {found['run_id']} ({found['name']})" for found in held
-        )
-        if plan.policy.queue:
-            yield warning("devices", node.name, what, "the run waits in the queue until it is free")
+        found = [lease_holder(home / "leases", key) for key in node.devices]
+        held = [Holder(each["device"], each["run_id"], each["name"]) for each in found if each is not None]
+        if held:
+            yield check_held(node.name, held, queue=plan.policy.queue)
         else:
-            stop = f"wait, `torchdeck runs stop {held[0]['run_id']}`"
-            yield failed("devices", node.name, what, f"{stop}, choose other devices, or start with --queue")
+            yield ok("devices", node.name, f"{_ranks(node.nproc)} on {len(node.devices)} free GPUs")
+
+
+def check_held(node: str, held: Sequence[Holder], *, queue: bool) -> Check:
+    """That `held`, one device at least, are not free; the run waits for them, or is refused."""
+    what = "; ".join(f"{each.device} is held by run {each.run_id} ({each.name})" for each in held)
+    if queue:
+        return warning("devices", node, what, "the run waits in the queue until it is free")
+    stop = f"wait, `torchdeck runs stop {held[0].run_id}`"
+    return failed("devices", node, what, f"{stop}, choose other devices, or start with --queue")
 
 
 def _ranks(count: int) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from torchdeck.config.schema import RunConfig
 from torchdeck.launch.preflight.check import Check, failed, ok, warning
 from torchdeck.launch.prepare import Survey, missing
+from torchdeck.nodes.inventory import LOCALHOST
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.plan.prediction import PredictedMemory
 from torchdeck.plan.preview.memory import MemoryPreview, is_one, make_memory, ranks_text
@@ -18,33 +20,51 @@ _LEFT_OUT = 'limits.memory = "off" leaves the prediction out'
 _ANYHOW = 'limits.memory = "off" starts without looking at the model'
 _GENERAL = "lower training.microbatch, or use a strategy that shards the weights"
 _NOTHING = "nothing that was tried makes it fit, neither alone nor together"
+_FINE = ("fits", "unknown")
+"""Verdicts."""
 _OF_THE_BATCH = ("activations", "logits", "inputs")
 """Terms that a smaller microbatch or shorter samples make smaller."""
 
 
 def check_memory(config: RunConfig, plan: LaunchPlan, found: Survey) -> Iterator[Check]:
-    """The prediction in `plan` against what the devices have; nothing where none was asked for."""
+    """The prediction in `plan` against what each node has; nothing where none was asked for."""
     if config.limits.memory == "off":
         return
-    node = plan.nodes[0].name
     memory = None if plan.prediction is None else make_memory(plan.prediction)
     if memory is not None:
-        yield _judged(config, plan, found, memory, node)
+        change = _change(config, plan, found, memory)
+        for node in plan.nodes:
+            part = _part(memory, plan, node.name)
+            if part is not None:
+                yield _judged(config, found, part, node.name, change)
         if memory.verdict != "does not fit":
-            yield from _smaller(config, plan, node)
+            yield from _smaller(config, plan)
     elif found.known.broken and not missing(config):
-        yield failed("recipe", node, found.known.broken, f"mend it; {_ANYHOW}")
+        yield failed("recipe", LOCALHOST, found.known.broken, f"mend it; {_ANYHOW}")
     elif found.known.failure:
-        yield warning("memory", node, found.known.failure, _LEFT_OUT)
+        yield warning("memory", LOCALHOST, found.known.failure, _LEFT_OUT)
 
 
-def _smaller(config: RunConfig, plan: LaunchPlan, node: str) -> Iterator[Check]:
+def _part(memory: MemoryPreview, plan: LaunchPlan, node: str) -> MemoryPreview | None:
+    """Of the ranks on `node`; None where nothing is known of them."""
+    here = [placed.rank for placed in plan.ranks if placed.node == node]
+    groups = []
+    for group in memory.groups:
+        cut = [(max(first, here[0]), min(last, here[-1])) for first, last in group.ranks]
+        ranks = tuple((first, last) for first, last in cut if first <= last)
+        if ranks:
+            groups.append(replace(group, ranks=ranks))
+    return replace(memory, groups=tuple(groups)) if groups else None
+
+
+def _smaller(config: RunConfig, plan: LaunchPlan) -> Iterator[Check]:
     """The first of the sizes a run may go on with that does not fit: shards grow when ranks are lost."""
     for smaller in plan.smaller:
         memory = None if smaller.prediction is None else make_memory(smaller.prediction)
         if memory is None or memory.verdict != "does not fit":
             continue
         what = f"with {smaller.world_size} of {plan.world_size} left, {_needs(memory)}"
+        node = plan.nodes[memory.decisive.ranks[0][0] // smaller.nproc].name  # as many ranks on each
         right = "a range whose least is more, or a strategy that needs less there"
         if config.limits.memory == "refuse":
             yield failed("memory", node, what, f"{right}; {_ANYWAY}")
@@ -60,19 +80,34 @@ def _needs(memory: MemoryPreview) -> str:
     return f"{what}, and {_there(group)}"
 
 
-def _judged(config: RunConfig, plan: LaunchPlan, found: Survey, memory: MemoryPreview, node: str) -> Check:
-    group = memory.decisive
-    what = f"{ranks_text(group)} need{'s' if is_one(group) else ''} {size(group.peak_bytes)} at the peak"
-    there = _there(group)
-    if memory.verdict in ("fits", "unknown"):
-        return ok("memory", node, f"{what}, and {there}")
-    name, most = next(iter(group.terms.items()))
-    what = f"{what}, most of it for {name} ({size(most)}), and {there}"
+def _change(config: RunConfig, plan: LaunchPlan, found: Survey, memory: MemoryPreview) -> str:
+    """The cheapest change of the config by which the run fits; empty where there is none, or no need."""
+    if memory.verdict in _FINE:
+        return ""
     from torchdeck.plan.fitting import spec_of, suggested  # numpy comes with it
 
     spec = spec_of(config, shares_of(plan, found.inventory), plan.backend, found.known)
     change = next(iter(suggested(spec, memory, found.known)), None)
-    help_ = _unhelped(name, found) if change is None else change.sentence
+    return "" if change is None else change.sentence
+
+
+def _judged(config: RunConfig, found: Survey, memory: MemoryPreview, node: str, change: str) -> Check:
+    """One node's ranks, the fullest of them.
+
+    Args:
+        config: what is asked for.
+        found: what is known of the model.
+        memory: of the node's ranks.
+        node: its name.
+        change: what would help all nodes.
+    """
+    group = memory.decisive
+    if memory.verdict in _FINE:
+        return ok("memory", node, _needs(memory))
+    name, most = next(iter(group.terms.items()))
+    needs = f"{ranks_text(group)} need{'s' if is_one(group) else ''} {size(group.peak_bytes)} at the peak"
+    what = f"{needs}, most of it for {name} ({size(most)}), and {_there(group)}"
+    help_ = change or _unhelped(name, found)
     if memory.verdict == "does not fit" and config.limits.memory == "refuse":
         return failed("memory", node, what, f"{help_}; {_ANYWAY}")
     return warning("memory", node, what, help_)

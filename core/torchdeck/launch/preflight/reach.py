@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchdeck.launch.preflight.check import Check, failed, ok
-from torchdeck.nodes.inventory import Inventory
+from torchdeck.nodes.inventory import LOCALHOST, Inventory
 
 _SHOWN = 3
 
@@ -12,7 +12,9 @@ def check_reach(names: list[str], inventory: Inventory) -> Check:
     """Whether all the nodes `names` are more than words in a run file."""
     described = [node.name for node in map(inventory.find, names) if node is not None and node.described]
     if not described:
-        return ok("nodes", names[0], "every node is this machine")
+        here = names == [LOCALHOST]
+        what = "every node is this machine" if here else f"{len(names)} nodes are known"
+        return ok("nodes", names[0], what)
     more = f" and {len(described) - _SHOWN} more" if len(described) > _SHOWN else ""
     one = len(described) == 1
     what = (
@@ -23,4 +25,4 @@ def check_reach(names: list[str], inventory: Inventory) -> Check:
         "`torchdeck plan` shows what would run there and, with --export, writes a script for each node; "
         'distributed.nodes = ["localhost"] runs on this machine'
     )
-    return failed("nodes", described[0], what, fix)
+    return failed("nodes", LOCALHOST, what, fix)  # it is this machine that does not reach them

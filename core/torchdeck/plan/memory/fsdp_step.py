@@ -7,6 +7,8 @@ wait_for_unshard, post_backward), `_fsdp_collectives.py` (foreach_all_gather, fo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torchdeck.plan.memory.gloo import all_gather_copy, reduce_scatter_copy
 from torchdeck.plan.memory.replay import Replay, Segment, tell
 from torchdeck.plan.memory.spec import StrategySpec
@@ -24,7 +26,7 @@ class FsdpStep:
         sizes: of the units.
     """
 
-    def __init__(self, timeline: Timeline, spec: StrategySpec, sizes: list[UnitSizes]) -> None:
+    def __init__(self, timeline: Timeline, spec: StrategySpec, sizes: Sequence[UnitSizes]) -> None:
         self._timeline = timeline
         self._spec = spec
         self._sizes = sizes

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torchdeck.plan.memory.context import context_bytes, overhead, uncertainty
+from torchdeck.plan.memory.remembered import remembered
 from torchdeck.plan.memory.simulate import simulate
 from torchdeck.plan.memory.spec import FULLY_SHARDED, ZERO, StrategySpec
 from torchdeck.plan.memory.state import sharded_state
@@ -58,6 +59,10 @@ def predict_peak(profile: ModelProfile, spec: StrategySpec, zero: ZeroOptions | 
         UntracedError: the profile has no trace for `spec`, or offloaded weights are not predicted.
         ValueError: ZeRO cannot train this model.
     """
+    return remembered(profile, ("peak", spec, zero), lambda: _peak(profile, spec, zero))
+
+
+def _peak(profile: ModelProfile, spec: StrategySpec, zero: ZeroOptions | None) -> PredictedPeak:
     if spec.kind in ZERO:
         if spec.offload_parameters:
             raise UntracedError(_COMING_AND_GOING)
@@ -67,7 +72,7 @@ def predict_peak(profile: ModelProfile, spec: StrategySpec, zero: ZeroOptions | 
         peaks = simulate(profile, spec, optimizer).peaks()
     context = context_bytes(spec)
     peaks = [_with(peak, Term.CONTEXT, context) for peak in peaks]
-    sizes = unit_sizes(profile, spec) if spec.kind in FULLY_SHARDED else []
+    sizes = unit_sizes(profile, spec) if spec.kind in FULLY_SHARDED else ()
     largest = int(trace_for(profile, spec).values.max(initial=0))
     tensors = max(peak.total for peak in peaks) - context
     return PredictedPeak(tuple(peaks), uncertainty(spec, sizes, largest, tensors), overhead(spec, tensors))

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from torchdeck.plan.memory.context import CUDA_NOTE
 from torchdeck.plan.memory.peak import predict_peak
+from torchdeck.plan.memory.remembered import remembered
 from torchdeck.plan.memory.sharding import Bytes
 from torchdeck.plan.memory.spec import ZERO, StrategySpec
 from torchdeck.plan.memory.state import sharded_state
@@ -81,7 +82,7 @@ def _state(profile: ModelProfile, spec: StrategySpec) -> dict[str, Bytes]:
             "gradients": share.gradients,
             "optimizer": share.optimizer,
         }
-    shards = sharded_state(profile, spec)
+    shards = remembered(profile, ("state", spec), lambda: sharded_state(profile, spec))
     if spec.state_on_host:
         return {name: np.zeros(spec.world_size, dtype=np.int64) for name in _STATE}
     return {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,15 +66,18 @@ class Replay:
         lookup = np.zeros(max(Event) + 1, dtype=np.int8)
         for kind, term in _TERMS.items():
             lookup[kind] = term
+        terms = lookup[kinds]
+        gradients = np.flatnonzero(kinds == Event.GRADIENT).tolist()
         bounds = [*np.flatnonzero(kinds < Event.INPUT).tolist(), len(kinds)]
         start = 0
         for bound in bounds:
             part = slice(start, bound)
             marked = bound < len(kinds)
+            inside = gradients[bisect_left(gradients, start) : bisect_left(gradients, bound)]
             yield Segment(
-                terms=lookup[kinds[part]],
+                terms=terms[part],
                 values=values[part],
-                gradients=_by_unit(kinds[part], units[part], values[part]),
+                gradients=_by_unit(inside, units, values),
                 mark=Event(int(kinds[bound])) if marked else None,
                 unit=int(units[bound]) if marked else ROOT,
             )
@@ -110,11 +114,10 @@ def tell(timeline: Timeline, segment: Segment) -> None:
         timeline.enter("backward")
 
 
-def _by_unit(
-    kinds: npt.NDArray[np.int8], units: npt.NDArray[np.int32], values: npt.NDArray[np.int64]
-) -> dict[int, int]:
-    where = np.flatnonzero(kinds == Event.GRADIENT)
+def _by_unit(places: Sequence[int], units: npt.NDArray[np.int32], values: Sizes) -> dict[int, int]:
+    """Bytes by unit of what stands at `places`."""
     found: dict[int, int] = {}
-    for index in where:
-        found[int(units[index])] = found.get(int(units[index]), 0) + int(values[index])
+    for place in places:
+        unit = int(units[place])
+        found[unit] = found.get(unit, 0) + int(values[place])
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from torchdeck.plan.memory.remembered import remembered
 from torchdeck.plan.memory.sharding import padded_elements, rows
 from torchdeck.plan.memory.spec import StrategySpec
 from torchdeck.plan.model_profile import ITEM_SIZES, ModelProfile, TensorInfo
@@ -32,30 +33,33 @@ class UnitSizes:
     """Copies of gradients whose rows do not divide evenly, made while they are put together."""
 
 
-def unit_sizes(profile: ModelProfile, spec: StrategySpec) -> list[UnitSizes]:
+def unit_sizes(profile: ModelProfile, spec: StrategySpec) -> tuple[UnitSizes, ...]:
     """Sizes of every unit of `profile` under fsdp or hsdp, in their order."""
+    return remembered(profile, ("unit sizes", spec), lambda: _unit_sizes(profile, spec))
+
+
+def _unit_sizes(profile: ModelProfile, spec: StrategySpec) -> tuple[UnitSizes, ...]:
     members: list[list[TensorInfo]] = [[] for _ in profile.units]
     for tensor in profile.parameters:
         members[tensor.unit].append(tensor)
-    return [_sizes(tensors, spec) for tensors in members]
+    return tuple(_sizes(tensors, spec) for tensors in members)
 
 
 def _sizes(tensors: Sequence[TensorInfo], spec: StrategySpec) -> UnitSizes:
     ranks = spec.shard
-    trainable = [tensor for tensor in tensors if tensor.trainable]
-    stored = sum(padded_elements(tensor, ranks) * _param_size(tensor, spec) for tensor in tensors)
-    elements = sum(padded_elements(tensor, ranks) for tensor in trainable)
-    uneven = [tensor for tensor in trainable if rows(tensor) % ranks]
+    padded = [(tensor, padded_elements(tensor, ranks)) for tensor in tensors]
+    trainable = [(tensor, count) for tensor, count in padded if tensor.trainable]
+    stored = sum(count * _param_size(tensor, spec) for tensor, count in padded)
+    elements = sum(count for _, count in trainable)
+    uneven = [(tensor, count) for tensor, count in trainable if rows(tensor) % ranks]
     return UnitSizes(
         gathered=ranks * stored,
-        brought=sum(padded_elements(t, ranks) * ITEM_SIZES[t.dtype] for t in tensors)
-        if spec.state_on_host
-        else 0,
+        brought=sum(count * ITEM_SIZES[t.dtype] for t, count in padded) if spec.state_on_host else 0,
         cast=stored if any(_param_size(t, spec) != ITEM_SIZES[t.dtype] for t in tensors) else 0,
         scattered=ranks * elements * spec.reduce_size,
         reduced=elements * spec.reduce_size,
-        gradient=sum(padded_elements(tensor, ranks) * ITEM_SIZES[tensor.dtype] for tensor in trainable),
-        padded=sum(ranks * padded_elements(tensor, ranks) * _param_size(tensor, spec) for tensor in uneven),
+        gradient=sum(count * ITEM_SIZES[tensor.dtype] for tensor, count in trainable),
+        padded=sum(ranks * count * _param_size(tensor, spec) for tensor, count in uneven),
     )
 
 

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
 
 from torchdeck.plan.memory.spec import FULLY_SHARDED, StrategySpec
 from torchdeck.plan.model_profile import ITEM_SIZES, ModelProfile, TensorInfo
+
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -23,19 +29,63 @@ class TensorRows:
     """Bytes of those rows, without the padding that FSDP stores beside them."""
 
 
+@dataclass(frozen=True, eq=False)
+class HeldRows:
+    """A rank's part of every tensor, in their order; shape (n,) each."""
+
+    first_row: Ints
+    rows: Ints
+    sizes: Ints
+    """Bytes."""
+
+
+@dataclass(frozen=True, eq=False)
+class TensorTable:
+    """Parameters in columns, for models of a hundred thousand of them."""
+
+    tensors: tuple[TensorInfo, ...]
+
+    @cached_property
+    def lengths(self) -> Ints:
+        """Rows of each: its first dimension, 1 for a scalar; shape (n,)."""
+        return np.array([tensor.shape[0] if tensor.shape else 1 for tensor in self.tensors], dtype=np.int64)
+
+    @cached_property
+    def elements(self) -> Ints:
+        """Numbers in each, shape (n,)."""
+        return np.array([tensor.numel for tensor in self.tensors], dtype=np.int64)
+
+    @cached_property
+    def sizes(self) -> Ints:
+        """Bytes of each, shape (n,)."""
+        items = np.array([ITEM_SIZES[tensor.dtype] for tensor in self.tensors], dtype=np.int64)
+        return self.elements * items
+
+    @cached_property
+    def row_sizes(self) -> Ints:
+        """Bytes of a row of each, 0 where there is none; shape (n,)."""
+        return self.sizes // np.maximum(self.lengths, 1)
+
+    def held(self, spec: StrategySpec, rank: int) -> HeldRows | None:
+        """What `rank` holds; None for ZeRO, which cuts tensors without regard to rows.
+
+        Rows as `torch.chunk` cuts dim 0: ceil(rows ÷ ranks) for each rank until none are left.
+        """
+        if spec.kind.startswith("zero"):
+            return None
+        ranks = spec.shard if spec.kind in FULLY_SHARDED else 1
+        chunk = -(-self.lengths // ranks)
+        first = np.minimum(chunk * (rank % ranks), self.lengths)
+        rows = np.minimum(chunk, self.lengths - first)
+        return HeldRows(first, rows, rows * self.row_sizes)
+
+
 def tensors_of(profile: ModelProfile, spec: StrategySpec, rank: int) -> tuple[TensorRows, ...]:
-    """What `rank` holds of every parameter; nothing for ZeRO, which cuts them without regard to rows."""
-    if spec.kind.startswith("zero"):
+    """What `rank` holds of every parameter; nothing for ZeRO, as `TensorTable.held` says."""
+    held = TensorTable(profile.parameters).held(spec, rank)
+    if held is None:
         return ()
-    ranks = spec.shard if spec.kind in FULLY_SHARDED else 1
-    return tuple(_rows(tensor, ranks, rank % ranks) for tensor in profile.parameters)
-
-
-def _rows(tensor: TensorInfo, ranks: int, index: int) -> TensorRows:
-    """Rows as `torch.chunk` cuts dim 0: ceil(rows ÷ ranks) for each rank until none are left."""
-    length = tensor.shape[0] if tensor.shape else 1
-    chunk = -(-length // ranks)
-    first = min(chunk * index, length)
-    rows = min(chunk, length - first)
-    row_size = tensor.numel // length * ITEM_SIZES[tensor.dtype] if length else 0
-    return TensorRows(tensor.name, tensor.shape, tensor.dtype, first, rows, rows * row_size)
+    parts = zip(
+        profile.parameters, held.first_row.tolist(), held.rows.tolist(), held.sizes.tolist(), strict=True
+    )
+    return tuple(TensorRows(tensor.name, tensor.shape, tensor.dtype, *part) for tensor, *part in parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from torchdeck.rundir.atomic import read_json
@@ -21,14 +22,14 @@ class AttemptStarts:
         self._restored: dict[int, int | None] = {}
         self._begins_afresh: bool | None = None
 
-    def refresh(self) -> None:
-        """Take in new journal lines.
+    def refresh(self, nodes: Iterable[str]) -> None:
+        """Take in new journal lines of `nodes`.
 
         Raises:
             NewerFormatError: a journal is from a newer Torchdeck.
         """
-        for name in sorted(self._layout.nodes.iterdir()) if self._layout.nodes.is_dir() else ():
-            path = self._layout.node(name.name).journal
+        for name in nodes:
+            path = self._layout.node(name).journal
             for event in self._journals.setdefault(path, JournalReader(path)).read_new():
                 attempt, step = event.fields.get("attempt"), event.fields.get("resume_step")
                 if event.name == "attempt_started" and isinstance(attempt, int):

@@ -6,6 +6,7 @@ rows of one metric it takes about 0.1 s and 2 MB.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ class Extremes:
         self._ordered = True
         """No block begins below the end of the one before."""
         self._space: NDArray[Any] = np.empty((2, 1024), dtype)
+        self._odd: dict[int, int] = {}
+        """Block → values that are not finite; few blocks have any."""
 
     @property
     def low(self) -> NDArray[Any]:
@@ -38,6 +41,20 @@ class Extremes:
     def high(self) -> NDArray[Any]:
         """Shape (blocks,)."""
         return self._space[1, : self.blocks]
+
+    @property
+    def odd(self) -> NDArray[np.int64]:
+        """How many values of each block are not finite, shape (blocks,)."""
+        counts = np.zeros(self.blocks, np.int64)
+        if self._odd:
+            counts[list(self._odd)] = list(self._odd.values())
+        return counts
+
+    def count_odd(self, counts: NDArray[np.intp]) -> None:
+        """Say how many values of the blocks appended last are not finite, shape (blocks appended,)."""
+        first = self.blocks - len(counts)
+        for block in np.flatnonzero(counts).tolist():
+            self._odd[first + block] = int(counts[block])
 
     def append(self, low: NDArray[Any], high: NDArray[Any]) -> None:
         end = self.blocks + len(low)
@@ -82,23 +99,41 @@ class BlockIndex:
         Raises:
             OSError: the file cannot be read.
         """
-        if self._generation != self._segment.generation:
-            self._forget()
+        self._look_for_shrinking()
         values = self._values.setdefault(key, Extremes(np.float64))
         column = self._segment.column(key)
-        whole = self._segment.rows // BLOCK_ROWS
-        start = min(values.blocks, self.steps.blocks)
-        while start < whole:
-            end = min(start + _CHUNK_BLOCKS, whole)
-            rows = self._segment.read(start * BLOCK_ROWS, end * BLOCK_ROWS)
-            if len(rows) < (end - start) * BLOCK_ROWS:
-                break  # truncated this moment; the next refresh sees it
+        for rows, start, end in self._new_chunks(min(values.blocks, self.steps.blocks)):
             self._take_axes(rows, start)
             skipped = min(values.blocks - start, end - start)
             numbers = _in_blocks(rows[skipped * BLOCK_ROWS :, column])
             values.append(np.fmin.reduce(numbers, axis=1), np.fmax.reduce(numbers, axis=1))
-            start = end
+            values.count_odd(BLOCK_ROWS - np.count_nonzero(np.isfinite(numbers), axis=1))
         return values
+
+    def advance_axes(self) -> None:
+        """Take in steps and times of what was appended.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        self._look_for_shrinking()
+        for rows, start, _ in self._new_chunks(self.steps.blocks):
+            self._take_axes(rows, start)
+
+    def _look_for_shrinking(self) -> None:
+        if self._generation != self._segment.generation:
+            self._forget()
+
+    def _new_chunks(self, start: int) -> Iterator[tuple[Rows, int, int]]:
+        """(rows, first block, last block + 1) of whole blocks from `start` on."""
+        whole = self._segment.rows // BLOCK_ROWS
+        while start < whole:
+            end = min(start + _CHUNK_BLOCKS, whole)
+            rows = self._segment.read(start * BLOCK_ROWS, end * BLOCK_ROWS)
+            if len(rows) < (end - start) * BLOCK_ROWS:
+                return  # truncated this moment; the next refresh sees it
+            yield rows, start, end
+            start = end
 
     def extent(self, key: str, axis: str) -> tuple[float, float] | None:
         """Least and greatest x of the rows; None without rows.

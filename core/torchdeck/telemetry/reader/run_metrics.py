@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-
+from torchdeck.rundir.folder_names import FolderNames
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.telemetry.reader.attempts import AttemptStarts
-from torchdeck.telemetry.reader.blocks import BlockIndex
-from torchdeck.telemetry.reader.segment import TIME, Segment, steps_of
+from torchdeck.telemetry.reader.owned_segment import OwnedSegment, rows_of
+from torchdeck.telemetry.reader.segment import TIME
 from torchdeck.telemetry.reader.series import Latest, Owner, Series
+from torchdeck.telemetry.reader.smoothing import Begin
 from torchdeck.telemetry.reader.window import NO_LIMIT, Window, WindowBuilder
-from torchdeck.telemetry.segment_format import SEGMENT_SUFFIX, SOURCES
+from torchdeck.telemetry.segment_format import SEGMENT_SUFFIX
 
 
 class RunMetrics:
@@ -24,13 +24,19 @@ class RunMetrics:
 
     Where the same metric of the same rank comes from several sources, what the script logged is believed
     over what the trainer wrote, and that over what was read from its stdout.
+
+    Attributes:
+        until: unix seconds after which rows are as if they were not there; None for all rows. (`refresh`,
+            `names` and `latest` know no such limit.)
     """
 
     def __init__(self, run_dir: Path) -> None:
         self._layout = RunLayout(run_dir)
-        self._segments: dict[Path, _OwnedSegment] = {}
-        self._series: dict[str, dict[Owner, list[_OwnedSegment]]] = {}
+        self._segments: dict[Path, OwnedSegment] = {}
+        self._series: dict[str, dict[Owner, list[OwnedSegment]]] = {}
+        self._names_in = FolderNames()
         self._starts = AttemptStarts(self._layout)
+        self.until: float | None = None
 
     def refresh(self) -> int:
         """Find new segments and new rows; the number of new rows.
@@ -38,11 +44,11 @@ class RunMetrics:
         Raises:
             NewerFormatError: the run's journal is from a newer Torchdeck.
         """
-        self._starts.refresh()
+        self._starts.refresh(self._names_in(self._layout.nodes))
         for folder, owner, attempt in self._folders():
-            for path in _segment_files(folder):
+            for path in self._segment_files(folder):
                 if path not in self._segments:
-                    self._segments[path] = _OwnedSegment(path, owner, attempt)
+                    self._segments[path] = OwnedSegment(path, owner, attempt)
         return sum(self._follow(segment) for segment in self._segments.values())
 
     @property
@@ -89,9 +95,18 @@ class RunMetrics:
         Raises:
             OSError: a file cannot be read.
         """
+        parts = self.parts(name, owner, effective=effective)
+        return Series.joined([rows_of(segment, name, limit, 0, segment.rows) for segment, limit in parts])
+
+    def parts(self, name: str, owner: Owner, *, effective: bool = False) -> list[tuple[OwnedSegment, int]]:
+        """The segments that hold the metric, with the last step that counts of each; in order of attempts."""
         segments = self._believed(name, owner)
         limits = self._limits(segments) if effective else {}
-        return Series.joined([_rows_of(segment, name, limits.get(segment.attempt)) for segment in segments])
+        parts = [(segment, limits.get(segment.attempt, NO_LIMIT)) for segment in segments]
+        if self.until is None:
+            return parts
+        known = [(segment, limit, segment.step_at(self.until)) for segment, limit in parts]
+        return [(segment, min(limit, step)) for segment, limit, step in known if step is not None]
 
     def window(
         self,
@@ -103,6 +118,8 @@ class RunMetrics:
         *,
         axis: str = "step",
         effective: bool = False,
+        log: bool = False,
+        smoothing: float = 0.0,
     ) -> Window:
         """A range of a metric, reduced to the least and greatest value of each column.
 
@@ -117,16 +134,20 @@ class RunMetrics:
             columns: how many columns of equal width.
             axis: what x is: `step`, or `time` in unix seconds.
             effective: as for `series`.
+            log: columns of equal width in the logarithm of x; x0 is above 0.
+            smoothing: weight of the moving average (`smoothing.averages`) to take instead of the values; 0
+                for the values. The average of an attempt goes on from the step that it restored.
 
         Raises:
-            ValueError: the range is no range, there is no column, or no such axis.
+            ValueError: the range is no range, there is no column, no such axis, or no such weight.
             OSError: a file cannot be read.
         """
-        builder = WindowBuilder(x0, x1, columns, axis)
-        segments = self._believed(name, owner)
-        limits = self._limits(segments) if effective else {}
-        for segment in segments:
-            builder.add(segment, segment.index, name, limits.get(segment.attempt, NO_LIMIT))
+        builder = WindowBuilder(x0, x1, columns, axis, log=log)
+        parts = self.parts(name, owner, effective=effective)
+        begins = self._begins([part for part, _ in parts], name, smoothing) if smoothing else {}
+        for segment, limit in parts:
+            smoothed = segment.smoothed(name, smoothing, begins[segment]) if smoothing else None
+            builder.add(segment, segment.index, name, limit, smoothed)
         return builder.window()
 
     def extent(self, name: str, owner: Owner, *, axis: str = "step") -> tuple[float, float] | None:
@@ -136,21 +157,42 @@ class RunMetrics:
             ValueError: there is no such axis.
             OSError: a file cannot be read.
         """
-        parts = [segment.index.extent(name, axis) for segment in self._believed(name, owner)]
-        found = [part for part in parts if part is not None]
+        found = []
+        for segment, limit in self.parts(name, owner):
+            extent = segment.index.extent(name, axis)
+            if extent is not None:
+                end = limit if axis == "step" else NO_LIMIT if self.until is None else self.until
+                found.append((extent[0], min(extent[1], float(end))))
         return (min(low for low, _ in found), max(high for _, high in found)) if found else None
+
+    def attempt_starts(self, name: str, owner: Owner) -> tuple[float, ...]:
+        """Unix times at which each attempt but the first wrote its first row of a metric, ascending.
+
+        Raises:
+            OSError: a file cannot be read.
+        """
+        firsts: dict[int, float] = {}
+        for segment, _ in self.parts(name, owner):
+            first = segment.first_time
+            if first is not None:
+                firsts.setdefault(segment.attempt, first)
+        return tuple(sorted(firsts.values())[1:])
 
     def _folders(self) -> Iterator[tuple[Path, Owner, int]]:
         """Folders that may hold segments, whose they are, and the attempt (0 for nodes)."""
-        for number in self._layout.attempt_numbers():
+        numbers = sorted(int(name) for name in self._names_in(self._layout.attempts) if name.isdecimal())
+        for number in numbers:
             attempt = self._layout.attempt(number)
-            for name in _names_in(attempt.ranks):
+            for name in self._names_in(attempt.ranks):
                 if name.isdecimal():
                     yield attempt.rank(int(name)).metrics, int(name), number
-        for name in _names_in(self._layout.nodes):
+        for name in self._names_in(self._layout.nodes):
             yield self._layout.node(name).system, name, 0
 
-    def _follow(self, segment: _OwnedSegment) -> int:
+    def _segment_files(self, folder: Path) -> Iterator[Path]:
+        return (folder / name for name in self._names_in(folder) if name.endswith(SEGMENT_SUFFIX))
+
+    def _follow(self, segment: OwnedSegment) -> int:
         had_rows = segment.rows > 0
         new = segment.refresh()
         if new and not had_rows:
@@ -159,13 +201,13 @@ class RunMetrics:
                     self._list(key, segment)
         return new
 
-    def _list(self, key: str, segment: _OwnedSegment) -> None:
+    def _list(self, key: str, segment: OwnedSegment) -> None:
         listed = self._series.setdefault(key, {}).setdefault(segment.owner, [])
         if segment not in listed:
             listed.append(segment)
             listed.sort(key=lambda item: (item.attempt, item.created))
 
-    def _believed(self, name: str, owner: Owner) -> list[_OwnedSegment]:
+    def _believed(self, name: str, owner: Owner) -> list[OwnedSegment]:
         """Segments of the most trusted source that has the metric, in the order of attempts."""
         segments = [
             item for item in self._series.get(name, {}).get(owner, ()) if item.rows and not item.problem
@@ -173,57 +215,38 @@ class RunMetrics:
         best = min((item.trust for item in segments), default=0)
         return [item for item in segments if item.trust == best]
 
-    def _limits(self, segments: list[_OwnedSegment]) -> dict[int, int]:
+    def _limits(self, segments: list[OwnedSegment]) -> dict[int, int]:
         """For each attempt, the last step that a later attempt did not do again."""
         limits: dict[int, int] = {}
         kept = NO_LIMIT
         for attempt in sorted({item.attempt for item in segments} | self._starts.known(), reverse=True):
             limits[attempt] = kept
-            restored = self._starts.restored_step(attempt)
-            if restored is None:
-                firsts = [item.first_step for item in segments if item.attempt == attempt]
-                restored = min((first - 1 for first in firsts if first is not None), default=NO_LIMIT)
-            kept = min(kept, restored)
+            kept = min(kept, self._restored(attempt, segments))
         return limits
 
+    def _restored(self, attempt: int, segments: list[OwnedSegment]) -> int:
+        """The step that an attempt went on from, where only its own rows tell: that before its first one."""
+        restored = self._starts.restored_step(attempt)
+        if restored is None:
+            firsts = [item.first_step for item in segments if item.attempt == attempt]
+            restored = min((first - 1 for first in firsts if first is not None), default=NO_LIMIT)
+        return restored
 
-class _OwnedSegment(Segment):
-    """A segment, whose it is, and its level of detail."""
-
-    def __init__(self, path: Path, owner: Owner, attempt: int) -> None:
-        super().__init__(path)
-        self.owner = owner
-        self.attempt = attempt
-        self.index = BlockIndex(self)
-
-    @property
-    def created(self) -> float:
-        return self.header.created if self.header else 0.0
-
-    @property
-    def trust(self) -> int:
-        """Place in `SOURCES`; an unknown source comes last."""
-        source = self.header.source if self.header else ""
-        return SOURCES.index(source) if source in SOURCES else len(SOURCES)
-
-
-def _rows_of(segment: _OwnedSegment, name: str, limit: int | None) -> Series:
-    rows = segment.read(0, segment.rows)
-    attempts = np.full(len(rows), segment.attempt, np.int32)
-    column = np.ascontiguousarray(rows[:, segment.column(name)])
-    part = Series(steps_of(rows).copy(), rows[:, TIME].copy(), column, attempts)
-    kept = part.times != 0
-    if limit is not None:
-        kept &= part.steps <= limit
-    return part if kept.all() else part.picked(kept)
+    def _begins(self, segments: list[OwnedSegment], name: str, weight: float) -> dict[OwnedSegment, Begin]:
+        """What the moving average of each segment goes on from: the last row that its attempt restored."""
+        begins: dict[OwnedSegment, Begin] = {}
+        for number, segment in enumerate(segments):
+            before = segments[:number]
+            until = NO_LIMIT
+            if before and before[-1].attempt != segment.attempt:
+                until = self._restored(segment.attempt, segments)
+            origin = next((item for item in reversed(before) if _begins_by(item, until)), None)
+            begins[segment] = (
+                (0.0, 0) if origin is None else origin.smoothed_until(name, until, weight, begins[origin])
+            )
+        return begins
 
 
-def _names_in(folder: Path) -> list[str]:
-    try:
-        return sorted(path.name for path in folder.iterdir())
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
-def _segment_files(folder: Path) -> Iterator[Path]:
-    return (folder / name for name in _names_in(folder) if name.endswith(SEGMENT_SUFFIX))
+def _begins_by(segment: OwnedSegment, step: int) -> bool:
+    first = segment.first_step
+    return first is not None and first <= step

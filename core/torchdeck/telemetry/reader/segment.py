@@ -43,7 +43,7 @@ class Segment:
         self.generation = 0
         self._size = 0
         self._refused = False
-        self._first_step: int | None = None
+        self._first: tuple[int, float] | None = None
 
     def refresh(self) -> int:
         """Look for rows that were appended; how many there are. A file that did not grow is not read."""
@@ -73,10 +73,14 @@ class Segment:
     @property
     def first_step(self) -> int | None:
         """Step of the first row; None without rows."""
-        if self._first_step is None and self.rows:
-            found = steps_of(self.read(0, 1))
-            self._first_step = int(found[0]) if len(found) else None
-        return self._first_step
+        first = self._first_row()
+        return None if first is None else first[0]
+
+    @property
+    def first_time(self) -> float | None:
+        """Unix time of the first row; None without rows."""
+        first = self._first_row()
+        return None if first is None else first[1]
 
     def read(self, first: int, last: int) -> Rows:
         """Rows `first` to `last` - 1; fewer if the file has become shorter.
@@ -111,6 +115,12 @@ class Segment:
             os.close(descriptor)
         return rows[: filled // width]
 
+    def _first_row(self) -> tuple[int, float] | None:
+        if self._first is None and self.rows:
+            found = self.read(0, 1)
+            self._first = (int(steps_of(found)[0]), float(found[0, TIME])) if len(found) else None
+        return self._first
+
     def _read_header(self) -> bool:
         with self.path.open("rb", buffering=0) as file:
             start = file.read(_FIRST_LOOK)
@@ -124,7 +134,7 @@ class Segment:
         rows = max(0, size - self.header.length) // self.header.row_bytes
         if rows < self.rows:
             self.generation += 1
-            self.rows, self._first_step = 0, None
+            self.rows, self._first = 0, None
         before = self.rows
         self.rows, self.last = self._without_holes_at_end(before, rows)
         self._size = size if self.rows == rows else 0  # holes may be filled without the size changing

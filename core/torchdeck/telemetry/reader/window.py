@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from torchdeck.telemetry.reader.blocks import AXES, BLOCK_ROWS, BlockIndex
+from torchdeck.telemetry.reader.scale import ColumnScale
 from torchdeck.telemetry.reader.segment import TIME, Rows, Segment, steps_of
+from torchdeck.telemetry.reader.smoothing import SmoothedBlocks
 
 NO_LIMIT = int(np.iinfo(np.int64).max)
 _BLOCKS_AT_ONCE = 2048
@@ -27,18 +27,20 @@ class Window:
         low: float64, shape (columns,): least value; NaN where there is none (no row, or only NaN).
         high: float64, shape (columns,): greatest value.
         counts: int64, shape (columns,): rows, those with NaN included.
+        odd: int64, shape (columns,): of these, rows with NaN or infinity.
     """
 
     edges: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     counts: NDArray[np.int64]
+    odd: NDArray[np.int64]
 
 
 class WindowBuilder:
     """Fills a window from segments."""
 
-    def __init__(self, x0: float, x1: float, columns: int, axis: str) -> None:
+    def __init__(self, x0: float, x1: float, columns: int, axis: str, *, log: bool = False) -> None:
         """An empty window.
 
         Args:
@@ -46,64 +48,84 @@ class WindowBuilder:
             x1: greatest x.
             columns: how many; a screen's width in pixels.
             axis: what x is: `step`, or `time` in unix seconds.
+            log: columns of equal width in the logarithm of x.
 
         Raises:
             ValueError: the range is no range, there is no column, or no such axis.
         """
-        if not (math.isfinite(x0) and math.isfinite(x1) and x0 <= x1):
-            raise ValueError(f"a window goes from x0 to a greater x1, both finite, not from {x0} to {x1}")
-        if columns < 1:
-            raise ValueError(f"a window has at least one column, not {columns}")
+        self._scale = ColumnScale(x0, x1, columns, log=log)
         if axis not in AXES:
             raise ValueError(f"there is no axis {axis!r}; right is {' or '.join(AXES)}")
-        self._x0, self._x1, self._columns = float(x0), float(x1), columns
-        self._scale = columns / (x1 - x0) if x1 > x0 else 0.0
         self._by_time = axis == "time"
         self._low = np.full(columns, np.nan)
         self._high = np.full(columns, np.nan)
         self._counts = np.zeros(columns, np.int64)
+        self._odd = np.zeros(columns, np.int64)
 
-    def add(self, segment: Segment, index: BlockIndex, key: str, limit: int = NO_LIMIT) -> None:
+    def add(
+        self,
+        segment: Segment,
+        index: BlockIndex,
+        key: str,
+        limit: int = NO_LIMIT,
+        smoothed: SmoothedBlocks | None = None,
+    ) -> None:
         """Take in a segment's rows, those with a step above `limit` left out.
 
         Blocks that lie in one column are taken by their extremes; the rows of the others are read.
 
+        Args:
+            segment: whose rows.
+            index: of the segment.
+            key: the metric.
+            limit: the last step that counts.
+            smoothed: take the moving average of the metric instead of its values.
+
         Raises:
             OSError: the file cannot be read.
         """
-        values = index.advance(key)
+        scale = self._scale
+        odd = index.advance(key).odd
+        values = index.advance(key) if smoothed is None else smoothed.advance()
         axis = index.times if self._by_time else index.steps
-        near = axis.between(self._x0, self._x1)
+        near = axis.between(scale.x0, scale.x1)
+        near = slice(near.start, min(near.stop, values.blocks))
         low, high = axis.low[near], axis.high[near]
-        seen = (high >= self._x0) & (low <= self._x1) & (index.steps.low[near] <= limit)
-        inside = (low >= self._x0) & (high <= self._x1) & (index.steps.high[near] <= limit)
-        columns = self._columns_of(np.where(inside, low, self._x0))
-        whole = inside & (columns == self._columns_of(np.where(inside, high, self._x0)))
+        seen = (high >= scale.x0) & (low <= scale.x1) & (index.steps.low[near] <= limit)
+        inside = (low >= scale.x0) & (high <= scale.x1) & (index.steps.high[near] <= limit)
+        columns = scale.columns_of(np.where(inside, low, scale.x0))
+        whole = inside & (columns == scale.columns_of(np.where(inside, high, scale.x0)))
         self._merge(columns[whole], values.low[near][whole], values.high[near][whole], BLOCK_ROWS)
+        self._odd += np.bincount(columns[whole], odd[near][whole], len(self._odd)).astype(np.int64)
         column = segment.column(key)
-        for runs in _runs(near.start + np.flatnonzero(seen & ~whole), axis.blocks, segment.rows):
-            self._add_rows(segment.read_runs(runs), column, limit)
+        for runs in _runs(near.start + np.flatnonzero(seen & ~whole), values.blocks, segment.rows):
+            if smoothed is None:
+                rows = segment.read_runs(runs)
+                self._add_rows(rows, rows[:, column], limit)
+                continue
+            for first, last in runs:
+                rows = segment.read(first, last)
+                known = np.where(rows[:, TIME] != 0, rows[:, column], np.nan)
+                self._add_rows(rows, smoothed.values(known, first), limit)
 
     def window(self) -> Window:
-        return Window(np.linspace(self._x0, self._x1, self._columns + 1), self._low, self._high, self._counts)
+        return Window(self._scale.edges, self._low, self._high, self._counts, self._odd)
 
-    def _add_rows(self, rows: Rows, column: int, limit: int) -> None:
+    def _add_rows(self, rows: Rows, values: NDArray[np.float64], limit: int) -> None:
         steps, times = steps_of(rows), rows[:, TIME]
         x = times if self._by_time else steps
-        mask = (times != 0) & (steps <= limit) & (x >= self._x0) & (x <= self._x1)
-        values = rows[mask, column]
-        self._merge(self._columns_of(x[mask]), values, values, 1)
-
-    def _columns_of(self, x: NDArray[Any]) -> NDArray[np.intp]:
-        columns = ((x - self._x0) * self._scale).astype(np.intp)
-        return np.minimum(columns, self._columns - 1, out=columns)
+        mask = (times != 0) & (steps <= limit) & self._scale.holds(x)
+        values = values[mask]
+        columns = self._scale.columns_of(x[mask])
+        self._merge(columns, values, values, 1)
+        self._odd += np.bincount(columns[~np.isfinite(values)], minlength=len(self._odd))
 
     def _merge(
         self, columns: NDArray[np.intp], low: NDArray[np.float64], high: NDArray[np.float64], rows: int
     ) -> None:
         np.fmin.at(self._low, columns, low)
         np.fmax.at(self._high, columns, high)
-        self._counts += rows * np.bincount(columns, minlength=self._columns)
+        self._counts += rows * np.bincount(columns, minlength=self._scale.columns)
 
 
 def _runs(blocks: NDArray[np.intp], whole: int, rows: int) -> Iterator[Sequence[tuple[int, int]]]:

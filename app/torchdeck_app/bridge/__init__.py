@@ -1,0 +1,1 @@
+"""Between the engine's blocking calls and the GUI thread."""

@@ -1,0 +1,74 @@
+"""Answers to the newest request, made in a thread of their own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from PySide6.QtCore import QObject, Signal
+
+from torchdeck_app.bridge.background_loop import BackgroundLoop
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+_REST = 2.0
+"""Times that an answer took, to rest after it: a thread that shares Python's lock with the GUI thread works a
+third of the time at most."""
+
+
+class Feed(BackgroundLoop[A], Generic[Q, A]):
+    """Calls `answer(request)` in one thread: at once for a new request, and again every `interval` seconds.
+
+    Of several requests only the newest is answered. An answer that is the one before (the same object) is not
+    delivered again.
+    """
+
+    answered = Signal(object)
+
+    def __init__(
+        self, name: str, answer: Callable[[Q], A], interval: float, parent: QObject | None = None
+    ) -> None:
+        super().__init__(name, interval, parent)
+        self._answer = answer
+        self._request: Q
+        self._follows = True
+        self._took = 0.0
+
+    def ask(self, request: Q) -> None:
+        """Answer this from now on; begins the thread where there is none."""
+        with self._wake:
+            self._request = request
+        self._begin()
+
+    def follow(self, *, on: bool) -> None:
+        """Whether to answer again and again, or new requests only (what is shown stands still)."""
+        with self._wake:
+            self._follows = on
+            self._is_due |= on
+            self._wake.notify()
+
+    def set_interval(self, seconds: float) -> None:
+        """How often to answer again, from the next answer on."""
+        self._interval = seconds
+
+    def _work(self) -> Callable[[], A]:
+        request = self._request
+
+        def answer() -> A:
+            began = time.monotonic()
+            try:
+                return self._answer(request)
+            finally:
+                self._took = time.monotonic() - began
+
+        return answer
+
+    def _rest(self) -> float | None:
+        return max(self._interval, _REST * self._took) if self._follows else None
+
+    def _is_news(self, value: A, last: A | None) -> bool:
+        return value is not last
+
+    def _tell(self, value: A) -> None:
+        self.answered.emit(value)

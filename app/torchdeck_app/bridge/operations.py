@@ -1,0 +1,150 @@
+"""Blocking calls off the GUI thread: each in a worker, its outcome back in the GUI thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
+
+from PySide6.QtCore import QObject, Qt, QThreadPool, Signal
+
+T = TypeVar("T")
+_THREADS = 4
+
+
+class CancelledError(Exception):
+    """The user does not want it any more."""
+
+
+class Cancel:
+    """Asked between two steps of a long call by whoever carries it out."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def cancel(self) -> None:
+        self._event.set()
+
+    @property
+    def wanted(self) -> bool:
+        return self._event.is_set()
+
+    def check(self) -> None:
+        """Raises CancelledError once it is cancelled."""
+        if self._event.is_set():
+            raise CancelledError
+
+
+class Operation(QObject, Generic[T]):
+    """One call under way. Signals are emitted in the GUI thread; of the last three exactly one."""
+
+    progressed = Signal(str)
+    """What is waited for now."""
+    succeeded = Signal(object)
+    failed = Signal(Exception)
+    cancelled = Signal()
+
+    def __init__(self, name: str, parent: QObject) -> None:
+        super().__init__(parent)
+        self.name = name
+        """What is waited for, in a few words, such as `tracing the model`."""
+        self._cancel = Cancel()
+        self.is_over = False
+
+    def cancel(self) -> None:
+        """Ask it to end; `cancelled` follows when it has."""
+        self._cancel.cancel()
+
+    @property
+    def token(self) -> Cancel:
+        return self._cancel
+
+
+class Operations(QObject):
+    """Runs operations; at most four at once, the others wait. One that is over is forgotten."""
+
+    started = Signal(object)
+    """An Operation; for whoever shows what is waited for."""
+    ended = Signal(object)
+    _arrived = Signal(object, str, object)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._pool = QThreadPool(self)
+        self._pool.setMaxThreadCount(_THREADS)
+        self._running: list[Operation[Any]] = []
+        self._arrived.connect(self._deliver, Qt.ConnectionType.QueuedConnection)
+
+    @property
+    def running(self) -> tuple[Operation[Any], ...]:
+        return tuple(self._running)
+
+    def run(
+        self,
+        name: str,
+        call: Callable[[Callable[[str], None], Cancel], T],
+        *,
+        done: Callable[[T], None] | None = None,
+        failed: Callable[[Exception], None] | None = None,
+    ) -> Operation[T]:
+        """Start `call(progress, cancel)` in a worker.
+
+        Args:
+            name: what is waited for, in a few words.
+            call: must touch no widget; says progress by its first argument, and looks at its second.
+            done: called in the GUI thread with what it returned.
+            failed: called in the GUI thread with what it raised.
+        """
+        operation: Operation[T] = Operation(name, self)
+        if done is not None:
+            operation.succeeded.connect(done)
+        if failed is not None:
+            operation.failed.connect(failed)
+        self._running.append(operation)
+        self.started.emit(operation)
+        # not a QRunnable of ours: PySide keeps some that end while they are being handed over, for ever
+        self._pool.start(lambda: self._carry_out(operation, call))
+        return operation
+
+    def close(self, milliseconds: int = 2000) -> bool:
+        """Cancel all and wait; whether all have ended."""
+        for operation in self._running:
+            operation.cancel()
+        self._pool.clear()
+        return self._pool.waitForDone(milliseconds)
+
+    def _carry_out(self, operation: Operation[T], call: Callable[[Callable[[str], None], Cancel], T]) -> None:
+        """In the worker."""
+        cancel = operation.token
+
+        def progress(text: str) -> None:
+            cancel.check()
+            self._arrived.emit(operation, "progressed", text)
+
+        try:
+            cancel.check()
+            outcome: tuple[str, Any] = ("succeeded", call(progress, cancel))
+        except CancelledError:
+            outcome = ("cancelled", None)
+        except Exception as error:  # noqa: BLE001 - whoever asked gets it, whatever it is
+            outcome = ("failed", error)
+        with suppress(RuntimeError):  # the window is gone
+            self._arrived.emit(operation, *outcome)
+
+    def _deliver(self, operation: Operation[Any], what: str, value: object) -> None:
+        """In the GUI thread."""
+        if what == "progressed":
+            operation.progressed.emit(value)
+            return
+        if operation.token.wanted:
+            what = "cancelled"
+        operation.is_over = True
+        if operation in self._running:
+            self._running.remove(operation)
+        if what == "cancelled":
+            operation.cancelled.emit()
+        else:
+            getattr(operation, what).emit(value)
+        self.ended.emit(operation)
+        operation.deleteLater()

@@ -1,0 +1,76 @@
+"""Looking again and again at something that may be slow, in a thread of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from torchdeck_app.bridge.background_loop import BackgroundLoop
+
+T = TypeVar("T")
+SLOW = 1.0
+"""Seconds after which a look is said to be slow."""
+
+
+class Poller(BackgroundLoop[T]):
+    """Calls `look` every `interval` seconds in one thread, and hands the newest result to the GUI thread.
+
+    However slow a look is, the GUI thread waits for nothing: it gets what there is, and is told of a look
+    that has taken longer than `SLOW`.
+    """
+
+    changed = Signal(object)
+    """What a look returned, where it differs (`!=`) from what the last one did."""
+    waiting = Signal(float)
+    """Seconds that the look under way has taken, while it is slow; 0 once it is over."""
+
+    def __init__(
+        self, name: str, look: Callable[[], T], interval: float, parent: QObject | None = None
+    ) -> None:
+        super().__init__(name, interval, parent)
+        self._look = look
+        self._was_slow = False
+        self._watch = QTimer(self)
+        self._watch.setInterval(500)
+        self._watch.timeout.connect(self._tell_waiting)
+
+    def start(self) -> None:
+        """Look now, and from then on; nothing where it does already."""
+        if not self.is_running:
+            self._begin()
+            self._watch.start()
+
+    def stop(self, seconds: float = 0.0) -> bool:
+        self._watch.stop()
+        return super().stop(seconds)
+
+    def poke(self) -> None:
+        """Look again at once."""
+        self._ask_for_round()
+
+    def set_interval(self, seconds: float) -> None:
+        self._interval = seconds
+        self.poke()
+
+    def _work(self) -> Callable[[], T]:
+        return self._look
+
+    def _rest(self) -> float:
+        return self._interval
+
+    def _is_news(self, value: T, last: T | None) -> bool:
+        return bool(value != last)
+
+    def _tell(self, value: T) -> None:
+        self.changed.emit(value)
+
+    def _tell_waiting(self) -> None:
+        seconds = self.seconds_under_way
+        if seconds >= SLOW:
+            self._was_slow = True
+            self.waiting.emit(seconds)
+        elif self._was_slow:
+            self._was_slow = False
+            self.waiting.emit(0.0)

@@ -1,0 +1,1 @@
+"""The Launch place: a run file beside its consequences."""

@@ -1,0 +1,1 @@
+"""The checks before a start, and the start."""

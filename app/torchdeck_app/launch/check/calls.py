@@ -1,0 +1,161 @@
+"""What checking and launching do off the GUI thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchdeck.config.chosen_nodes import node_names
+from torchdeck.config.loader import LoadedConfig
+from torchdeck.config.problems import ConfigError
+from torchdeck.launch.all_checks import all_checks
+from torchdeck.launch.checked_plan import PreflightError, checked_plan
+from torchdeck.launch.launcher import Intent, LaunchError, create_run, start_controller
+from torchdeck.launch.looks import Looks
+from torchdeck.launch.prepare import survey
+from torchdeck.launch.reach import Reach
+from torchdeck.launch.shipping import ShippingError
+from torchdeck.launch.strange_code import strange_interpreter
+from torchdeck.launch.trust import TrustError
+from torchdeck.nodes.inventory import LOCALHOST
+from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.runs.directory import RunDirectoryError
+from torchdeck.runs.home import HomeError, torchdeck_home
+from torchdeck_app.bridge.operations import Cancel
+from torchdeck_app.launch.check.plan_changes import plan_changes
+from torchdeck_app.launch.check.rows import CheckRow, check_rows
+
+Progress = Callable[[str], None]
+_REFUSALS = (HomeError, RunDirectoryError, ShippingError, TrustError, LaunchError)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be started: what was previewed, and what the user wrote."""
+
+    loaded: LoadedConfig
+    plan: LaunchPlan
+    text: str
+    source: str
+    """The file the text is in; empty where it is in none."""
+    folder: Path
+    """What relative paths are relative to; made where it is not there."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """The run is there, and its controller under way."""
+
+    run_id: str
+
+
+@dataclass(frozen=True)
+class Differs:
+    """Another plan is made now than was previewed; nothing was started."""
+
+    plan: LaunchPlan
+    changes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Nothing was started."""
+
+    rows: tuple[CheckRow, ...]
+
+
+class Starter:
+    """Starts one run, once; `started` says so even where nobody waited for the end of the call.
+
+    Args:
+        home: TORCHDECK_HOME.
+        reach: how nodes are reached; None: nobody is asked for a login.
+    """
+
+    def __init__(self, home: Path, reach: Reach | None = None) -> None:
+        self._home = home
+        self._reach = reach
+        self.started: Started | None = None
+
+    def start(self, wanted: Wanted, progress: Progress, cancel: Cancel) -> Started | Differs | Refused:
+        """Check, and start what was previewed, if that is still what would be started."""
+        try:
+            home = torchdeck_home(self._home)
+            _make_folder(wanted.folder)
+            progress("checking")
+            loaded = wanted.loaded
+            plan, _ = checked_plan(loaded.config, home, loaded.locate, progress, loaded.files, self._reach)
+            # what else lies in the folder may change at any time, and is copied as it is then
+            changes = plan_changes(wanted.plan, plan) if plan.fingerprint != wanted.plan.fingerprint else ()
+            if changes:
+                return Differs(plan, changes)
+            return self._create(wanted, plan, home, progress, cancel)
+        except PreflightError as error:
+            return Refused(check_rows(error.checks, is_node=_is_node(wanted.loaded)))
+        except ConfigError as error:
+            return Refused(check_rows((), error.problems))
+        except _REFUSALS as error:
+            return Refused((_sentence(str(error)),))
+
+    def start_plan(
+        self, wanted: Wanted, plan: LaunchPlan, progress: Progress, cancel: Cancel
+    ) -> Started | Differs | Refused:
+        """Start `plan`, which was checked and which the user has agreed to."""
+        try:
+            return self._create(wanted, plan, torchdeck_home(self._home), progress, cancel)
+        except _REFUSALS as error:
+            return Refused((_sentence(str(error)),))
+
+    def _create(
+        self, wanted: Wanted, plan: LaunchPlan, home: Path, progress: Progress, cancel: Cancel
+    ) -> Started:
+        progress("starting the run")
+        cancel.check()
+        layout = create_run(plan, Intent(wanted.text, wanted.source), home)
+        # the controller has nobody to ask: what was asked for here goes to it by a pipe
+        logins = None if self._reach is None else self._reach.credentials.to_json()
+        start_controller(layout, logins=logins)
+        self.started = Started(layout.root.name)
+        return self.started
+
+
+def check_everything(
+    loaded: LoadedConfig, folder: Path, home: Path, progress: Progress, reach: Reach | None = None
+) -> tuple[CheckRow, ...]:
+    """Every check before a start, and why no plan can be made; `reach` says how nodes are reached."""
+    try:
+        home = torchdeck_home(home)
+        _make_folder(folder)
+        if (strange := strange_interpreter(loaded.config.run.interpreter, home)) is not None:
+            what = f"Python in {strange} would be run to check it, and is not trusted yet"
+            return (CheckRow("trust", "failed", what, "look at it, then trust its folder", "trust"),)
+        with nullcontext(None) if reach is None else reach.keeping_talks() as kept:
+            found = survey(loaded.config, on_progress=progress, looks=Looks(home, kept))
+            checks, misfit = all_checks(
+                loaded.config, found, home, loaded.locate, progress, loaded.files, kept
+            )
+    except _REFUSALS as error:
+        return (_sentence(str(error)),)
+    return check_rows(checks, () if misfit is None else misfit.problems, is_node=_is_node(loaded))
+
+
+def _is_node(loaded: LoadedConfig) -> bool:
+    """Whether this machine is one of several nodes."""
+    names = node_names(loaded.config)
+    return LOCALHOST in names and len(names) > 1
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LaunchError(
+            f"{folder} cannot be made ({error.strerror}): save the run file in a folder of yours"
+        ) from error
+
+
+def _sentence(text: str) -> CheckRow:
+    what, _, fix = text.partition(": ")
+    return CheckRow("start", "failed", what, fix)

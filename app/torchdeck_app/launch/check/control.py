@@ -1,0 +1,254 @@
+"""Check and Launch: the bar with the buttons, the panel over it, and the questions before a start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QHBoxLayout, QMessageBox, QPushButton, QVBoxLayout, QWidget
+
+from torchdeck_app.bridge.logins import Logins
+from torchdeck_app.bridge.operations import Operation, Operations
+from torchdeck_app.launch.check.calls import check_everything
+from torchdeck_app.launch.check.launching import WAITING, Launching
+from torchdeck_app.launch.check.panel import CheckPanel
+from torchdeck_app.launch.check.rows import CheckRow, check_rows
+from torchdeck_app.launch.check.wait_line import WaitLine
+from torchdeck_app.launch.document.run_document import RunDocument
+from torchdeck_app.launch.preview.service import PreviewService
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.panel import GRID
+from torchdeck_app.widgets.question import Choice, ask
+
+TRUST_MEANS = (
+    "What lies in this folder would run as code: a model and its data, what these import, the Python that "
+    "runs them, or a run file that sets variables for it. A preview runs that code, and a launch runs it on "
+    "every rank, with all that you may do yourself. Trust covers the folder and what lies below it, now "
+    "and later.\n\n"
+    "Trust only what you have read, or have from somebody you trust."
+)
+
+
+class LaunchControl(QWidget):
+    """Stands under the preview."""
+
+    run_started = Signal(str)
+    key_wanted = Signal(str)
+    """A key that a check is about."""
+
+    def __init__(
+        self,
+        theme: Theme,
+        document: RunDocument,
+        service: PreviewService,
+        operations: Operations,
+        logins: Logins,
+        source: Callable[[], str],
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._logins, home = logins, logins.home
+        self._document, self._service, self._operations, self._home = document, service, operations, home
+        self._checking: Operation[tuple[CheckRow, ...]] | None = None
+        self._check_waits = False
+        self._checked_text: str | None = None
+        self.dialog: QMessageBox | None = None
+        """The question that was asked last."""
+        self.launching = Launching(document, service, operations, home, source, self, reach=logins.asking)
+        self.panel = CheckPanel(theme)
+        self.wait = WaitLine()
+        self.check_button = QPushButton("&Check")
+        self.launch_button = QPushButton("La&unch  Ctrl+↵")
+        self.launch_button.setProperty("role", "primary")
+        bar = QHBoxLayout()
+        bar.setContentsMargins(GRID, GRID, GRID, GRID)
+        bar.setSpacing(GRID)
+        bar.addWidget(self.wait, 1)
+        bar.addWidget(self.check_button)
+        bar.addWidget(self.launch_button)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addLayout(bar)
+        self._connect()
+
+    def use(self, check: QAction, launch: QAction) -> None:
+        """The actions that the buttons stand for."""
+        for button, action in ((self.check_button, check), (self.launch_button, launch)):
+            button.setAccessibleName(action.text().replace("&", ""))
+            button.setToolTip(action.toolTip())
+            button.clicked.connect(lambda _checked=False, action=action: action.trigger())
+
+    def check(self) -> None:
+        """Look for what would stop the run, and list all that was looked at."""
+        if self._checking is not None or self.launching.is_busy:
+            return
+        checked, missing = self._document.newest, self._check_lacks()
+        if missing or checked is None:
+            self._check_waits = True
+            self.wait.wait_for(missing)
+            self._show_busy()
+            return
+        if checked.loaded is None:
+            self._refused(check_rows((), checked.problems))
+            return
+        loaded, folder, home = checked.loaded, checked.folder, self._home
+        reach = self._logins.asking
+        self._logins.ask_again()
+        self._checked_text = checked.text
+        self.wait.wait_for("checking")
+        operation = self._operations.run(
+            "checking the run",
+            lambda progress, _cancel: check_everything(loaded, folder, home, progress, reach),
+            done=self._show_checks,
+            failed=self._check_failed,
+        )
+        operation.progressed.connect(self._check_progressed)
+        operation.cancelled.connect(self._check_over)
+        self._checking = operation
+        self._show_busy()
+
+    def _check_lacks(self) -> str:
+        """What a check waits for: the last edit, and what a trace finds out, which is needed here too."""
+        checked = self._document.newest
+        if checked is None or checked.version != self._document.version:
+            return WAITING
+        return self._service.state.tracing if checked.loaded is not None else ""
+
+    def launch(self) -> None:
+        """Start what is previewed."""
+        self.panel.hide()
+        self._check_waits = False
+        self._logins.ask_again()
+        if self._checking is not None:
+            self._checking.cancel()  # a launch checks by itself
+        self.launching.launch()
+        self._show_busy()
+
+    def ask_trust(self, folder: Path, go_on: Callable[[], None], *, launching: bool) -> None:
+        """Ask whether the code in `folder` may run."""
+        roles = QMessageBox.ButtonRole
+        self.dialog = ask(
+            self,
+            f"Trust this folder?\n{folder}",
+            TRUST_MEANS,
+            (
+                Choice("&Trust and launch" if launching else "&Trust", roles.AcceptRole, go_on),
+                Choice("&Cancel", roles.RejectRole, self.launching.cancel if launching else lambda: None),
+            ),
+            default=1,  # Enter in passing must not let code run
+        )
+
+    def document_changed(self) -> None:
+        """What was checked is not what is there now."""
+        if self._checked_text is not None and self._document.text != self._checked_text:
+            self._checked_text = None
+            self.panel.hide()
+
+    def _connect(self) -> None:
+        self.panel.remedy_wanted.connect(self._remedy)
+        self.wait.cancelled.connect(self._cancel)
+        self.launching.progressed.connect(self._progressed)
+        self.launching.refused.connect(lambda rows: self._refused(rows, launching=True))
+        self.launching.started.connect(self._started)
+        self.launching.trust_wanted.connect(
+            lambda folder: self.ask_trust(
+                folder, lambda: self.launching.go_on_trusting(folder), launching=True
+            )
+        )
+        self.launching.agreement_wanted.connect(self._ask_agreement)
+        self._service.updated.connect(self._something_new)
+        self._document.checked.connect(self._something_new)
+        self._document.opened.connect(lambda: self.wait.say(""))  # what was started was another
+
+    def _something_new(self, _news: object) -> None:
+        """The document is checked, or the preview is another: whoever waits may go on."""
+        self.launching.preview_updated()
+        if not self._check_waits:
+            return
+        if missing := self._check_lacks():
+            self.wait.wait_for(missing)
+            return
+        self._check_waits = False
+        self._check_over()
+        self.check()
+
+    def _progressed(self, what: str) -> None:
+        self.wait.wait_for(what)
+        self._show_busy()
+
+    def _show_busy(self) -> None:
+        busy = self.launching.is_busy
+        self.launch_button.setEnabled(not busy)
+        self.check_button.setEnabled(not busy and self._checking is None and not self._check_waits)
+
+    def _refused(self, rows: tuple[CheckRow, ...], *, launching: bool = False) -> None:
+        self._checked_text = self._document.text
+        count = "one thing is" if len(rows) == 1 else f"{len(rows)} things are"
+        self.panel.show_rows(rows, f"Nothing was started: {count} in the way" if launching else "")
+        self._show_busy()
+
+    def _started(self, run_id: str) -> None:
+        self._show_busy()
+        self.wait.say(f"Started {run_id}")
+        self.run_started.emit(run_id)
+
+    def _ask_agreement(self, changes: tuple[str, ...]) -> None:
+        roles = QMessageBox.ButtonRole
+        self.dialog = ask(
+            self,
+            "It is not what the preview shows any more. Launch it as it is now?",
+            "\n".join(f"• {sentence}" for sentence in changes) or "The plan differs.",
+            (
+                Choice("&Launch as it is now", roles.AcceptRole, self.launching.go_on_agreeing),
+                Choice("&Cancel", roles.RejectRole, self._disagree),
+            ),
+        )
+
+    def _disagree(self) -> None:
+        self.launching.cancel()
+        self._service.refresh()
+
+    def _remedy(self, row: CheckRow) -> None:
+        if row.remedy == "problem":
+            self.key_wanted.emit(row.key)
+        elif row.remedy == "queue":
+            self._document.set_value(("launch", "queue"), value=True)
+            self.launch()
+        elif row.remedy == "trust" and (folder := self._service.state.needs_trust) is not None:
+            self.ask_trust(folder, lambda: self._trust(folder), launching=False)
+
+    def _trust(self, folder: Path) -> None:
+        self.panel.hide()  # what it says will not hold any more
+        self._service.trust(folder)
+
+    def _cancel(self) -> None:
+        if self._checking is not None:
+            self._checking.cancel()
+        elif self._check_waits:
+            self._check_waits = False
+            self._check_over()
+        self.launching.cancel()
+
+    def _check_progressed(self, what: str) -> None:
+        if not self.launching.is_busy:
+            self.wait.wait_for(f"checking: {what}")
+
+    def _show_checks(self, rows: tuple[CheckRow, ...]) -> None:
+        self._check_over()
+        if self._checked_text is None:
+            self.wait.say("The run file was changed meanwhile: check it again")
+        else:
+            self.panel.show_rows(rows)
+
+    def _check_failed(self, error: Exception) -> None:
+        self._check_over()
+        self.panel.show_rows((CheckRow("check", "failed", f"{type(error).__name__}: {error}", ""),))
+
+    def _check_over(self) -> None:
+        self._checking = None
+        if not self.launching.is_busy:
+            self.wait.wait_for("")
+        self._show_busy()

@@ -1,0 +1,46 @@
+"""Checks laid out by check and node. Without Qt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from torchdeck.launch.preflight.check import Status
+from torchdeck_app.launch.check.rows import ORDER, CheckRow, by_node
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What was looked at on each node."""
+
+    checks: tuple[str, ...]
+    """Names, the worst first, else as they were looked at."""
+    nodes: tuple[str, ...]
+    """The worst first, else as they were looked at."""
+    cells: Mapping[tuple[str, str], tuple[CheckRow, ...]]
+    """By check and node, the worst of a cell first; where a node was not asked there is none."""
+    others: tuple[CheckRow, ...]
+    """What is about no node: this machine's own side, and the run file."""
+
+    def status(self, check: str, node: str) -> Status | None:
+        """The worst of a cell; None where nothing was looked at."""
+        rows = self.cells.get((check, node), ())
+        return rows[0].status if rows else None
+
+
+def grid_of(rows: Iterable[CheckRow]) -> Grid | None:
+    """`rows` as a grid; None where they are about fewer than two nodes."""
+    groups = by_node(rows)
+    others = tuple(groups.pop("", ()))
+    if len(groups) < 2:
+        return None
+    cells: dict[tuple[str, str], list[CheckRow]] = {}
+    for node, found in groups.items():
+        for row in found:
+            cells.setdefault((row.name, node), []).append(row)
+    worst: dict[str, int] = {}
+    for (check, _), found in cells.items():
+        found.sort(key=lambda row: ORDER[row.status])
+        worst[check] = min(worst.get(check, len(ORDER)), ORDER[found[0].status])
+    checks = sorted(worst, key=lambda check: worst[check])
+    return Grid(tuple(checks), tuple(groups), {place: tuple(found) for place, found in cells.items()}, others)

@@ -1,0 +1,197 @@
+"""From the press of Launch to a run: what was previewed is what starts, and it starts once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from PySide6.QtCore import QObject, Signal
+
+from torchdeck.launch.reach import Reach
+from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck_app.bridge.operations import Operation, Operations
+from torchdeck_app.launch.check.calls import Differs, Refused, Started, Starter, Wanted
+from torchdeck_app.launch.check.rows import CheckRow, check_rows
+from torchdeck_app.launch.document.run_document import RunDocument
+from torchdeck_app.launch.preview.state import PreviewState
+
+WAITING = "waiting for the last edit to be looked at"
+
+
+class Preview(Protocol):
+    """What is needed of the PreviewService."""
+
+    @property
+    def state(self) -> PreviewState: ...
+    def trust(self, folder: Path) -> None: ...
+
+
+class Launching(QObject):
+    """One launch at a time; a second press while one goes on does nothing."""
+
+    progressed = Signal(str)
+    """What is waited for; empty when it is over."""
+    refused = Signal(object)
+    """Nothing was started: a tuple of CheckRow that says why."""
+    trust_wanted = Signal(object)
+    """Folder whose code would run; answered by `go_on_trusting` or `cancel`."""
+    agreement_wanted = Signal(object)
+    """What is another than in the preview, a tuple of sentences; answered by `go_on_agreeing` or `cancel`."""
+    started = Signal(str)
+    """Id of the run."""
+
+    def __init__(
+        self,
+        document: RunDocument,
+        preview: Preview,
+        operations: Operations,
+        home: Path,
+        source: Callable[[], str],
+        parent: QObject | None = None,
+        *,
+        reach: Reach | None = None,
+    ) -> None:
+        """
+        Args:
+            document: what is edited.
+            preview: what was previewed of it; tell `preview_updated` of its news.
+            operations: for what takes time.
+            home: TORCHDECK_HOME.
+            source: the file that the text is in; empty where it is in none.
+            parent: Qt's owner.
+            reach: how nodes are reached; None: nobody is asked for a login.
+        """
+        super().__init__(parent)
+        self._reach = reach
+        self._document, self._preview, self._operations = document, preview, operations
+        self._home, self._source = home, source
+        self._phase = "idle"
+        self._trusting: Path | None = None
+        self._operation: Operation[Started | Differs | Refused] | None = None
+        self._agreed: tuple[Wanted, LaunchPlan] | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """A launch goes on, or waits for an answer."""
+        return self._phase != "idle"
+
+    def launch(self) -> None:
+        """Start what is previewed, as soon as the newest edit is."""
+        if self._phase == "idle":
+            self._phase = "waiting"
+            self._advance()
+
+    def preview_updated(self) -> None:
+        """The preview is another one now."""
+        if self._phase == "waiting":
+            self._advance()
+
+    def go_on_trusting(self, folder: Path) -> None:
+        """The user trusts the folder."""
+        if self._phase == "asking":
+            self._phase, self._trusting = "waiting", folder
+            self.progressed.emit(WAITING)
+            self._preview.trust(folder)
+
+    def go_on_agreeing(self) -> None:
+        """The user wants the run as it would be now."""
+        if self._phase != "asking" or self._agreed is None:
+            return
+        wanted, plan = self._agreed
+        starter = Starter(self._home, self._reach)
+        self._run(starter, lambda progress, cancel: starter.start_plan(wanted, plan, progress, cancel))
+
+    def cancel(self) -> None:
+        """Start nothing; a run that is there already goes on."""
+        if self._operation is not None:
+            self._operation.cancel()
+        elif self._phase != "idle":
+            self._end()
+
+    def _advance(self) -> None:
+        state, checked = self._preview.state, self._document.newest
+        newest = checked is not None and checked.version == self._document.version
+        if checked is None or not newest or checked.path != self._document.path:
+            self.progressed.emit(WAITING)
+        elif checked.loaded is None:
+            self._refuse(check_rows((), checked.problems))
+        elif state.version != checked.version:
+            self.progressed.emit(WAITING)
+        elif state.needs_trust is not None and state.needs_trust == self._trusting:
+            if state.error:  # it could not be written down that the folder is trusted
+                self._refuse((CheckRow("trust", "failed", *_parted(state.error)),))
+        elif state.needs_trust is not None:
+            self._phase = "asking"
+            self.progressed.emit("")
+            self.trust_wanted.emit(state.needs_trust)
+        elif state.tracing:
+            self.progressed.emit(state.tracing)
+        elif state.plan is None or state.stale or state.loaded is None:
+            self._refuse(_why_no_plan(state))
+        elif state.loaded is not checked.loaded:
+            self.progressed.emit(WAITING)
+        else:
+            self._start(Wanted(state.loaded, state.plan, checked.text, self._source(), checked.folder))
+
+    def _start(self, wanted: Wanted) -> None:
+        self._agreed = (wanted, wanted.plan)
+        starter = Starter(self._home, self._reach)
+        self._run(starter, lambda progress, cancel: starter.start(wanted, progress, cancel))
+
+    def _run(self, starter: Starter, call: Callable[..., Started | Differs | Refused]) -> None:
+        self._phase = "starting"
+        self.progressed.emit("checking")
+        operation = self._operations.run("starting a run", call, done=self._done, failed=self._failed)
+        operation.progressed.connect(self.progressed)
+        operation.cancelled.connect(lambda: self._cancelled(starter))
+        self._operation = operation
+
+    def _done(self, outcome: Started | Differs | Refused) -> None:
+        if isinstance(outcome, Started):
+            self._end()
+            self.started.emit(outcome.run_id)
+        elif isinstance(outcome, Refused):
+            self._refuse(outcome.rows)
+        else:
+            self._operation = None
+            self._phase = "asking"
+            if self._agreed is not None:
+                self._agreed = (self._agreed[0], outcome.plan)
+            self.progressed.emit("")
+            self.agreement_wanted.emit(outcome.changes)
+
+    def _failed(self, error: Exception) -> None:
+        what = f"{type(error).__name__}: {error}"
+        self._refuse(
+            (CheckRow("start", "failed", what, "look at the terminal that Torchdeck was started from"),)
+        )
+
+    def _cancelled(self, starter: Starter) -> None:
+        """It was too late where the run is there already."""
+        self._end()
+        if starter.started is not None:
+            self.started.emit(starter.started.run_id)
+
+    def _refuse(self, rows: tuple[CheckRow, ...]) -> None:
+        self._end()
+        self.refused.emit(rows)
+
+    def _end(self) -> None:
+        self._phase = "idle"
+        self._operation, self._agreed, self._trusting = None, None, None
+        self.progressed.emit("")
+
+
+def _parted(sentence: str) -> tuple[str, str]:
+    """What is wrong, and what would help."""
+    what, _, fix = sentence.partition(": ")
+    return what, fix
+
+
+def _why_no_plan(state: PreviewState) -> tuple[CheckRow, ...]:
+    if state.problems:
+        return check_rows((), state.problems)
+    return (
+        CheckRow("preview", "failed", state.error or "there is no plan to start", "press Check to see why"),
+    )

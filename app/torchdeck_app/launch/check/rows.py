@@ -1,0 +1,95 @@
+"""What the checks found, as rows for a person: what stops the start first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from torchdeck.config.problems import Problem
+from torchdeck.launch.preflight.check import Check, Status
+from torchdeck.nodes.inventory import LOCALHOST
+
+Remedy = Literal["", "trust", "queue", "problem"]
+ORDER: dict[Status, int] = {"failed": 0, "warning": 1, "ok": 2}
+"""The worst first."""
+_REMEDIES: dict[str, Remedy] = {"trust": "trust", "devices": "queue"}
+_FIXES = {
+    "trust": "read it, then trust its folder",
+    "devices": "wait in the queue until it is free, stop that run, or choose other devices",
+}
+"""What is to be done in the window, where a check speaks of the command line."""
+
+
+class CheckRow(NamedTuple):
+    """One line of the panel."""
+
+    name: str
+    status: Status
+    what: str
+    fix: str
+    remedy: Remedy = ""
+    """What a button beside it does: trust the folder, wait in the queue, go to the key."""
+    key: str = ""
+    """The key it is about, if it is about one."""
+    node: str = ""
+    """Where; empty for the run file, and for what this machine does beside its part of a run."""
+
+
+def check_rows(
+    checks: Iterable[Check], problems: Iterable[Problem] = (), *, is_node: bool = False
+) -> tuple[CheckRow, ...]:
+    """All of them, the worst first, else in the order they were looked at.
+
+    Args:
+        checks: what was looked at.
+        problems: of the run file.
+        is_node: this machine is one of several nodes of the run: what is looked at on the others too is then
+            about it as a node.
+    """
+    found = list(checks)
+    of_nodes = {check.name for check in found if check.node != LOCALHOST} if is_node else set()
+    rows = [_problem(problem) for problem in problems]
+    rows += [_check(check, is_node=check.name in of_nodes) for check in found]
+    return tuple(sorted(rows, key=lambda row: ORDER[row.status]))
+
+
+def by_node(rows: Iterable[CheckRow]) -> dict[str, list[CheckRow]]:
+    """Rows under the node they are about: this machine and the run file first, then the worst node first."""
+    found: dict[str, list[CheckRow]] = {}
+    for row in rows:
+        found.setdefault(row.node, []).append(row)
+    worst = {node: min(ORDER[row.status] for row in each) for node, each in found.items()}
+    return {node: found[node] for node in sorted(found, key=lambda node: (node != "", worst[node]))}
+
+
+def verdict(rows: Iterable[CheckRow]) -> str:
+    """Whether it would start, in one sentence."""
+    found = [row.status for row in rows]
+    failed, warnings = found.count("failed"), found.count("warning")
+    if failed:
+        return (
+            "One thing is in the way of a start"
+            if failed == 1
+            else f"{failed} things are in the way of a start"
+        )
+    if warnings:
+        return f"Nothing is in the way of a start; {warnings} warning{'s' * (warnings > 1)}"
+    return "Nothing is in the way of a start"
+
+
+def _check(check: Check, *, is_node: bool) -> CheckRow:
+    bad = check.status == "failed"
+    return CheckRow(
+        check.name.replace("_", " "),
+        check.status,
+        check.what,
+        _FIXES.get(check.name, check.fix) if bad else check.fix,
+        _REMEDIES.get(check.name, "") if bad else "",
+        node="" if check.node == LOCALHOST and not is_node else check.node,
+    )
+
+
+def _problem(problem: Problem) -> CheckRow:
+    return CheckRow(
+        problem.path or "run file", "failed", problem.wrong, problem.right, "problem", problem.path
+    )

@@ -1,0 +1,79 @@
+"""What a document begins with: a file, a script that gets a run file, a preset that is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchdeck.config.starts import is_recipe, recipe_text, script_text
+from torchdeck_app.launch.files.disk import DiskText, FileError, read_text, stamp_of, write_text
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """A text to load, and where it belongs."""
+
+    text: str
+    path: Path | None
+    """The file it lies in or will lie in; None for one without a name."""
+    disk: DiskText | None = None
+    """None where it is in no file yet."""
+    note: str = ""
+    """What a person should know."""
+
+
+def begin_with(path: Path) -> Beginning:
+    """A run file, or a Python file, which gets a run file that is not saved yet.
+
+    Raises:
+        FileError: it cannot be read.
+    """
+    path = path.absolute()
+    found = read_text(path)
+    if path.suffix != ".py":
+        return Beginning(found.text, path, found, found.damage)
+    make, kind = (recipe_text, "recipe") if is_recipe(found.text) else (script_text, "script")
+    target = unused(path.with_suffix(".toml"))
+    note = f"A run file for the {kind} {path.name}; it is not saved yet, and starts all the same."
+    return Beginning(make(path, path.parent), target, None, note)
+
+
+def begin_anew(text: str, path: Path | None, folder: Path, note: str) -> Beginning:
+    """A text that is in no file yet; the folder that relative paths in it are relative to is made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        note = f"{folder} cannot be made ({error.strerror}): save the run file in a folder of yours first"
+    return Beginning(text, path, None, note)
+
+
+def write_files(contents: Mapping[Path, str]) -> Beginning:
+    """Write a preset's files, the run file first, and begin with it; nothing is overwritten.
+
+    Raises:
+        FileError: one of them is there, or cannot be written.
+    """
+    target = next(iter(contents))
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        there = [path for path in contents if stamp_of(path) is not None]
+    except OSError as error:
+        raise FileError(
+            f"{target.parent} cannot be used ({error.strerror}): choose another folder"
+        ) from error
+    if there:
+        raise FileError(f"{' and '.join(map(str, there))} exists already: choose another folder")
+    for path, text in contents.items():
+        write_text(path, text)
+    found = read_text(target)
+    others = " and ".join(path.name for path in contents if path != target)
+    return Beginning(found.text, target, found, f"Written in {target.parent}: {target.name} and {others}.")
+
+
+def unused(path: Path) -> Path:
+    """`path`, or one beside it with a number, that no file has."""
+    found, number = path, 2
+    while found.exists():
+        found, number = path.with_name(f"{path.stem}-{number}{path.suffix}"), number + 1
+    return found

@@ -1,0 +1,102 @@
+"""Two run files against each other: their keys in a table, or their lines."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QTextBlockFormat, QTextCharFormat, QTextCursor
+from PySide6.QtWidgets import (
+    QHeaderView,
+    QPlainTextEdit,
+    QTabWidget,
+    QTreeWidget,
+    QTreeWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from torchdeck_app.launch.files.diff import by_key, by_line
+from torchdeck_app.theme.fonts import Type, font
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.panel import label
+from torchdeck_app.widgets.tooltip import plain_tip
+
+_COLOURS = {"added": "good", "removed": "bad", "place": "secondary", "same": "text"}
+
+
+class DiffView(QWidget):
+    """By key where both are TOML; by line always."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._texts = ("", "")
+        self._names = ("", "")
+        self.summary = label(role="secondary", wrap=True)
+        self.summary.setTextFormat(Qt.TextFormat.PlainText)
+        self.keys = QTreeWidget()
+        self.keys.setAccessibleName("Keys that differ")
+        self.keys.setRootIsDecorated(False)
+        self.keys.setAlternatingRowColors(True)
+        self.keys.setColumnCount(3)
+        self.lines = QPlainTextEdit()
+        self.lines.setAccessibleName("Lines that differ")
+        self.lines.setReadOnly(True)
+        self.lines.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self.lines.setFont(font(Type.MONO))
+        self.tabs = QTabWidget()
+        self.tabs.setDocumentMode(True)
+        self.tabs.addTab(self.keys, "By &key")
+        self.tabs.addTab(self.lines, "By &line")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.summary)
+        layout.addWidget(self.tabs, 1)
+        layout.addStretch(0)  # for as long as there is nothing to compare
+        self.tabs.hide()
+        theme.changed.connect(self._draw)
+
+    def show_texts(self, before: str, after: str, names: tuple[str, str]) -> None:
+        """Show what changed from `before` to `after`; `names` are what the two are called."""
+        self._texts, self._names = (before, after), names
+        self._draw()
+        self.tabs.setVisible(before != after)
+
+    def _draw(self) -> None:
+        self._draw_lines()
+        self.keys.clear()
+        self.keys.setHeaderLabels(["Key", *self._names])
+        try:
+            rows = by_key(*self._texts)
+        except ValueError as error:
+            self.summary.setText(f"By line only, as one of the two is not TOML: {error}")
+            self.tabs.setTabEnabled(0, False)  # noqa: FBT003 - Qt's own
+            return
+        self.tabs.setTabEnabled(0, True)  # noqa: FBT003 - Qt's own
+        same = (
+            "Nothing differs"
+            if self._texts[0] == self._texts[1]
+            else "All keys are the same; comments or order differ"
+        )
+        self.summary.setText(
+            same if not rows else f"{len(rows)} key{'s' * (len(rows) > 1)} differ{'s' * (len(rows) == 1)}"
+        )
+        for row in rows:
+            item = QTreeWidgetItem(list(row))
+            for column in range(3):
+                item.setFont(column, font(Type.MONO))
+                item.setToolTip(column, plain_tip(row[column]))
+            item.setForeground(1, self._theme.colour("bad"))
+            item.setForeground(2, self._theme.colour("good"))
+            self.keys.addTopLevelItem(item)
+        for column in range(3):
+            self.keys.header().setSectionResizeMode(column, QHeaderView.ResizeMode.Stretch)
+
+    def _draw_lines(self) -> None:
+        self.lines.clear()
+        cursor = QTextCursor(self.lines.document())
+        for index, line in enumerate(by_line(*self._texts)):
+            if index:
+                cursor.insertBlock(QTextBlockFormat())
+            look = QTextCharFormat()
+            look.setForeground(self._theme.colour(_COLOURS[line.kind]))
+            cursor.insertText(line.text, look)

@@ -1,0 +1,299 @@
+"""What ties the document to its file: opening, saving, and what others do to the file meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from PySide6.QtCore import QObject, Signal
+
+from torchdeck.config.merge import Merge
+from torchdeck_app.bridge.operations import Operations
+from torchdeck_app.launch.document.run_document import RunDocument
+from torchdeck_app.launch.files import disk_change
+from torchdeck_app.launch.files.beginnings import Beginning, begin_anew, begin_with, write_files
+from torchdeck_app.launch.files.disk import DiskText, FileError, read_text
+from torchdeck_app.launch.files.disk_change import ChangedError, DiskChange
+from torchdeck_app.launch.files.recent import RecentFiles
+from torchdeck_app.launch.files.watch import INTERVAL, FileWatch, Seen
+
+T = TypeVar("T")
+
+
+class DocumentFile(QObject):
+    """All reading and writing is done off the GUI thread; whoever shows it listens to the signals."""
+
+    opened = Signal(str)
+    """Another text is in the document; with what a person should know of it, if anything."""
+    saved = Signal()
+    failed = Signal(str)
+    """Something was not done, and why, in one sentence."""
+    changed_on_disk = Signal(object)
+    """A DiskChange."""
+    in_step = Signal()
+    """What was said of a change on disk holds no more."""
+    status_changed = Signal()
+    """Name, path, or whether it is saved."""
+
+    def __init__(
+        self,
+        document: RunDocument,
+        operations: Operations,
+        drafts: Path,
+        parent: QObject | None = None,
+        *,
+        interval: float = INTERVAL,
+    ) -> None:
+        """
+        Args:
+            document: what is edited.
+            operations: for reading and writing.
+            drafts: folder that a document without a file works in; made when there is one.
+            parent: Qt's owner.
+            interval: seconds between two looks at the file.
+        """
+        super().__init__(parent)
+        self._drafts = drafts
+        self.recent = RecentFiles()
+        self._document = document
+        self._operations = operations
+        self._base: DiskText | None = None
+        self._newline = "\n"
+        self._label = ""
+        self._begun = ""
+        self._is_saving = False
+        self._asked, self._loaded = 0, 0  # how many documents were asked for, and how many came
+        self._watch = FileWatch(self, interval)
+        self._watch.changed.connect(self._saw)
+        document.text_changed.connect(self.status_changed)
+        document.path_changed.connect(self.status_changed)
+
+    @property
+    def name(self) -> str:
+        """What the document is called."""
+        return self._label if self._document.path is None else self._document.path.name
+
+    @property
+    def base(self) -> DiskText | None:
+        """The file as it was read or saved last; None while there is none."""
+        return self._base
+
+    @property
+    def is_saved(self) -> bool:
+        """The text is the file's."""
+        return self._base is not None and self._base.text == self._document.text
+
+    @property
+    def is_worth_asking(self) -> bool:
+        """Whether a person has put work into the text that is in no file."""
+        return not self.is_saved and (self._base is not None or self._document.text != self._begun)
+
+    @property
+    def begun(self) -> str:
+        """The text that a document without a file began with."""
+        return self._begun
+
+    @property
+    def newline(self) -> str:
+        """What lines end with on disk; kept though the file is gone."""
+        return self._newline
+
+    @property
+    def damage(self) -> str:
+        """Why it cannot be saved; empty where it can."""
+        return "" if self._base is None else self._base.damage
+
+    def start(self) -> None:
+        """Watch the file."""
+        self._watch.start()
+
+    def stop(self, seconds: float = 0.0) -> None:
+        """Watch no more."""
+        self._watch.stop(seconds)
+
+    def open(self, path: Path) -> None:
+        """Read a run file, or begin one for a script."""
+        self._begin_by(f"reading {path.name}", lambda: begin_with(path), lambda: self.recent.forget(path))
+
+    def begin(self, text: str, path: Path | None, name: str, note: str = "") -> None:
+        """Begin with a text that is in no file."""
+        self._label = name
+        folder = self._drafts if path is None else path.parent
+        self._begin_by("beginning a run file", lambda: begin_anew(text, path, folder, note))
+
+    def write_and_open(self, contents: Mapping[Path, str]) -> None:
+        """Write new files and open the first."""
+        self._begin_by("writing the files", partial(write_files, dict(contents)))
+
+    def restore(
+        self, text: str, path: Path | None, begun: str, name: str, *, has_file: bool, newline: str = "\n"
+    ) -> None:
+        """Take up unsaved edits of `begun`: the file's text where it has one, its lines ending so."""
+        self._label, self._begun = name, begun
+        self._asked += 1
+        self._loaded += 1
+        self._document.load(begun, path)
+        self._document.set_text(text, "restored edits")
+        self._take_base(disk_change.unseen(path, begun, newline) if has_file and path is not None else None)
+        self._settle("")
+        if path is None:
+            call = partial(begin_anew, "", None, self._drafts, "")
+            self._run("making a folder", call, lambda _made: self._document.check_now())
+
+    def save(self) -> bool:
+        """Save into the file it belongs to; False where it has none yet, and a name is needed."""
+        if self._document.path is None:
+            return False
+        self._save(self._document.path, guarded=True)
+        return True
+
+    def save_as(self, path: Path) -> None:
+        """Save under another name; the user has been asked about a file that is there."""
+        self._save(path.absolute(), guarded=False)
+
+    def reload(self, disk: DiskText) -> None:
+        """Take what is on disk, as one step that can be undone."""
+        self._document.set_text(disk.text, "reload from disk")
+        self._accept(disk)
+
+    def keep(self, change: DiskChange) -> None:
+        """Go on with the document as it is; saving replaces what is on disk."""
+        if change.disk is not None:
+            self._accept(replace(change.disk, damage=self.damage))  # that of the text that is kept
+        else:
+            self._base = None
+            self._settle_status()
+
+    def merge(self, disk: DiskText) -> Merge:
+        """Both changes together, which `take_merged` puts into the document.
+
+        Raises:
+            MergeError: they cannot be told apart by key.
+        """
+        return disk_change.merged(self._base, self._document.text, disk)
+
+    def take_merged(self, text: str, disk: DiskText) -> None:
+        """Put a merged text into the document, as one step that can be undone."""
+        self._document.set_text(text, "merge with the file")
+        self._accept(disk)
+
+    def _begin_by(
+        self, name: str, call: Callable[[], Beginning], failed: Callable[[], None] | None = None
+    ) -> None:
+        """Begin with what `call` returns, unless another document was asked for while it was read."""
+        self._asked += 1
+        asked = self._asked
+
+        def done(beginning: Beginning) -> None:
+            if asked == self._asked:
+                self._begin(beginning)
+
+        self._run(name, call, done, failed)
+
+    def _begin(self, beginning: Beginning) -> None:
+        self._loaded += 1
+        self._newline, self._begun = "\n", beginning.text
+        self._take_base(beginning.disk)
+        self._document.load(beginning.text, beginning.path)
+        if beginning.disk is not None and beginning.path is not None:
+            self.recent.add(beginning.path)
+        self._settle(beginning.note)
+
+    def _settle(self, note: str) -> None:
+        self._watch.watch(self._document.path)
+        self.in_step.emit()
+        self.opened.emit(note)
+        self.status_changed.emit()
+
+    def _take_base(self, base: DiskText | None) -> None:
+        self._base = base
+        if base is not None:
+            self._newline = base.newline
+
+    def _accept(self, disk: DiskText) -> None:
+        self._take_base(disk)
+        self._settle_status()
+
+    def _settle_status(self) -> None:
+        self.in_step.emit()
+        self.status_changed.emit()
+        self._watch.poke()
+
+    def _save(self, path: Path, *, guarded: bool) -> None:
+        if self._is_saving:
+            return
+        base, text = self._base, self._document.text
+        if guarded and base is not None and base.damage:
+            self.failed.emit(f"{path.name} is not saved: {base.damage}")
+            return
+        newline, loaded = self._newline, self._loaded
+
+        call = partial(disk_change.write, path, text, newline)
+        if guarded:
+            call = partial(disk_change.write_unless_changed, path, text, newline, base)
+
+        def failed() -> None:
+            self._is_saving = False
+
+        self._is_saving = True
+        self._run(f"saving {path.name}", call, lambda disk: self._saved(disk, loaded), failed)
+
+    def _saved(self, disk: DiskText, loaded: int) -> None:
+        self._is_saving = False
+        if loaded != self._loaded:
+            return  # another document is open by now, and it is not this file's
+        self._base = disk
+        self._document.saved_as(disk.path)
+        self.recent.add(disk.path)
+        self._watch.watch(disk.path)
+        self._settle_status()
+        self.saved.emit()
+
+    def _saw(self, seen: Seen) -> None:
+        """The watch has seen another state of the file."""
+        base = self._base
+        if seen.path is None or seen.path != self._document.path or base is None or self._is_saving:
+            return
+        if seen.error:
+            self.failed.emit(f"{seen.path} cannot be looked at: {seen.error}")
+        elif seen.stamp is None:
+            self.changed_on_disk.emit(DiskChange(seen.path, None, is_edited=not self.is_saved))
+        elif seen.stamp != base.stamp:
+            path = seen.path
+            self._run(f"reading {path.name}", lambda: read_text(path), self._compare)
+        else:
+            self.in_step.emit()
+
+    def _compare(self, disk: DiskText, *, saving: bool = False) -> None:
+        if self._base is None and saving:
+            self._base = DiskText(disk.path, "", disk.stamp, disk.newline)
+        if disk.path != self._document.path or self._base is None:
+            return
+        if disk.text in (self._base.text, self._document.text):
+            is_shown = disk.text == self._document.text
+            self._accept(disk if is_shown else replace(disk, damage=self._base.damage))
+            if saving and disk.text != self._document.text:
+                self._save(disk.path, guarded=True)
+            return
+        self.changed_on_disk.emit(DiskChange(disk.path, disk, is_edited=not self.is_saved, saving=saving))
+
+    def _run(
+        self,
+        name: str,
+        call: Callable[[], T],
+        done: Callable[[T], None],
+        failed: Callable[[], None] | None = None,
+    ) -> None:
+        def told(error: Exception) -> None:
+            if failed is not None:
+                failed()
+            if isinstance(error, ChangedError) and (path := self._document.path) is not None:
+                compare = partial(self._compare, saving=True)
+                self._run(f"reading {path.name}", lambda: read_text(path), compare)
+                return
+            self.failed.emit(str(error) if isinstance(error, FileError) else f"{name}: {error!r}")
+
+        self._operations.run(name, lambda _progress, _cancel: call(), done=done, failed=told)

@@ -1,0 +1,101 @@
+"""What two people have made of the same keys, side by side; one of each is chosen."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QDialog,
+    QDialogButtonBox,
+    QGridLayout,
+    QRadioButton,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from torchdeck.config.differences import as_shown
+from torchdeck.config.merge import Conflict, Merge, Side
+from torchdeck_app.theme.fonts import Type, font
+from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.tooltip import plain_tip
+
+
+class MergeDialog(QDialog):
+    """Window-modal; nothing is changed until Merge is pressed."""
+
+    merged = Signal(object)
+    """A dict: path of each conflict → `mine` or `theirs` (a `Signal(dict)` could only have texts as keys)."""
+
+    def __init__(self, name: str, merge: Merge, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle(f"Merge {name}")
+        self.resize(640, 360)
+        self._conflicts = merge.conflicts
+        self._groups: list[QButtonGroup] = []
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
+        layout.setSpacing(GRID)
+        count = "One key was" if len(merge.conflicts) == 1 else f"{len(merge.conflicts)} keys were"
+        layout.addWidget(
+            label(f"{count} changed here and on disk, each in another way.", Type.HEADING, wrap=True)
+        )
+        if merge.taken:
+            names = ", ".join(item.name for item in merge.taken)
+            text = label(
+                f"Taken from disk, as only the file changed it: {names}", role="secondary", wrap=True
+            )
+            text.setTextFormat(Qt.TextFormat.PlainText)
+            layout.addWidget(text)
+        scroll = QScrollArea()
+        scroll.setWidgetResizable(True)
+        scroll.setWidget(self._table())
+        layout.addWidget(scroll, 1)
+        self.buttons = QDialogButtonBox()
+        self.merge_button = self.buttons.addButton("&Merge", QDialogButtonBox.ButtonRole.AcceptRole)
+        self.merge_button.setProperty("role", "primary")
+        self.buttons.addButton("&Cancel", QDialogButtonBox.ButtonRole.RejectRole)
+        self.buttons.accepted.connect(self._accept)
+        self.buttons.rejected.connect(self.reject)
+        layout.addWidget(self.buttons)
+
+    def choose(self, index: int, side: Side) -> None:
+        """Choose for one conflict."""
+        self._groups[index].buttons()[0 if side == "mine" else 1].setChecked(True)
+
+    def _table(self) -> QWidget:
+        inside = QWidget()
+        grid = QGridLayout(inside)
+        grid.setContentsMargins(GRID, GRID, GRID, GRID)
+        grid.setHorizontalSpacing(2 * GRID)
+        grid.setVerticalSpacing(GRID)
+        for column, title in enumerate(("Key", "Before", "Here", "On disk")):
+            grid.addWidget(label(title, role="secondary"), 0, column)
+        for row, conflict in enumerate(self._conflicts, 1):
+            self._add(grid, row, conflict)
+        grid.setColumnStretch(2, 1)
+        grid.setColumnStretch(3, 1)
+        grid.setRowStretch(len(self._conflicts) + 1, 1)
+        return inside
+
+    def _add(self, grid: QGridLayout, row: int, conflict: Conflict) -> None:
+        for column, text in ((0, conflict.name), (1, as_shown(conflict.base))):
+            cell = label(text, Type.MONO if column else Type.BODY)
+            cell.setTextFormat(Qt.TextFormat.PlainText)
+            grid.addWidget(cell, row, column)
+        group = QButtonGroup(self)
+        for column, side, value in ((2, "here", conflict.mine), (3, "on disk", conflict.theirs)):
+            button = QRadioButton(as_shown(value, 40).replace("&", "&&"))
+            button.setFont(font(Type.MONO))
+            button.setToolTip(plain_tip(as_shown(value, 2000)))
+            button.setAccessibleName(f"{conflict.name} as {side}: {as_shown(value)}")
+            group.addButton(button)
+            grid.addWidget(button, row, column)
+        group.buttons()[0].setChecked(True)
+        self._groups.append(group)
+
+    def _accept(self) -> None:
+        self.accept()
+        sides = ["mine" if group.buttons()[0].isChecked() else "theirs" for group in self._groups]
+        self.merged.emit(dict(zip((item.path for item in self._conflicts), sides, strict=True)))

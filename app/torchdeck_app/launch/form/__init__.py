@@ -1,0 +1,1 @@
+"""The run as a form, made from the schema."""

@@ -1,0 +1,1 @@
+"""What values of the form are shown and changed with."""

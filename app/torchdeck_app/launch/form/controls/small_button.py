@@ -1,0 +1,32 @@
+"""A button of one icon beside a value."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QToolButton, QWidget
+
+from torchdeck_app.theme.icons import icon
+from torchdeck_app.theme.theme import Theme
+
+
+class SmallButton(QToolButton):
+    """Says what it does in its tooltip, and to who cannot see it."""
+
+    def __init__(self, theme: Theme, name: str, what: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._name = name
+        self.setIconSize(QSize(16, 16))
+        self.setFixedSize(24, 24)
+        self.setToolTip(what)
+        self.setAccessibleName(what)
+        theme.changed.connect(self._draw)
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
+        super().showEvent(event)
+        if self.icon().isNull():  # drawing it takes milliseconds, and most buttons are seen late or never
+            self._draw()
+
+    def _draw(self) -> None:
+        self.setIcon(icon(self._name, self._theme.palette))

@@ -1,0 +1,265 @@
+"""One field of the form: mark, name, control, unit, reset, and below what is wrong with it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from PySide6.QtGui import QEnterEvent
+from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+
+from torchdeck.config.document import KeyPath
+from torchdeck.config.problems import Problem
+from torchdeck_app.launch.form.controls.control import Control
+from torchdeck_app.launch.form.controls.make import is_wide, make_control, unit_of
+from torchdeck_app.launch.form.controls.small_button import SmallButton
+from torchdeck_app.launch.form.controls.tables import TablesControl
+from torchdeck_app.launch.form.groups import keys_of_many, label_of
+from torchdeck_app.launch.form.kinds import Kind, kind_of
+from torchdeck_app.launch.form.states import FieldState
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.panel import GRID, label
+
+_TOOLTIP = 80
+"""Characters of a line."""
+MARK = 16
+NAME = 148
+UNIT = 104
+RESET = 28
+"""Widths of the columns, with the room between them."""
+CONTROL = 13 * GRID
+"""Of a control, at least."""
+
+
+class FieldRow(QWidget):
+    """Shows one FieldState; what has not changed is left alone."""
+
+    asked = Signal(object)
+    """A NamedEdit."""
+
+    def __init__(
+        self,
+        theme: Theme,
+        state: FieldState,
+        folder: Callable[[], Path],
+        parent: QWidget | None = None,
+        *,
+        node_names: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        """
+        Args:
+            theme: of the window.
+            state: what it shows at first.
+            folder: that paths are relative to.
+            parent: Qt's owner.
+            node_names: what the node book has.
+        """
+        super().__init__(parent)
+        self._theme = theme
+        self._node_names = node_names
+        self._folder = folder
+        self._state: FieldState | None = None
+        self._kind: Kind | None = None
+        self._refusal = ""
+        self._writable = True
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setHorizontalSpacing(0)
+        self._grid.setVerticalSpacing(2)
+        self._grid.setColumnMinimumWidth(0, MARK)
+        self._grid.setColumnStretch(2, 1)
+        self.mark = label("")
+        self.mark.setAlignment(Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignTop)
+        self.mark.setContentsMargins(0, 4, 4, 0)
+        self.mark.setFixedWidth(MARK)
+        self._add_name(state)
+        self.reset: SmallButton | None = None
+        """There once it was wanted."""
+        self._grid.addWidget(self.mark, 0, 0, Qt.AlignmentFlag.AlignTop)
+        self._grid.setColumnMinimumWidth(4, RESET)
+        self._messages: list[QLabel] = []
+        self._below = QVBoxLayout()
+        self._below.setSpacing(2)
+        self._grid.addLayout(self._below, 2, 1, 1, 4)
+        self.control: Control
+        self.show_state(state)
+
+    def _add_name(self, state: FieldState) -> None:
+        self.name = label(label_of(state.key), wrap=True)
+        self.name.setFixedWidth(NAME)
+        self.name.setContentsMargins(0, 4, 4, 0)
+        self.name.setToolTip(tooltip(state))
+        self._grid.addWidget(self.name, 0, 1, Qt.AlignmentFlag.AlignTop)
+
+    @property
+    def state(self) -> FieldState:
+        """What it shows."""
+        return self.control.state
+
+    def show_state(self, state: FieldState) -> None:
+        """Show `state`; nothing is done where it is shown already."""
+        if state == self._state:
+            return
+        before, self._state = self._state, state
+        kind = kind_of(state.key, state.value)
+        if kind is not self._kind:
+            self._replace_control(kind, state)
+        elif before is None or state.path == before.path:
+            self.control.show_state(state)
+        if before is not None and before.value != state.value:
+            self._refusal = ""
+        marked = state.changed and kind is not Kind.TABLES
+        self.mark.setText("•" if marked else "")
+        self.mark.setToolTip("Changed from its default" if marked else "")
+        self._show_messages()
+        self._show_reset()
+
+    def set_writable(self, *, writable: bool) -> None:
+        """Whether it takes edits."""
+        self._writable = writable
+        self.control.set_writable(writable=writable)
+        self._show_reset()
+
+    def matches(self, words: list[str]) -> bool:
+        """Whether name or description hold all of `words`, which are lower case."""
+        key = self.state.key
+        keys = [key, *(keys_of_many(key) if key.repeated else ())]
+        text = " ".join(
+            f"{one.name} {label_of(one)} {one.description} {' '.join(map(str, one.choices))}" for one in keys
+        ).lower()
+        return all(word in text for word in words)
+
+    def take_focus(self, path: KeyPath = ()) -> None:
+        """Let the user go on here; of many tables in the field of the key at `path`."""
+        if isinstance(self.control, TablesControl):
+            inner = self.control.row_at(path)
+            if inner is not None:
+                inner.take_focus()
+                return
+        control = self.control
+        target = control.focusProxy() or control.beside or control.nextInFocusChain() or control
+        target.setFocus(Qt.FocusReason.TabFocusReason)
+
+    def enterEvent(self, event: QEnterEvent) -> None:  # noqa: N802 - Qt's name
+        super().enterEvent(event)
+        self._show_reset()
+
+    def leaveEvent(self, event: QEvent) -> None:  # noqa: N802 - Qt's name
+        super().leaveEvent(event)
+        self._show_reset()
+
+    def focus_moved(self) -> None:
+        """The focus came to it or went away."""
+        self._show_reset()
+
+    def _make_control(self, kind: Kind, state: FieldState) -> Control:
+        if kind is Kind.TABLES:
+            return TablesControl(self._theme, state, self._make_inner)
+        return make_control(self._theme, kind, state, self._folder, self._node_names)
+
+    def _make_inner(self, state: FieldState) -> FieldRow:
+        row = FieldRow(self._theme, state, self._folder)
+        row.asked.connect(self.asked)
+        return row
+
+    def _replace_control(self, kind: Kind, state: FieldState) -> None:
+        if self._kind is not None:
+            for old in (self.control, self.control.beside):
+                if old is not None:
+                    self._grid.removeWidget(old)
+                    old.deleteLater()
+        self._kind = kind
+        self.control = self._make_control(kind, state)
+        self.control.asked.connect(self.asked)
+        self.control.refused.connect(self._refuse)
+        self.control.setToolTip(tooltip(state))
+        (self.control.focusProxy() or self.control).setAccessibleDescription(state.key.description)
+        self.control.set_writable(writable=self._writable)
+        if kind is Kind.TABLES:
+            self.name.setVisible(False)
+            self._grid.addWidget(self.control, 0, 1, 1, 4)
+            return
+        if self.control.beside is not None:
+            self._grid.addWidget(self.control.beside, 0, 2, 1, 2, Qt.AlignmentFlag.AlignLeft)
+            self._grid.addWidget(self.control, 1, 1, 1, 3)
+            return
+        wide = is_wide(kind, state.key)
+        self._grid.addWidget(self.control, 0, 2, 1, 2 if wide else 1)
+        self._grid.setColumnMinimumWidth(3, UNIT)
+        unit = unit_of(state.key)
+        if unit:
+            shown = label(unit, role="secondary")
+            shown.setContentsMargins(4, 4, 0, 0)
+            shown.setFixedWidth(UNIT)
+            self._grid.addWidget(shown, 0, 3, Qt.AlignmentFlag.AlignTop)
+
+    def _reset(self) -> None:
+        self.control.ask_reset()
+
+    def refuse(self, why: str) -> None:
+        """Say below the control why its value cannot be written."""
+        self._refuse(why)
+
+    def _refuse(self, why: str) -> None:
+        self._refusal = why
+        self._show_messages()
+
+    def _show_messages(self) -> None:
+        state = self._state
+        wanted: list[tuple[str, str]] = []
+        if state is not None:
+            wanted += [(f"✕ {self._refusal}", "error")] if self._refusal else []
+            wanted += [(sentence(problem, "✕"), "error") for problem in state.problems if not state.entries]
+            wanted += [(f"⚠ {state.note}", "warning")] if state.note and not state.problems else []
+            inherited = state.inherited and not state.own
+            wanted += [("from the file that this one extends", "secondary")] if inherited else []
+        while self._messages:
+            self._messages.pop().deleteLater()
+        for text, role in wanted:
+            message = label(text, role=role, wrap=True)
+            message.setTextFormat(Qt.TextFormat.PlainText)
+            message.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
+            self._below.addWidget(message)
+            self._messages.append(message)
+        self._below.setContentsMargins(0, 0, 0, 4 if wanted else 0)
+
+    def _show_reset(self) -> None:
+        state = self._state
+        focused = self.focusWidget() is not None and self.focusWidget().hasFocus()
+        wanted = state is not None and state.own and not state.entries and self._writable
+        wanted = wanted and (self.underMouse() or focused)
+        if wanted and self.reset is None:
+            self.reset = SmallButton(self._theme, "reset", "Reset to the default")
+            self.reset.setAccessibleName(f"reset {self.state.key.name} to its default")
+            self.reset.clicked.connect(self._reset)
+            self._grid.addWidget(self.reset, 0, 4, Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignRight)
+        if self.reset is not None:
+            self.reset.setVisible(bool(wanted))
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802 - Qt's name
+        return QSize(MARK + NAME + CONTROL + UNIT, super().minimumSizeHint().height())
+
+
+def tooltip(state: FieldState) -> str:
+    """What the field is, in lines that fit a screen."""
+    key = state.key
+    return "\n".join(textwrap.wrap(f"{key.name}: {key.description} Right is {key.expected}.", _TOOLTIP))
+
+
+def sentence(problem: Problem, sign: str) -> str:
+    """What is wrong and what would be right."""
+    wrong = problem.wrong[:1].upper() + problem.wrong[1:]
+    return f"{sign} {wrong}. Right would be {problem.right}"
+
+
+def row_around(widget: QWidget | None, form: QWidget) -> FieldRow | None:
+    """The innermost field of `form` around `widget`."""
+    if widget is None or not form.isAncestorOf(widget):
+        return None
+    while widget is not None and widget is not form:
+        if isinstance(widget, FieldRow):
+            return widget
+        widget = widget.parentWidget()
+    return None

@@ -1,0 +1,300 @@
+"""The run as a form: made from the schema, one view of the document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtWidgets import QApplication, QFrame, QLineEdit, QScrollArea, QVBoxLayout, QWidget
+from shiboken6 import isValid
+
+from torchdeck.config.edit import EditError
+from torchdeck.config.problems import Problem, undotted
+from torchdeck_app.launch.document.checked import CheckedDocument
+from torchdeck_app.launch.document.run_document import RunDocument
+from torchdeck_app.launch.form.banner import Banner
+from torchdeck_app.launch.form.controls.value_line import ValueLine
+from torchdeck_app.launch.form.edits import NamedEdit
+from torchdeck_app.launch.form.field_row import FieldRow, row_around, sentence
+from torchdeck_app.launch.form.group_box import GroupBox
+from torchdeck_app.launch.form.groups import FIRST, OPEN
+from torchdeck_app.launch.form.help_strip import HelpStrip
+from torchdeck_app.launch.form.kind_row import KindRow
+from torchdeck_app.launch.form.model import FormModel
+from torchdeck_app.launch.form.states import FieldState
+from torchdeck_app.launch.form.tab_order import step_focus
+from torchdeck_app.launch.form.unread_state import UnreadState
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.panel import GRID, label
+
+
+class ConfigForm(QWidget):
+    """Groups of fields over a strip of help; every edit is one step of the document's history."""
+
+    line_asked = Signal(int)
+    """Show this line of the text, counted from 1."""
+
+    def __init__(
+        self,
+        theme: Theme,
+        document: RunDocument,
+        parent: QWidget | None = None,
+        *,
+        node_names: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        """A form of `document`; `node_names` gives what the node book has."""
+        super().__init__(parent)
+        self._theme = theme
+        self._node_names = node_names
+        self._document = document
+        self._checked: CheckedDocument | None = None
+        self._wrong: Problem | None = None  # with the text of now, where it cannot be read
+        self._planned: tuple[Problem, ...] = ()
+        self._is_read_only, self._is_writable = False, True
+        self._offered_kind = ""
+        self._open: set[str] = set(OPEN)
+        self._row_in_focus: FieldRow | None = None
+        self.groups: dict[str, GroupBox] = {}
+        self.kind_row = KindRow()
+        self.kind_row.chosen.connect(self._offer_kind)
+        self._lay_out()
+        document.checked.connect(self._show)
+        document.opened.connect(self._begin_anew)
+        app = QApplication.instance()
+        if isinstance(app, QApplication):
+            app.focusChanged.connect(self._focus_moved)
+        if document.newest is not None:
+            self._show(document.newest)
+
+    def _lay_out(self) -> None:
+        self.search = QLineEdit()
+        self.search.setPlaceholderText("Search settings (Ctrl+F)")
+        self.search.setToolTip("Show only settings whose name or description holds these words (Ctrl+F)")
+        self.search.setAccessibleName("search settings")
+        self.search.setClearButtonEnabled(True)
+        self.search.textChanged.connect(self._filter)
+        self.setFocusProxy(self.search)
+        self.search.returnPressed.connect(self._to_first_match)
+        self.banner = Banner()
+        self.banner.pressed.connect(lambda: self.line_asked.emit(self.banner.line))
+        self._nothing = label("No setting matches.", role="secondary")
+        self._nothing.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._nothing.setVisible(False)
+        inside = QWidget()
+        self._column = QVBoxLayout(inside)
+        self._column.setContentsMargins(GRID, 0, GRID, GRID)
+        self._column.setSpacing(0)
+        self._column.addWidget(self._nothing)
+        self._column.addStretch(1)
+        self.area = QScrollArea()
+        self.area.setFrameShape(QFrame.Shape.NoFrame)
+        self.area.setWidgetResizable(True)
+        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.area.setWidget(inside)
+        self.unread = UnreadState(self._theme)
+        self.unread.pressed.connect(self.line_asked)
+        self.help = HelpStrip()
+        top = QVBoxLayout()
+        top.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
+        top.addWidget(self.search)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(top)
+        column.addWidget(self.banner)
+        column.addWidget(self.unread)
+        column.addWidget(self.area, 1)
+        column.addWidget(self.help)
+
+    def reveal(self, path: str) -> None:
+        """Go to the field of the key of dotted name `path`, or to its group where it has none."""
+        steps = undotted(path)
+        self.search.clear()
+        name = FIRST if len(steps) == 1 and steps[0] not in self.groups else str(steps[0]) if steps else ""
+        group = self.groups.get(name)
+        if group is None:
+            return
+        group.set_open(is_open=True)
+        row = group.row_at(steps)
+        if row is None:
+            group.header.setFocus(Qt.FocusReason.OtherFocusReason)
+        else:
+            row.setVisible(True)
+            row.take_focus(steps)
+        # once the layout has given what was just made its place
+        QTimer.singleShot(0, self, partial(self._scroll_to, row or group.header))
+
+    def show_planned(self, problems: Sequence[Problem]) -> None:
+        """Show why no plan can be made, at the fields it is about."""
+        if tuple(problems) != self._planned:
+            self._planned = tuple(problems)
+            self._refresh()
+
+    def set_read_only(self, *, read_only: bool) -> None:
+        """Whether the document may be changed."""
+        if read_only != self._is_read_only:
+            self._is_read_only = read_only
+            self._refresh()
+
+    def take_over(self) -> None:
+        """Write what is being typed in a field, as Enter would; before a run is started or a file saved."""
+        row = self._row_in_focus
+        if row is None or not isValid(row):
+            return
+        for line in row.findChildren(ValueLine):
+            if line.is_being_typed:
+                line.editingFinished.emit()
+
+    def focus_search(self) -> None:
+        """Let the user type what to search for."""
+        self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.search.selectAll()
+
+    def save_state(self) -> dict[str, Any]:
+        """Which groups are open."""
+        return {"open": sorted(self._open)}
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        """Open the groups that were open; what does not fit is passed over."""
+        names = state.get("open")
+        if isinstance(names, list):
+            self._open = {name for name in names if isinstance(name, str)}
+            for name, group in self.groups.items():
+                group.set_open(is_open=name in self._open)
+
+    def _begin_anew(self) -> None:
+        """Another document: nothing of what was looked for or chosen in the last one stays."""
+        self._offered_kind, self._planned = "", ()
+        self._checked = None
+        self.search.clear()
+        self.help.clear()
+        self.area.verticalScrollBar().setValue(0)
+
+    def _show(self, checked: CheckedDocument) -> None:
+        self._wrong = checked.problems[0] if checked.table is None else None
+        if self._wrong is None:
+            self._checked = checked
+        self._refresh()
+
+    def _show_unreadable(self, problem: Problem) -> None:
+        """What the text said before stays in sight, and waits; of one that never said anything, nothing."""
+        is_new = self._checked is None
+        self._show_fields(there=not is_new)
+        said = f"{sentence(problem, '✕')}. The form shows what the text said before, and waits."
+        self.banner.show_problem("" if is_new else said, problem.line)
+        if is_new:
+            self.unread.show_problem(problem)
+        self._set_writable(writable=False)
+
+    def _show_fields(self, *, there: bool) -> None:
+        if there is self.unread.isHidden():
+            return
+        focused = QApplication.focusWidget()
+        had_focus = focused is not None and self.isAncestorOf(focused)
+        for widget in (self.search, self.area, self.help):
+            widget.setVisible(there)
+        self.unread.setVisible(not there)
+        self.setFocusProxy(self.search if there else self.unread.button)
+        if had_focus:  # with what is hidden it would go to whatever comes next in the window
+            self.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _refresh(self) -> None:
+        checked = self._checked
+        if self._wrong is not None:
+            self._show_unreadable(self._wrong)
+            return
+        if checked is None:
+            return
+        self._show_fields(there=True)
+        model = FormModel(checked, kind=self._offered_kind, planned=self._planned)
+        if self._offered_kind == model.written_kind():
+            self._offered_kind = ""
+        self.kind_row.show_kind(self._offered_kind or model.kind)
+        state = model.state()
+        for group in state.groups:
+            if group.name not in self.groups:
+                self._add_group(group.name, state.groups)
+            box = self.groups[group.name]
+            box.show_group(group)
+            box.setVisible(group.visible)
+        loose = "\n".join(
+            f"{sentence(problem, '✕')}{f' ({problem.path})' if problem.path else ''}"
+            for problem in state.problems
+        )
+        line = next((p.line for p in state.problems if checked.is_own(p)), None)
+        self.banner.show_problem(loose, line)
+        self._set_writable(writable=True)
+        if self.search.text().strip():
+            self._filter()
+
+    def _add_group(self, name: str, states: Sequence[Any]) -> None:
+        state = next(state for state in states if state.name == name)
+        box = GroupBox(self._theme, state, self._make_row, self.kind_row if name == FIRST else None)
+        self.groups[name] = box
+        self._column.insertWidget(self._column.count() - 1, box)
+        box.set_open(is_open=name in self._open)
+        box.opened.connect(partial(self._remember_open, name))
+
+    def _remember_open(self, name: str, is_open: bool) -> None:  # noqa: FBT001 - what the signal brings
+        (self._open.add if is_open else self._open.discard)(name)
+
+    def _make_row(self, state: FieldState) -> FieldRow:
+        row = FieldRow(self._theme, state, lambda: self._document.folder, node_names=self._node_names)
+        row.asked.connect(partial(self._edit, row))
+        row.set_writable(writable=self._is_writable)
+        return row
+
+    def _edit(self, row: FieldRow, edit: NamedEdit) -> None:
+        try:
+            self._document.edit(edit.name, edit.change)
+        except EditError as error:
+            row.refuse(str(error))
+
+    def _offer_kind(self, kind: str) -> None:
+        self._offered_kind = kind
+        self._refresh()
+        self.reveal(f"run.{kind}")
+
+    def _set_writable(self, *, writable: bool) -> None:
+        self._is_writable = writable = writable and not self._is_read_only
+        self.kind_row.set_writable(writable=writable)
+        for group in self.groups.values():
+            group.set_writable(writable=writable)
+
+    def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: FBT001, N802 - Qt's name
+        """Tab goes as the eye does: fields are made late, and Qt would go in the order of their making."""
+        return step_focus(self, forward=forward) or super().focusNextPrevChild(forward)
+
+    def _filter(self) -> None:
+        words = self.search.text().lower().split()
+        found = False
+        for group in self.groups.values():
+            matches = group.filter(words)
+            group.setVisible(matches if words else group.is_needed)
+            found = found or matches
+        self._nothing.setVisible(bool(words) and not found)
+
+    def _to_first_match(self) -> None:
+        rows = [row for group in self.groups.values() for row in group.rows.values() if row.isVisible()]
+        if rows:
+            rows[0].take_focus()
+            self._scroll_to(rows[0])
+
+    def _scroll_to(self, widget: QWidget) -> None:
+        self.area.ensureWidgetVisible(widget, 0, 4 * GRID)
+
+    def _focus_moved(self, _before: QWidget | None, now: QWidget | None) -> None:
+        row = row_around(now, self)
+        if row is self._row_in_focus:
+            return
+        left, self._row_in_focus = self._row_in_focus, row
+        for moved in (left, row):
+            if moved is not None and isValid(moved):  # a row is gone with its group or card
+                moved.focus_moved()
+        if row is not None:
+            self.help.show_key(row.state.key)
+            self._scroll_to(row)
+        elif now is not None and self.isAncestorOf(now):
+            self.help.clear()

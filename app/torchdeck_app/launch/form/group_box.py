@@ -1,0 +1,220 @@
+"""One group of the form: a heading that opens and closes it, and its fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import groupby
+
+from PySide6.QtCore import QRect, QSize, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QAbstractButton, QLabel, QVBoxLayout, QWidget
+
+from torchdeck.config.document import KeyPath
+from torchdeck_app.launch.form.field_row import MARK, FieldRow, sentence
+from torchdeck_app.launch.form.groups import heading_of
+from torchdeck_app.launch.form.states import FieldState, GroupState
+from torchdeck_app.theme.fonts import Type, font
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.panel import GRID, label
+
+MakeRow = Callable[[FieldState], FieldRow]
+_HEIGHT = 36
+
+
+class GroupHeader(QAbstractButton):
+    """Arrow, title, and at the right what the group says in short, or how many problems it has."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._summary, self._problems = "", 0
+        self.setCheckable(True)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setFont(font(Type.HEADING))
+        self.setMinimumHeight(_HEIGHT)
+        theme.changed.connect(self.update)
+
+    def show_group(self, state: GroupState) -> None:
+        """Show its title, summary and count of problems."""
+        self.setText(state.title)
+        self._summary, self._problems = state.summary, state.problem_count
+        wrong = f"{self._problems} problem{'s' if self._problems != 1 else ''}" if self._problems else ""
+        self.setAccessibleName(", ".join(part for part in (state.title, wrong, state.summary) if part))
+        self.setToolTip(f"{state.description}\n{state.summary}".strip())
+        self.update()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
+        """Right opens and left closes, as in a tree; Enter does what the space bar does."""
+        if event.key() in (Qt.Key.Key_Right, Qt.Key.Key_Left):
+            self.setChecked(event.key() == Qt.Key.Key_Right)
+        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self.toggle()
+        else:
+            super().keyPressEvent(event)
+
+    def sizeHint(self) -> QSize:  # noqa: N802 - Qt's name
+        return QSize(240, _HEIGHT)
+
+    def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
+        painter, theme, box = QPainter(self), self._theme, self.rect()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if self.underMouse() or self.hasFocus():
+            painter.setPen(theme.colour("accent") if self.hasFocus() else theme.colour("raised"))
+            painter.setBrush(theme.colour("raised"))
+            painter.drawRoundedRect(box.adjusted(1, 1, -2, -2), 4, 4)
+        painter.setPen(theme.colour("secondary"))
+        painter.setFont(font(Type.BODY))
+        middle = Qt.AlignmentFlag.AlignVCenter
+        painter.drawText(QRect(GRID, 0, 16, box.height()), middle, "▾" if self.isChecked() else "▸")
+        painter.setFont(self.font())
+        painter.setPen(theme.colour("text"))
+        left = GRID + MARK
+        painter.drawText(QRect(left, 0, box.width(), box.height()), middle, self.text())
+        left += self.fontMetrics().horizontalAdvance(self.text()) + 2 * GRID
+        self._paint_right(painter, QRect(left, 0, box.width() - left - GRID, box.height()))
+
+    def _paint_right(self, painter: QPainter, room: QRect) -> None:
+        right = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
+        painter.setFont(font(Type.BODY))
+        if self._problems:
+            painter.setPen(self._theme.colour("bad"))
+            text = f"✕ {self._problems}"
+            painter.drawText(room, right, text)
+            room.setRight(room.right() - painter.fontMetrics().horizontalAdvance(text) - GRID)
+        if not self.isChecked():
+            painter.setPen(self._theme.colour("secondary"))
+            elided = painter.fontMetrics().elidedText(
+                self._summary, Qt.TextElideMode.ElideRight, room.width()
+            )
+            painter.drawText(room, right, elided)
+
+
+class GroupBox(QWidget):
+    """Its fields are made when it is opened first."""
+
+    opened = Signal(bool)
+
+    def __init__(
+        self,
+        theme: Theme,
+        state: GroupState,
+        make_row: MakeRow,
+        head: QWidget | None = None,
+        parent: QWidget | None = None,
+    ) -> None:
+        """
+        Args:
+            theme: for colours.
+            state: what it shows first.
+            make_row: makes the row of a field.
+            head: stands above the fields.
+            parent: Qt's owner.
+        """
+        super().__init__(parent)
+        self._make_row = make_row
+        self._state = state
+        self._words: list[str] = []
+        self.rows: dict[KeyPath, FieldRow] = {}
+        self._headings: dict[str, QLabel] = {}
+        self.header = GroupHeader(theme)
+        self.header.toggled.connect(self._toggle)
+        self._problems = label(role="error", wrap=True)
+        self._problems.setTextFormat(Qt.TextFormat.PlainText)
+        self._problems.setContentsMargins(GRID + MARK, 0, GRID, 4)
+        self._body = QWidget()
+        self._fields = QVBoxLayout(self._body)
+        self._fields.setContentsMargins(GRID, 0, GRID, GRID)
+        self._fields.setSpacing(4)
+        if head is not None:
+            self._fields.addWidget(head)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        for widget in (self.header, self._problems, self._body):
+            column.addWidget(widget)
+        self._body.setVisible(False)
+        self.show_group(state)
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether it has anything to show in this run."""
+        return self._state.visible
+
+    @property
+    def is_open(self) -> bool:
+        return self.header.isChecked()
+
+    def set_open(self, *, is_open: bool) -> None:
+        """Show or hide the fields."""
+        self.header.setChecked(is_open)
+
+    def show_group(self, state: GroupState) -> None:
+        """Show `state`; fields that have not changed are left alone."""
+        same_fields = [field.path for field in state.fields] == [field.path for field in self._state.fields]
+        self._state = state
+        self.header.show_group(state)
+        self._problems.setText("\n".join(f"{sentence(p, '✕')} ({p.path})" for p in state.problems))
+        self._problems.setVisible(bool(state.problems))
+        if self.rows and not same_fields:
+            self._clear()
+        if not self.rows and self.is_open:
+            self._build()
+        for field in state.fields if self.rows else ():
+            self.rows[field.path].show_state(field)
+        self._show_rows()
+
+    def filter(self, words: list[str]) -> bool:
+        """Show only fields that match all of `words`; whether there are any."""
+        self._words = words
+        if words and not self.rows:
+            self._build()
+        self._show_rows()
+        found = any(not row.isHidden() for row in self.rows.values())
+        self._body.setVisible(found if words else self.is_open)
+        return found
+
+    def set_writable(self, *, writable: bool) -> None:
+        for row in self.rows.values():
+            row.set_writable(writable=writable)
+
+    def row_at(self, path: KeyPath) -> FieldRow | None:
+        """The field of the key, or of the value around it; made where it was not."""
+        if not self.rows:
+            self._build()
+        return next((self.rows[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.rows), None)
+
+    def _toggle(self, is_open: bool) -> None:  # noqa: FBT001 - what the signal brings
+        if is_open and not self.rows:
+            self._build()
+            self._show_rows()
+        self._body.setVisible(is_open)
+        self.opened.emit(is_open)
+
+    def _clear(self) -> None:
+        for widget in (*self.rows.values(), *self._headings.values()):
+            self._fields.removeWidget(widget)
+            widget.hide()
+            widget.deleteLater()
+        self.rows, self._headings = {}, {}
+
+    def _build(self) -> None:
+        for heading, fields in groupby(self._state.fields, key=lambda field: heading_of(field.key)):
+            if heading:
+                shown = label(heading, role="secondary")
+                shown.setContentsMargins(MARK, GRID, 0, 0)
+                self._headings[heading] = shown
+                self._fields.addWidget(shown)
+            for field in fields:
+                row = self._make_row(field)
+                self.rows[field.path] = row
+                self._fields.addWidget(row)
+
+    def _show_rows(self) -> None:
+        by_heading: Mapping[str, list[bool]] = {heading: [] for heading in self._headings}
+        for field in self._state.fields if self.rows else ():
+            row = self.rows[field.path]
+            seen = field.visible and row.matches(self._words)
+            row.setVisible(seen)
+            by_heading.get(heading_of(field.key), []).append(seen)
+        for heading, seen_rows in by_heading.items():
+            self._headings[heading].setVisible(any(seen_rows))

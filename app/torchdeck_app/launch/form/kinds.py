@@ -1,0 +1,65 @@
+"""Which control suits a key, and a value that stands there."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Any
+
+from torchdeck.config.keys import Key
+from torchdeck.config.resolve import WORDS
+
+
+class Kind(Enum):
+    """How a value is shown and changed."""
+
+    SWITCH = auto()
+    CHOICE = auto()
+    LINE = auto()
+    WORD_OR_LINE = auto()
+    """A line with a few words to choose from."""
+    PATH = auto()
+    LINES = auto()
+    """A line for each element of a list."""
+    PAIRS = auto()
+    """A table with keys of the user's own."""
+    TABLES = auto()
+    """A table that may be there many times."""
+
+
+_LINES = {("telemetry", "patterns")}
+
+
+def kind_of(key: Key, value: Any) -> Kind:
+    """The control for `key`; a line, which can show anything, where `value` does not fit its own."""
+    kind = _own_kind(key)
+    fits = {
+        Kind.SWITCH: lambda: isinstance(value, bool),
+        Kind.LINES: lambda: isinstance(value, list) and all(isinstance(item, str) for item in value),
+        Kind.PAIRS: lambda: isinstance(value, dict),
+        Kind.TABLES: lambda: isinstance(value, list) and all(isinstance(item, dict) for item in value),
+    }
+    return kind if value is None or fits.get(kind, lambda: True)() else Kind.LINE
+
+
+def words_of(key: Key) -> tuple[str, ...]:
+    """Values of `key` that are words to choose from, in the schema's order."""
+    if key.types == ("bool",):
+        return ("true", "false")
+    named = WORDS.get(key.path, frozenset())
+    return tuple(map(str, key.choices)) or tuple(sorted(named, key=lambda word: (word != key.default, word)))
+
+
+def _own_kind(key: Key) -> Kind:
+    if key.repeated:
+        return Kind.TABLES
+    if key.free:
+        return Kind.PAIRS
+    if key.path in _LINES:
+        return Kind.LINES
+    if key.types == ("bool",):
+        return Kind.CHOICE if key.optional else Kind.SWITCH
+    if key.is_path:
+        return Kind.PATH
+    if key.choices:
+        return Kind.WORD_OR_LINE if key.types else Kind.CHOICE
+    return Kind.LINE

@@ -1,0 +1,62 @@
+"""Which widget Tab leads to: the next one that the eye meets, line by line."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QApplication, QWidget
+
+_SAME_LINE = 10
+"""Pixels by which the middles of widgets on one line may differ."""
+
+
+def step_focus(inside: QWidget, *, forward: bool) -> bool:
+    """Move the focus to the next widget of `inside`, or the one before; whether there was one."""
+    order = in_visual_order(inside)
+    now = QApplication.focusWidget()
+    at = next((i for i, widget in enumerate(order) if widget is now or widget.focusProxy() is now), None)
+    reason = Qt.FocusReason.TabFocusReason if forward else Qt.FocusReason.BacktabFocusReason
+    if at is None:
+        return False
+    following = at + (1 if forward else -1)
+    if 0 <= following < len(order):
+        order[following].setFocus(reason)
+        return True
+    outside = _beyond(order[at], inside, forward=forward)
+    if outside is not None:
+        outside.setFocus(reason)
+    return outside is not None
+
+
+def in_visual_order(inside: QWidget) -> list[QWidget]:
+    """The widgets that take the focus by Tab, by lines from the top, each from the left."""
+    found = [widget for widget in inside.findChildren(QWidget) if _takes_tab(widget)]
+    lines: list[list[QWidget]] = []
+    start = 0
+    for widget in sorted(found, key=lambda widget: _middle(widget, inside)):
+        middle = _middle(widget, inside)
+        if not lines or middle - start > _SAME_LINE:
+            lines.append([])
+            start = middle
+        lines[-1].append(widget)
+    return [w for line in lines for w in sorted(line, key=lambda w: w.mapTo(inside, QPoint()).x())]
+
+
+def _middle(widget: QWidget, inside: QWidget) -> int:
+    return widget.mapTo(inside, QPoint(0, widget.height() // 2)).y()
+
+
+def _takes_tab(widget: QWidget) -> bool:
+    by_tab = bool(widget.focusPolicy() & Qt.FocusPolicy.TabFocus)
+    return by_tab and widget.isVisible() and widget.isEnabled() and widget.focusProxy() is None
+
+
+def _beyond(widget: QWidget, inside: QWidget, *, forward: bool) -> QWidget | None:
+    """The next widget outside of `inside` in Qt's own order."""
+    at: QWidget | None = widget
+    while at is not None:
+        at = at.nextInFocusChain() if forward else at.previousInFocusChain()
+        if at is widget:
+            return None
+        if at is not None and _takes_tab(at) and not inside.isAncestorOf(at) and at is not inside:
+            return at
+    return None

@@ -1,0 +1,68 @@
+"""How Launch divides its room: document over problems at the left, preview over the bar at the right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from PySide6.QtCore import QByteArray, Qt
+from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
+
+
+class Halves(QSplitter):
+    """Both splits are the user's to move, and kept."""
+
+    def __init__(
+        self, toolbar: QWidget, views: QWidget, problems: QWidget, pane: QWidget, control: QWidget
+    ) -> None:
+        super().__init__(Qt.Orientation.Horizontal)
+        self._document = QSplitter(Qt.Orientation.Vertical)
+        self._document.addWidget(views)
+        self._document.addWidget(problems)
+        self._document.setStretchFactor(0, 1)
+        self._document.setSizes([520, 132])
+        self._left = _column(toolbar, self._document)
+        self.addWidget(self._left)
+        self.addWidget(_column(pane, control, stretch=0))
+        self.setStretchFactor(0, 2)
+        self.setStretchFactor(1, 3)
+        self.setSizes([460, 740])
+        for split in (self, self._document):
+            split.setChildrenCollapsible(False)
+            split.setHandleWidth(1)  # Qt makes the part that can be gripped wider
+
+    @property
+    def above_document(self) -> QVBoxLayout:
+        """What is first in it stands over the document, and takes no room from the preview."""
+        layout = self._left.layout()
+        assert isinstance(layout, QVBoxLayout)  # noqa: S101 - made so below
+        return layout
+
+    def save_state(self) -> dict[str, str]:
+        """How wide and how high the parts are."""
+        return {name: _text(split.saveState()) for name, split in self._splits().items()}
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        """Take up what `save_state` gave; what does not fit is passed over."""
+        for name, split in self._splits().items():
+            if isinstance(kept := state.get(name), str):
+                split.restoreState(QByteArray.fromBase64(kept.encode("ascii", "replace")))
+
+    def _splits(self) -> dict[str, QSplitter]:
+        return {"split": self, "left_split": self._document}
+
+
+def _column(*widgets: QWidget, stretch: int = -1) -> QWidget:
+    """Widgets one under the other; the one at `stretch` takes the room."""
+    made = QWidget()
+    layout = QVBoxLayout(made)
+    layout.setContentsMargins(0, 0, 0, 0)
+    layout.setSpacing(0)
+    for widget in widgets:
+        layout.addWidget(widget)
+    layout.setStretch(stretch % len(widgets), 1)
+    return made
+
+
+def _text(value: QByteArray) -> str:
+    return bytes(value.toBase64().data()).decode("ascii")

@@ -1,0 +1,140 @@
+"""A node's command and environment as text, in pieces of one kind each. Without Qt."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from torchdeck.plan.launch_plan import LaunchPlan, NodePlan
+from torchdeck.plan.slots import split
+
+HIDDEN = "••••••"
+"""Stands for a value that nobody should read over a shoulder."""
+_SECRET = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|(^|_)KEY|_PASS)$")
+
+
+class Kind(Enum):
+    """What a piece of text is."""
+
+    PLAIN = 0
+    NAME = 1
+    """Of a flag or variable."""
+    SLOT = 2
+    """Filled in at launch."""
+    COMMENT = 3
+
+
+class Piece(NamedTuple):
+    text: str
+    kind: Kind = Kind.PLAIN
+    tip: str = ""
+
+
+Line = tuple[Piece, ...]
+
+
+def node_lines(plan: LaunchPlan, node: NodePlan) -> tuple[Line, ...]:
+    """What `node` executes: argv, environment, what is unset, and what fills the slots."""
+    unset = [Piece(", ".join(node.unset))] if node.unset else [Piece("nothing", Kind.COMMENT)]
+    return (
+        _comment(
+            f"{node.name} ({node.address}), node {node.node_rank + 1:,} of {len(plan.nodes):,}, executes in"
+        ),
+        _commented(_pieces(plan, node.working_dir)),
+        (),
+        *_argv_lines(plan, node.torchrun),
+        *_argv_lines(plan, node.rank_holder, indent=True),
+        *_argv_lines(plan, node.command, indent=True),
+        (),
+        _comment("with"),
+        *_variables(plan, node),
+        (),
+        _comment("and without"),
+        tuple(unset),
+        *_slot_lines(plan),
+    )
+
+
+def command_line(node: NodePlan) -> str:
+    """All of argv as one line of a shell; slots stand in it as `@{name}`."""
+    return shlex.join(node.argv)
+
+
+def plain(lines: Sequence[Line]) -> str:
+    """The text alone."""
+    return "\n".join("".join(piece.text for piece in line) for line in lines)
+
+
+def is_secret(name: str) -> bool:
+    """Whether a variable called so usually holds what is not to be seen."""
+    return _SECRET.search(name.upper()) is not None
+
+
+def _commented(pieces: Iterator[Piece]) -> Line:
+    """A value that goes on with a comment; its slots stay what they are."""
+    plain = (piece._replace(kind=Kind.COMMENT) if piece.kind is Kind.PLAIN else piece for piece in pieces)
+    return (Piece("#   ", Kind.COMMENT), *plain)
+
+
+def _comment(text: str) -> Line:
+    return (Piece(f"# {text}", Kind.COMMENT),)
+
+
+def _argv_lines(plan: LaunchPlan, argv: Sequence[str], *, indent: bool = False) -> Iterator[Line]:
+    """A line for the program, then one for each flag with its value."""
+    groups: list[list[str]] = []
+    for before, word in itertools.pairwise(("", *argv)):
+        if before.startswith("-") and not word.startswith("-") and groups:
+            groups[-1].append(word)
+        else:
+            groups.append([word])
+    for number, group in enumerate(groups):
+        margin = "  " if indent or number else ""
+        pieces = [Piece(margin)]
+        for at, word in enumerate(group):
+            flag = word.startswith("-") and at == 0
+            pieces += [Piece(" ")] if at else []
+            pieces += [Piece(word, Kind.NAME)] if flag else _pieces(plan, word, quoted=True)
+        yield tuple(pieces)
+
+
+def _pieces(plan: LaunchPlan, text: str, *, quoted: bool = False) -> Iterator[Piece]:
+    """`text` with its slots told apart, as words of a shell where `quoted`."""
+    found = split(text)
+    if not found and quoted:
+        yield Piece("''")
+    for literal, name in found:
+        if name:
+            yield Piece(f"@{{{name}}}", Kind.SLOT, plan.slots.get(name, ""))
+        else:
+            yield Piece(shlex.quote(literal) if quoted else _in_one_line(literal))
+
+
+def _variables(plan: LaunchPlan, node: NodePlan) -> Iterator[Line]:
+    for name, value in sorted(node.env.items()):
+        shown = [Piece(HIDDEN, Kind.COMMENT, "not shown")] if is_secret(name) else _pieces(plan, value)
+        yield (Piece(name, Kind.NAME), Piece("="), *shown)
+    for name in node.secrets:
+        yield (Piece(name, Kind.NAME), Piece("="), Piece(HIDDEN, Kind.COMMENT, "handed over at launch"))
+
+
+def _slot_lines(plan: LaunchPlan) -> Iterator[Line]:
+    if not plan.slots:
+        return
+    yield ()
+    yield _comment("filled in at launch")
+    width = max(map(len, plan.slots)) + 3
+    for name, filler in plan.slots.items():
+        yield (
+            Piece(f"@{{{name}}}", Kind.SLOT, filler),
+            Piece(" " * (width - len(name))),
+            Piece(filler, Kind.COMMENT),
+        )
+
+
+def _in_one_line(text: str) -> str:
+    return text if text.isprintable() else repr(text)

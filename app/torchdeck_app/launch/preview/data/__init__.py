@@ -1,0 +1,1 @@
+"""Who reads what, and how even that is."""

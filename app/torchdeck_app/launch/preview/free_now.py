@@ -1,0 +1,34 @@
+"""Whether others have taken or freed much memory of this machine since it was looked at. Without Qt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torchdeck.nodes.inventory import Inventory, NodeInfo
+from torchdeck.nodes.local import probe_local
+
+_MUCH = 0.02
+"""Of the memory of a device, or of the machine: less does not show in a preview."""
+
+
+def has_local(seen: Inventory) -> bool:
+    """Whether some machine of `seen` was looked at, and not only described."""
+    return any(not node.described for node in seen)
+
+
+def has_moved(seen: Inventory, probe: Callable[[str], NodeInfo] = probe_local) -> bool:
+    """Look at the machines of `seen` that can be looked at: whether what is free there is another now."""
+    return any(_differs(node, probe(node.name)) for node in seen if not node.described)
+
+
+def _differs(before: NodeInfo, now: NodeInfo) -> bool:
+    pairs = [(before.free_bytes, now.free_bytes, now.memory_bytes)]
+    if [device.key for device in before.devices] != [device.key for device in now.devices]:
+        return True
+    pairs += [
+        (old.free_bytes, new.free_bytes, new.memory_bytes)
+        for old, new in zip(before.devices, now.devices, strict=True)
+    ]
+    return any(
+        old is not None and new is not None and abs(new - old) > _MUCH * whole for old, new, whole in pairs
+    )

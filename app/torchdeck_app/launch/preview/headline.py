@@ -1,0 +1,102 @@
+"""Does it fit, is it balanced, what does it cost: the answers of the strip above the tabs. Without Qt."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torchdeck.launch.previewer import UNTRACED
+from torchdeck.plan.preview import Preview
+from torchdeck.plan.preview.headline import percent
+from torchdeck.plan.preview.memory import fullness
+from torchdeck.plan.preview.terms import VERDICT_SIGNS
+from torchdeck.quantities import brief, rate, size
+from torchdeck_app.launch.preview.verdicts import VERDICT_COLOURS
+
+_EVEN = 1.005
+_UNEVEN = 1.1
+"""Fullest rank ÷ mean from which the others wait noticeably."""
+
+
+class Answer(NamedTuple):
+    """One of the answers."""
+
+    question: str
+    value: str
+    detail: str
+    colour: str = "text"
+    """Name of a colour of the palette, for the value."""
+    exact: str = ""
+    """For a tooltip."""
+
+
+def answers(preview: Preview) -> tuple[Answer, Answer, Answer]:
+    """Memory, balance and traffic, in this order."""
+    return _fits(preview), _is_balanced(preview), _costs(preview)
+
+
+def _unknown(preview: Preview, question: str, why: str) -> Answer:
+    """`why` it is not known, unless it will be in a moment."""
+    if UNTRACED in preview.known.remarks:
+        return Answer(question, "…", "the model is being traced", "quiet")
+    return Answer(question, "not known", why, "quiet", why)
+
+
+def _fits(preview: Preview) -> Answer:
+    memory = preview.memory
+    if memory is None:
+        known = preview.known
+        if known.broken:
+            return Answer("Memory", "✕ fails", known.broken, "bad", known.broken)
+        remark = known.remarks[0] if known.remarks else "nothing is known of the model"
+        return _unknown(preview, "Memory", known.failure or remark)
+    group = memory.decisive
+    sign, colour = VERDICT_SIGNS[memory.verdict], VERDICT_COLOURS[memory.verdict]
+    filled = fullness(group)
+    detail = f"{size(group.peak_bytes)} a rank"
+    if filled is not None and group.capacity_bytes is not None:
+        detail = f"{size(group.peak_bytes)} of {size(group.capacity_bytes)} a rank"
+    value = f"{sign} {memory.verdict}" + ("" if filled is None else f", {percent(filled)}")
+    exact = (
+        f"{group.peak_bytes:,} bytes, between {group.low_bytes:,} and {group.high_bytes:,}, in {group.phase}"
+    )
+    if memory.source == "closed form":
+        exact += "; estimated, not traced"
+    return Answer("Memory", value, detail, colour, exact)
+
+
+def _is_balanced(preview: Preview) -> Answer:
+    data = preview.data
+    if data is None:
+        return _unknown(preview, "Balance", "nothing is known of the data")
+    most, imbalance = float(data.load.max()), data.imbalance
+    exact = f"fullest rank ÷ mean = {imbalance:.6f}"
+    if imbalance < _EVEN:
+        return Answer("Balance", "✓ even", f"each rank reads {rate(most)} {data.unit}", "good", exact)
+    more = f"the fullest rank reads {percent(imbalance - 1)} more than the mean"
+    warned = imbalance >= _UNEVEN
+    return Answer(
+        "Balance",
+        f"{'◐ ' if warned else ''}{imbalance:.2f} × mean",
+        more,
+        "warn" if warned else "text",
+        exact,
+    )
+
+
+def _costs(preview: Preview) -> Answer:
+    traffic = preview.traffic
+    several = len(preview.board.nodes) > 1
+    question = "Between nodes" if several else "Between ranks"
+    if preview.plan.world_size == 1:
+        return Answer(question, "nothing", "a single rank")
+    if traffic is None:
+        return _unknown(preview, question, "nothing is known of the model")
+    exact = f"each rank sends {traffic.sent:,} bytes a step, {traffic.between:,} bytes go between nodes"
+    if traffic.seconds is not None:
+        exact += f"; links are busy for {brief(traffic.seconds)} a step or more"
+    busy = "" if traffic.seconds is None else f"; ≥ {brief(traffic.seconds)} on links"
+    if not several:
+        return Answer(question, f"{size(traffic.sent)} a step", f"sent by each rank{busy}", exact=exact)
+    return Answer(
+        question, f"{size(traffic.between)} a step", f"{size(traffic.sent)} a rank{busy}", exact=exact
+    )

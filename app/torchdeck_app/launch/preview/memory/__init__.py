@@ -1,0 +1,1 @@
+"""How full each device gets."""

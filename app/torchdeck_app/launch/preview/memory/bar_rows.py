@@ -1,0 +1,168 @@
+"""Stacked bars below each other: name, bar, numbers, and a button where there is something to choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from torchdeck.plan.prediction import PredictedMemory
+from torchdeck.plan.preview.headline import percent
+from torchdeck.plan.preview.memory import fullness
+from torchdeck.plan.preview.terms import VERDICT_SIGNS
+from torchdeck.quantities import size
+from torchdeck_app.launch.preview.memory.stacked_bar import StackedBar
+from torchdeck_app.launch.preview.verdicts import VERDICT_COLOURS
+from torchdeck_app.theme.fonts import Type
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.tooltip import plain_tip
+
+_NUMBERS = 128
+"""Pixels that numbers keep, so that bars do not move with them."""
+
+
+@dataclass(frozen=True)
+class BarRow:
+    """One row."""
+
+    name: str
+    memory: PredictedMemory | None
+    """None where it cannot be said."""
+    below: str = ""
+    """What else is to be said, below the bar; in place of it where there is none."""
+    chosen: bool = False
+    choice: str = ""
+    """What the button chooses; empty: no button."""
+
+
+class BarRows(QWidget):
+    """Rows that share one scale. Widgets are kept from one preview to the next."""
+
+    def __init__(
+        self,
+        theme: Theme,
+        pointed: Callable[[str], None],
+        chosen: Callable[[str], None] | None = None,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._theme, self._pointed, self._choose = theme, pointed, chosen
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setHorizontalSpacing(2 * GRID)
+        self._grid.setVerticalSpacing(GRID // 2)
+        self._grid.setColumnStretch(1, 1)
+        self._grid.setColumnMinimumWidth(2, _NUMBERS)
+        self._rows: list[_Row] = []
+        theme.changed.connect(self._paint_verdicts)
+
+    @property
+    def bars(self) -> list[StackedBar]:
+        """Of the rows in sight."""
+        return [row.bar for row in self._rows if not row.bar.isHidden()]
+
+    def button(self, choice: str) -> QPushButton | None:
+        """The button that makes `choice`."""
+        for row in self._rows:
+            if row.choice == choice and not row.button.isHidden():
+                return row.button
+        return None
+
+    def show_rows(self, rows: Sequence[BarRow], scale: float) -> None:
+        """Show `rows`; the whole of a bar is `scale` bytes."""
+        while len(self._rows) < len(rows):
+            self._rows.append(self._made(len(self._rows)))
+        numbered: int | None = None
+        for made, row in zip(self._rows, rows, strict=False):
+            capacity = None if row.memory is None else row.memory.capacity_bytes
+            made.show_row(row, scale, numbered=capacity is not None and capacity != numbered)
+            numbered = capacity if capacity is not None else numbered
+        for made in self._rows[len(rows) :]:
+            made.hide()
+        self._paint_verdicts()
+
+    def _made(self, index: int) -> _Row:
+        row = _Row(self._theme)
+        row.bar.pointed.connect(self._pointed)
+        top, line = Qt.AlignmentFlag.AlignTop, 2 * index
+        self._grid.addWidget(row.name, line, 0, top)
+        self._grid.addWidget(row.bar, line, 1, top)
+        self._grid.addWidget(row.numbers, line, 2, top)
+        self._grid.addWidget(row.below, line + 1, 1, 1, 3)
+        if self._choose is not None:
+            choose = self._choose
+            row.button.clicked.connect(lambda: choose(row.choice))
+            self._grid.addWidget(row.button, line, 3, top)
+            self._grid.addWidget(row.marked, line, 3, top)
+        return row
+
+    def _paint_verdicts(self) -> None:
+        for row in self._rows:
+            row.verdict.setStyleSheet(f"color: {self._theme.colour(row.colour).name()};")
+
+
+class _Row:
+    """The widgets of one row."""
+
+    def __init__(self, theme: Theme) -> None:
+        self.choice, self.colour = "", "quiet"
+        self.name = label()
+        self.name.setMaximumWidth(160)
+        self.numbers = QWidget()
+        self.bar = StackedBar(theme, "memory")
+        self.below = label("", Type.SMALL, "secondary", wrap=True)
+        self.below.setContentsMargins(0, 0, 0, GRID)
+        self.peak, self.verdict = label(), label("", Type.SMALL)
+        self.button, self.marked = QPushButton("Use"), label("✓ chosen", role="secondary")
+        column = QVBoxLayout(self.numbers)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(2)
+        column.addWidget(self.peak)
+        column.addWidget(self.verdict)
+        for text in (self.name, self.below, self.peak, self.verdict):
+            text.setTextFormat(Qt.TextFormat.PlainText)
+
+    def show_row(self, row: BarRow, scale: float, *, numbered: bool) -> None:
+        memory = row.memory
+        self.choice = row.choice
+        _set(self.name, row.name)
+        _set(self.below, row.below)
+        self.bar.setVisible(memory is not None)
+        self.numbers.setVisible(memory is not None)
+        if memory is not None:
+            self.bar.setAccessibleName(f"Memory of {row.name}")
+            self.bar.set_memory(memory, scale, numbered=numbered)
+            self._show_numbers(memory)
+            above = max(0, self.bar.above - 4)
+            for text in (self.name, self.peak, self.marked):
+                text.setContentsMargins(0, above, 0, 0)
+        else:
+            self.name.setContentsMargins(0, 0, 0, 0)
+        self.name.show()
+        self.marked.setVisible(row.chosen)
+        self.button.setVisible(bool(row.choice) and not row.chosen)
+        self.button.setAccessibleName(f"Use {row.name}")
+        self.button.setToolTip(f"Write {row.name} into the run file; can be undone")
+
+    def hide(self) -> None:
+        for widget in (self.name, self.bar, self.numbers, self.below, self.button, self.marked):
+            widget.hide()
+
+    def _show_numbers(self, memory: PredictedMemory) -> None:
+        share = fullness(memory)
+        filled = "" if share is None else f", {percent(share)}"
+        self.peak.setText(size(memory.peak_bytes))
+        self.peak.setToolTip(
+            f"{memory.peak_bytes:,} bytes; expected are {size(memory.low_bytes)} to {size(memory.high_bytes)}"
+        )
+        self.verdict.setText(f"{VERDICT_SIGNS[memory.verdict]} {memory.verdict}{filled}")
+        self.colour = VERDICT_COLOURS[memory.verdict]
+
+
+def _set(text: QLabel, value: str) -> None:
+    text.setText(value)
+    text.setToolTip(plain_tip(value))
+    text.setVisible(bool(value))

@@ -1,0 +1,90 @@
+"""What the preview has to say of itself: that it waits, that it is old, that it needs leave. Without Qt."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torchdeck.config.problems import Problem
+from torchdeck_app.launch.preview.state import PreviewState
+
+_ABOUT = "Where every rank runs, what it reads and how much memory it needs."
+_SHOWN = 3
+"""Problems that are said where the preview would stand; the list of problems has them all."""
+
+
+class Message(NamedTuple):
+    """One line, and what can be done about it."""
+
+    text: str
+    colour: str = "secondary"
+    """Name of a colour of the palette."""
+    action: str = ""
+    """`trust`, `cancel`, `again` or nothing."""
+    button: str = ""
+    tip: str = ""
+
+
+NOTHING = Message("")
+
+
+def message_of(state: PreviewState) -> Message:
+    """The most important thing to be said of `state`."""
+    if state.error:
+        text = f"✕ No preview: {state.error}"
+        return Message(text, "bad", "again", "Try &again", "Look at machine, code and data anew")
+    if state.stale and state.problems:
+        first, *others = state.problems
+        more = f", and {len(others):,} more" if others else ""
+        tip = "\n".join(map(_wrong_and_right, state.problems[:_SHOWN]))
+        return Message(f"◷ An earlier version is shown. {_sentence(first)}{more}", "warn", tip=tip)
+    if state.needs_trust is not None:
+        return Message(
+            f"? Code in {state.needs_trust} is not trusted yet, and was not run",
+            "warn",
+            "trust",
+            "&Trust …",
+            f"{state.needs_trust}: from now on its code runs when a model is traced and in every rank",
+        )
+    if state.tracing:
+        tip = "Go on without knowing how much memory the model needs"
+        return Message(f"◷ {state.tracing} …", "secondary", "cancel", "Ca&ncel", tip)
+    if state.waiting:
+        return Message(f"◷ {state.waiting} …")
+    if state.cancelled:
+        return Message("Memory is not known: tracing was cancelled", "secondary", "again", "&Trace it", "")
+    return NOTHING
+
+
+def reason_of(state: PreviewState) -> str:
+    """What stands in place of the preview where there is none: why, or what will be there."""
+    if state.error:
+        return "It could not be made, as is said above."
+    if not state.problems:
+        return _ABOUT
+    count = len(state.problems)
+    these = "this is" if count == 1 else f"{count:,} things are"
+    return (
+        f"There is no preview while {these} wrong. The list of problems on the left says what would be right."
+    )
+
+
+def _sentence(problem: Problem) -> str:
+    """What is wrong, to stand behind a full stop: a key is spelled as it is, all else begins large."""
+    text = _wrong(problem)
+    return text if problem.path else text[:1].upper() + text[1:]
+
+
+def _wrong(problem: Problem) -> str:
+    return f"{problem.path}: {problem.wrong}" if problem.path else problem.wrong
+
+
+def _wrong_and_right(problem: Problem) -> str:
+    return f"{_wrong(problem)}. Right would be: {problem.right}"
+
+
+def notes_of(state: PreviewState) -> tuple[str, ...]:
+    """Warnings and notes of the plan, warnings first; each once."""
+    if state.preview is None:
+        return ()
+    warnings = (f"⚠ {warning}" for warning in state.preview.plan.warnings)
+    return tuple(dict.fromkeys((*warnings, *state.preview.notes)))

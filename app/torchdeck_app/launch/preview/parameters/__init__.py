@@ -1,0 +1,1 @@
+"""What the model is made of, and which rows of it each rank holds."""

@@ -1,0 +1,1 @@
+"""Which rank sits where, as a board."""

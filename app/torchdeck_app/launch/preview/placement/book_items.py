@@ -1,0 +1,95 @@
+"""Nodes and groups of the node book against the nodes that a run names. Without Qt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from torchdeck.config.node_names import NodeNameError, expand
+from torchdeck.nodes.book.names import NodeNamesError, members
+from torchdeck.nodes.book.schema import NodeBook
+from torchdeck_app.launch.preview.placement.changes import shortened
+
+
+@dataclass(frozen=True)
+class BookItem:
+    """A node of the book, or a group of them."""
+
+    name: str
+    nodes: tuple[str, ...]
+    """The nodes that it names: itself, or those of the group."""
+    used: int
+    """How many of these the run names."""
+    is_group: bool = False
+    where: str = ""
+    """Address of a node, or the nodes of a group."""
+
+    @property
+    def is_used(self) -> bool:
+        """All of it is in the run."""
+        return self.used == len(self.nodes)
+
+    @property
+    def state(self) -> str:
+        """Whether it is in the run, in words."""
+        if self.is_used:
+            return "in the run"
+        return f"{self.used} of {len(self.nodes)} in the run" if self.used else "not in the run"
+
+
+def book_items(book: NodeBook, texts: Iterable[str]) -> tuple[BookItem, ...]:
+    """Groups first, then nodes, as the book has them.
+
+    Args:
+        book: which there are.
+        texts: what distributed.nodes lists.
+    """
+    chosen = {name for text in texts for name in nodes_of(book, text)}
+    groups = {name: nodes_of(book, name) for name in book.groups}
+    found = [
+        BookItem(name, nodes, len(chosen.intersection(nodes)), is_group=True, where=", ".join(nodes))
+        for name, nodes in groups.items()
+    ]
+    found += [
+        BookItem(name, (name,), int(name in chosen), where=entry.address)
+        for name, entry in book.nodes.items()
+    ]
+    return tuple(found)
+
+
+def added(book: NodeBook, texts: Sequence[str], name: str, before: str = "") -> list[str]:
+    """`texts` with a node or group of the book.
+
+    Args:
+        book: what names mean.
+        texts: of distributed.nodes.
+        name: of the node or group.
+        before: the node that it comes before; behind all where none is named.
+    """
+    own = set(nodes_of(book, name))
+    rest = without(book, texts, own) if own else list(texts)
+    at = next((at for at, text in enumerate(rest) if before in nodes_of(book, text)), len(rest))
+    return [*rest[:at], name, *rest[at:]]
+
+
+def without(book: NodeBook, texts: Iterable[str], gone: Iterable[str]) -> list[str]:
+    """`texts` that name none of the nodes `gone`; what names several is replaced where it named one."""
+    out = set(gone)
+    kept: list[str] = []
+    for text in texts:
+        nodes = nodes_of(book, text)
+        left = [node for node in nodes if node not in out]
+        kept += [text] if len(left) == len(nodes) else shortened(left)
+    return kept
+
+
+def nodes_of(book: NodeBook, text: str) -> tuple[str, ...]:
+    """What one text of distributed.nodes names; the text itself where nobody knows."""
+    try:
+        return tuple(dict.fromkeys(members(book, text)))
+    except NodeNamesError:
+        pass  # a machine that [cluster] describes, this one, or one that is not there yet
+    try:
+        return expand(text)
+    except NodeNameError:
+        return (text,)

@@ -1,0 +1,77 @@
+"""Where the keyboard goes on the board. Without Qt."""
+
+from __future__ import annotations
+
+from torchdeck_app.launch.preview.placement.layout import Box, Detail, Layout, Spot
+
+
+def moved(layout: Layout, spot: Spot, direction: str) -> Spot:
+    """The node or slot that is reached from `spot`; itself where there is none.
+
+    Args:
+        layout: with at least one card.
+        spot: where the keyboard is.
+        direction: `left` and `right` go through nodes and their slots in order, `up` and `down` to what lies
+            there; `first` and `last`.
+    """
+    if direction == "first":
+        return Spot(0)
+    if direction == "last":
+        return _last(layout, len(layout.cards) - 1)
+    if direction in ("left", "right"):
+        return _next(layout, spot) if direction == "right" else _previous(layout, spot)
+    return _vertically(layout, spot, 1 if direction == "down" else -1)
+
+
+def _has_slots(layout: Layout, node: int) -> bool:
+    return layout.step.detail is not Detail.TILES and layout.slots[node] > 0
+
+
+def _last(layout: Layout, node: int) -> Spot:
+    return Spot(node, layout.slots[node] - 1) if _has_slots(layout, node) else Spot(node)
+
+
+def _next(layout: Layout, spot: Spot) -> Spot:
+    following = 0 if spot.slot is None else spot.slot + 1
+    if _has_slots(layout, spot.node) and following < layout.slots[spot.node]:
+        return Spot(spot.node, following)
+    return Spot(spot.node + 1) if spot.node + 1 < len(layout.cards) else spot
+
+
+def _previous(layout: Layout, spot: Spot) -> Spot:
+    if spot.slot is not None:
+        return Spot(spot.node, spot.slot - 1) if spot.slot > 0 else Spot(spot.node)
+    return _last(layout, spot.node - 1) if spot.node > 0 else spot
+
+
+def _vertically(layout: Layout, spot: Spot, sign: int) -> Spot:
+    """The nearest below (1) or above (-1), sideways counting twice; of a card its heading or its cells."""
+    here = _box(layout, spot)
+    x, y = here.left + here.width / 2, here.top + here.height / 2
+
+    def distance(other: Spot) -> float:
+        box = _box(layout, other)
+        across = max(box.left - x, x - box.right, 0)
+        return abs(box.top + box.height / 2 - y) + 2 * across
+
+    def lies_there(other: Spot) -> bool:
+        box = _box(layout, other)
+        return box.top >= here.bottom if sign > 0 else box.bottom <= here.top
+
+    reach = 2 * max(card.height for card in layout.cards) + layout.step.margin
+    near = layout.cards_between(here.top - reach, here.bottom + reach)
+    spots = [each for node in near for each in _spots(layout, node) if lies_there(each)]
+    return min(spots, key=distance, default=spot)
+
+
+def _spots(layout: Layout, node: int) -> list[Spot]:
+    slots = range(layout.slots[node]) if _has_slots(layout, node) else range(0)
+    return [Spot(node), *(Spot(node, slot) for slot in slots)]
+
+
+def _box(layout: Layout, spot: Spot) -> Box:
+    """Of a node whose slots are shown only its heading."""
+    if spot.slot is not None:
+        return layout.cell(spot.node, spot.slot)
+    card = layout.cards[spot.node]
+    return card._replace(height=max(1, layout.step.header)) if _has_slots(layout, spot.node) else card

@@ -1,0 +1,112 @@
+"""What the colours and signs of the board mean."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from PySide6.QtCore import QPoint, QRect, QSize, Qt
+from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from torchdeck_app.launch.preview.placement.layout import Detail
+from torchdeck_app.launch.preview.placement.model import BoardModel
+from torchdeck_app.launch.preview.placement.paint import BAR_COLOURS
+from torchdeck_app.theme.fonts import Type, font
+from torchdeck_app.theme.theme import Theme
+
+_CHIP = 12
+_GAP = 6
+_LINE = 20
+
+
+class Entry(NamedTuple):
+    """One thing that is explained."""
+
+    colours: tuple[str, ...]
+    """#rrggbb, a chip each."""
+    shape: str
+    """`ground`, `bar`, `dot` or `dashed`."""
+    text: str
+
+
+def entries(model: BoardModel, theme: Theme, detail: Detail) -> tuple[Entry, ...]:
+    """What there is on `model` to be explained."""
+    palette = theme.palette
+    grounds = palette.groups if detail in (Detail.NUMBERS, Detail.WORDS) else palette.series
+    found = []
+    if model.shard > 1 and model.groups > 1:
+        count = min(model.groups, 3)
+        text = f"{model.groups:,} groups of {model.shard:,} ranks that shard one model"
+        found.append(Entry(tuple(grounds[:count]), "ground", text))
+        found.append(Entry((palette.text,), "dot", "same part as the selected rank"))
+    elif model.shard > 1:
+        found.append(Entry((grounds[0],), "ground", f"all {model.shard:,} ranks shard one model"))
+    elif model.world_size > 1:
+        text = "each rank holds the whole model" if model.is_known else "a rank"
+        found.append(Entry((grounds[0],), "ground", text))
+    near = detail in (Detail.NUMBERS, Detail.WORDS)
+    for verdict in ("fits", "tight", "does not fit"):
+        if verdict in model.verdicts and (near or verdict != "fits"):
+            colour = str(getattr(palette, BAR_COLOURS[verdict]))
+            text = "peak memory" if verdict == "fits" else f"peak memory: {verdict}"
+            found.append(Entry((colour,), "bar" if near else "ground", text))
+    if model.has_unused:
+        found.append(
+            Entry((palette.quiet if near else palette.line,), "dashed" if near else "ground", "not used")
+        )
+    return tuple(found)
+
+
+class Legend(QWidget):
+    """A line of explanations, two where one does not suffice."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._entries: tuple[Entry, ...] = ()
+        self.setAccessibleName("What the colours mean")
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setFixedHeight(2 * _LINE)
+
+    def show_entries(self, shown: tuple[Entry, ...]) -> None:
+        """Explain `shown`."""
+        self._entries = shown
+        self.setAccessibleDescription("; ".join(entry.text for entry in shown))
+        self.update()
+
+    def sizeHint(self) -> QSize:  # noqa: N802 - Qt's name
+        return QSize(320, 2 * _LINE)
+
+    def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        face = font(Type.SMALL)
+        painter.setFont(face)
+        metrics = QFontMetrics(face)
+        left = top = 0
+        for entry in self._entries:
+            chips = len(entry.colours) * (_CHIP + 2) + _GAP
+            width = chips + metrics.horizontalAdvance(entry.text) + 2 * _CHIP
+            if left and left + width - 2 * _CHIP > self.width():
+                left, top = 0, top + _LINE
+            for number, colour in enumerate(entry.colours):
+                chip = QRect(left + number * (_CHIP + 2), top + (_LINE - _CHIP) // 2, _CHIP, _CHIP)
+                self._paint_chip(painter, entry.shape, colour, chip)
+            painter.setPen(self._theme.colour("secondary"))
+            line = QRect(left + chips, top, self.width() - left - chips, _LINE)
+            painter.drawText(line, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, entry.text)
+            left += width
+
+    def _paint_chip(self, painter: QPainter, shape: str, colour: str, chip: QRect) -> None:
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(colour))
+        if shape == "ground":
+            painter.drawRoundedRect(chip, 3, 3)
+        elif shape == "bar":
+            painter.drawRect(QRect(chip.left(), chip.center().y() - 1, chip.width(), 4))
+        elif shape == "dot":
+            painter.drawEllipse(chip.center() + QPoint(1, 1), 3, 3)
+        else:
+            painter.setPen(QPen(QColor(colour), 1, Qt.PenStyle.DashLine))
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.drawRoundedRect(chip.adjusted(0, 0, -1, -1), 3, 3)

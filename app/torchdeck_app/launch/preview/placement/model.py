@@ -1,0 +1,196 @@
+"""What stands on the board: every machine that is known, its devices, and the ranks on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from torchdeck.config.cluster import ClusterNodes
+from torchdeck.config.node_names import expand_all
+from torchdeck.nodes.inventory import Device, Inventory, NodeInfo
+from torchdeck.plan.prediction import PredictedMemory
+from torchdeck.plan.preview import Preview
+from torchdeck.plan.preview.board import BoardNode
+
+
+@dataclass(frozen=True)
+class Need:
+    """Memory of a rank against its device."""
+
+    peak_bytes: int
+    capacity_bytes: int | None
+    verdict: str
+
+    @property
+    def share(self) -> float | None:
+        """Peak ÷ capacity; None where the capacity is unknown."""
+        return self.peak_bytes / self.capacity_bytes if self.capacity_bytes else None
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A place for a rank: a GPU, or a share of the CPU."""
+
+    device: str
+    """`cuda:2`, or `cpu`."""
+    index: int | None
+    """Of the GPU; None for the CPU."""
+    rank: int | None
+    """None where no rank runs."""
+    group: int
+    """Shard group of the rank; 0 without one."""
+    need: Need | None
+    capacity_bytes: int | None
+
+
+@dataclass(frozen=True)
+class ModelNode:
+    """A machine."""
+
+    name: str
+    kind: str
+    slots: tuple[Slot, ...]
+    is_on: bool
+    """Whether the run uses it."""
+    entry: int | None
+    """Which of [[cluster.nodes]] describes it; None for this machine."""
+
+    @property
+    def ranks(self) -> int:
+        return sum(slot.rank is not None for slot in self.slots)
+
+
+@dataclass(frozen=True)
+class BoardModel:
+    """All machines, those of the run in its order, the others beside the ones they are described beside."""
+
+    nodes: tuple[ModelNode, ...]
+    world_size: int
+    shard: int
+    """Ranks that divide one model's state: 1 where each holds all of it."""
+    is_known: bool = True
+    """Whether anything is known of the model; of a script's, nothing is."""
+
+    @property
+    def groups(self) -> int:
+        """Shard groups."""
+        return self.world_size // self.shard
+
+    @cached_property
+    def verdicts(self) -> frozenset[str]:
+        """All verdicts on the memory of ranks."""
+        return frozenset(
+            slot.need.verdict for node in self.nodes for slot in node.slots if slot.need is not None
+        )
+
+    @cached_property
+    def has_unused(self) -> bool:
+        """Whether some device has no rank."""
+        return any(slot.rank is None for node in self.nodes for slot in node.slots)
+
+    def group_of(self, rank: int) -> range:
+        """The ranks that hold one model between them, `rank` among them."""
+        first = rank // self.shard * self.shard
+        return range(first, first + self.shard)
+
+    def replicas_of(self, rank: int) -> range:
+        """The ranks that hold the same part of the model as `rank`, which is among them."""
+        return range(rank % self.shard, self.world_size, self.shard)
+
+
+def board_model(preview: Preview, inventory: Inventory) -> BoardModel:
+    """The board of `preview`, and what else is in `inventory`.
+
+    Args:
+        preview: of a run on some of the machines.
+        inventory: the machines that it might use.
+    """
+    used = {node.name: node for node in preview.board.nodes}
+    needs = _needs(preview)
+    described = _described(preview)
+    infos = {info.name: info for info in inventory}
+    infos.update({share.node.name: share.node for share in preview.shares})
+    nodes = []
+    for name in merged_order([node.name for node in preview.board.nodes], [info.name for info in inventory]):
+        entry = described.get(name)
+        machines = None if entry is None else preview.config.cluster.nodes[entry]
+        devices = _all_devices(infos[name], machines)
+        node = used.get(name)
+        slots = _slots(node, devices, preview.board.shard, needs)
+        kind = (
+            node.kind
+            if node is not None
+            else " and ".join(dict.fromkeys(device.name for device in devices)) or "CPU"
+        )
+        nodes.append(ModelNode(name, kind, slots, node is not None, entry))
+    is_known = preview.spec is not None and preview.known.profile is not None
+    return BoardModel(tuple(nodes), preview.plan.world_size, preview.board.shard, is_known)
+
+
+def merged_order(first: Sequence[str], all_names: Sequence[str]) -> list[str]:
+    """`first` in its order, and each other name of `all_names` behind the one it follows there.
+
+    What is switched off so keeps its place as long as the order is the usual one.
+    """
+    chosen = set(first)
+    behind: dict[str | None, list[str]] = {}
+    last: str | None = None
+    for name in all_names:
+        if name in chosen:
+            last = name
+        else:
+            behind.setdefault(last, []).append(name)
+    merged = list(behind.get(None, ()))
+    for name in first:
+        merged += [name, *behind.get(name, ())]
+    return merged
+
+
+def _needs(preview: Preview) -> Mapping[int, Need]:
+    groups: Sequence[PredictedMemory] = () if preview.memory is None else preview.memory.groups
+    needs = {}
+    for group in groups:
+        need = Need(group.peak_bytes, group.capacity_bytes, group.verdict)
+        for first, last in group.ranks:
+            needs.update(dict.fromkeys(range(first, last + 1), need))
+    return needs
+
+
+def _described(preview: Preview) -> Mapping[str, int]:
+    entries = preview.config.cluster.nodes
+    return {name: at for at, machines in enumerate(entries) for name in expand_all([machines.name])}
+
+
+def _all_devices(info: NodeInfo, machines: ClusterNodes | None) -> tuple[Device, ...]:
+    """The GPUs of a machine, also those that its description leaves out."""
+    if machines is None or machines.devices is None:
+        return info.devices
+    usual = info.devices[0] if info.devices else None
+    known = {device.index: device for device in info.devices}
+    name, memory = (machines.gpu or "GPU", 0) if usual is None else (usual.name, usual.memory_bytes)
+    return tuple(known.get(index) or Device(index, "", name, memory) for index in range(machines.gpus))
+
+
+def _slots(
+    node: BoardNode | None, devices: Sequence[Device], shard: int, needs: Mapping[int, Need]
+) -> tuple[Slot, ...]:
+    if node is not None and "cpu" in node.devices:
+        return tuple(_cpu_slots(node, shard, needs)) + tuple(
+            _slot(device, None, shard, needs) for device in devices
+        )
+    ranks = {} if node is None else {name: node.first_rank + at for at, name in enumerate(node.devices)}
+    slots = tuple(_slot(device, ranks.get(f"cuda:{device.index}"), shard, needs) for device in devices)
+    return slots or (Slot("cpu", None, None, 0, None, None),)
+
+
+def _cpu_slots(node: BoardNode, shard: int, needs: Mapping[int, Need]) -> Iterator[Slot]:
+    for rank in range(node.first_rank, node.last_rank + 1):
+        need = needs.get(rank)
+        yield Slot("cpu", None, rank, rank // shard, need, None if need is None else need.capacity_bytes)
+
+
+def _slot(device: Device, rank: int | None, shard: int, needs: Mapping[int, Need]) -> Slot:
+    need = None if rank is None else needs.get(rank)
+    group = 0 if rank is None else rank // shard
+    return Slot(f"cuda:{device.index}", device.index, rank, group, need, device.memory_bytes or None)

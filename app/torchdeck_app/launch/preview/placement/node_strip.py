@@ -1,0 +1,193 @@
+"""The nodes and groups of the node book as chips, to be taken into the run."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPoint, QRect, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QContextMenuEvent,
+    QDrag,
+    QFontMetrics,
+    QKeyEvent,
+    QPainter,
+    QPen,
+    QResizeEvent,
+)
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QFrame,
+    QListView,
+    QMenu,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QWidget,
+)
+
+from torchdeck_app.launch.preview.placement.book_items import BookItem
+from torchdeck_app.launch.preview.placement.book_model import ITEM_ROLE, BookModel, Index
+from torchdeck_app.theme.fonts import Type, font
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.panel import GRID
+
+_HIGH = 3 * GRID
+"""A chip."""
+_BETWEEN = GRID // 2
+_ROWS = 2
+"""Rows of chips in sight; the others are scrolled to."""
+_WIDEST = 24 * GRID
+_ADD = frozenset({Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space, Qt.Key.Key_Insert})
+_REMOVE = frozenset({Qt.Key.Key_Delete, Qt.Key.Key_Backspace})
+
+
+class NodeStrip(QListView):
+    """Hidden while the book is empty. Dragged, double-clicked, or chosen by Enter or the menu."""
+
+    add_asked = Signal(str)
+    """Name of a node or group that is to be in the run."""
+    remove_asked = Signal(str)
+    """Name of one that is not to be in it any more."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._chips = BookModel(self)
+        self._theme = theme
+        self.menu: QMenu | None = None
+        """What was opened last."""
+        self.setModel(self._chips)
+        self.setItemDelegate(_Chip(theme, self))
+        self.setAccessibleName("Nodes of the node book")
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setStyleSheet("QListView { background: transparent; border: 0; outline: 0; }")
+        self.setFlow(QListView.Flow.LeftToRight)
+        self.setWrapping(True)
+        self.setResizeMode(QListView.ResizeMode.Adjust)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.setDragDropMode(QAbstractItemView.DragDropMode.DragOnly)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setMouseTracking(True)
+        self.doubleClicked.connect(lambda index: self._add(index.data(ITEM_ROLE)))
+        theme.changed.connect(self.viewport().update)
+        self.hide()
+
+    @property
+    def items(self) -> tuple[BookItem, ...]:
+        """What is shown."""
+        return self._chips.items
+
+    def show_items(self, items: tuple[BookItem, ...]) -> None:
+        """Show these; nothing at all where there are none."""
+        self._chips.show_items(items)
+        self.setVisible(bool(items))
+        self._fit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+        super().resizeEvent(event)
+        self._fit()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        item = self.currentIndex().data(ITEM_ROLE)
+        if item is not None and event.key() in _ADD:
+            self._add(item)
+        elif item is not None and event.key() in _REMOVE:
+            self.remove_asked.emit(item.name)
+        else:
+            super().keyPressEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802
+        by_key = event.reason() is QContextMenuEvent.Reason.Keyboard
+        index = self.currentIndex() if by_key else self.indexAt(event.pos())
+        item = index.data(ITEM_ROLE)
+        if item is None:
+            return
+        self.menu = menu = QMenu(self)
+        menu.aboutToHide.connect(menu.deleteLater)
+        add = menu.addAction("&Add to the run", lambda: self.add_asked.emit(item.name))
+        add.setEnabled(not item.is_used)
+        remove = menu.addAction("&Take out of the run", lambda: self.remove_asked.emit(item.name))
+        remove.setEnabled(item.used > 0)
+        menu.popup(
+            self.viewport().mapToGlobal(self.visualRect(index).bottomLeft()) if by_key else event.globalPos()
+        )
+
+    def startDrag(self, actions: Qt.DropAction) -> None:  # noqa: N802
+        """The chip itself goes with the pointer, and not a picture of its row."""
+        index = self.currentIndex()
+        if not index.flags() & Qt.ItemFlag.ItemIsDragEnabled:
+            return
+        drag = QDrag(self)
+        drag.setMimeData(self._chips.mimeData([index]))
+        area = self.visualRect(index)
+        drag.setPixmap(self.viewport().grab(area))
+        drag.setHotSpot(QPoint(GRID, area.height() // 2))
+        drag.exec(actions & ~Qt.DropAction.MoveAction | Qt.DropAction.CopyAction, Qt.DropAction.CopyAction)
+
+    def _add(self, item: BookItem) -> None:
+        self.add_asked.emit(item.name)
+
+    def _fit(self) -> None:
+        """As high as the chips need, at most `_ROWS` rows: the board has the rest."""
+        self.doItemsLayout()
+        last = self._chips.index(len(self.items) - 1) if self.items else None
+        bottom = 0 if last is None else self.visualRect(last).bottom() + 1 + self.verticalOffset()
+        rows = max(1, -(-bottom // (_HIGH + _BETWEEN)))
+        wanted = min(rows, _ROWS) * (_HIGH + _BETWEEN)
+        if wanted != self.height():
+            self.setFixedHeight(wanted)
+
+
+class _Chip(QStyledItemDelegate):
+    """Name, and what is to be said of it by a sign: + to be had, ✓ in the run."""
+
+    def __init__(self, theme: Theme, view: QListView) -> None:
+        super().__init__(view)
+        self._theme, self._view = theme, view
+        self._font, self._small = font(Type.BODY), font(Type.SMALL)
+
+    def sizeHint(self, _option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: N802 - Qt's name
+        item: BookItem = index.data(ITEM_ROLE)
+        width = QFontMetrics(self._font).horizontalAdvance(f"{_sign(item)} {item.name}")
+        if detail := _detail(item):
+            width += QFontMetrics(self._small).horizontalAdvance(detail) + GRID
+        return QSize(min(width + 2 * GRID, _WIDEST) + _BETWEEN, _HIGH + _BETWEEN)
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        item: BookItem = index.data(ITEM_ROLE)
+        colours = self._theme.palette
+        state: QStyle.StateFlag = option.state
+        area = QRect(option.rect).adjusted(0, 0, -_BETWEEN - 1, -_BETWEEN - 1)
+        has_key = self._view.hasFocus() and index == self._view.currentIndex()
+        hovered = bool(state & QStyle.StateFlag.State_MouseOver)
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        border = colours.accent if has_key else colours.line if item.is_used else colours.border
+        painter.setPen(QPen(QColor(border), 2 if has_key else 1))
+        painter.setBrush(
+            QColor(colours.window if item.is_used else colours.raised if hovered else colours.surface)
+        )
+        painter.drawRoundedRect(area, _HIGH / 2 - 1, _HIGH / 2 - 1)
+        inside = area.adjusted(GRID, 0, -GRID, 0)
+        if detail := _detail(item):
+            painter.setFont(self._small)
+            painter.setPen(QColor(colours.secondary))
+            painter.drawText(inside, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, detail)
+            inside.setRight(inside.right() - painter.fontMetrics().horizontalAdvance(detail) - GRID)
+        painter.setFont(self._font)
+        painter.setPen(QColor(colours.secondary if item.is_used else colours.text))
+        text = painter.fontMetrics().elidedText(
+            f"{_sign(item)} {item.name}", Qt.TextElideMode.ElideRight, inside.width() + 2
+        )
+        painter.drawText(inside.adjusted(0, 0, 2, 0), Qt.AlignmentFlag.AlignVCenter, text)
+        painter.restore()
+
+
+def _sign(item: BookItem) -> str:
+    return "✓" if item.is_used else "◐" if item.used else "+"
+
+
+def _detail(item: BookItem) -> str:
+    """How many nodes a group has, and how many of them are in the run."""
+    if not item.is_group:
+        return ""
+    return f"{item.used} of {len(item.nodes)}" if 0 < item.used < len(item.nodes) else f"{len(item.nodes)}"

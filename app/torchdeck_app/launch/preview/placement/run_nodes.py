@@ -1,0 +1,128 @@
+"""Which nodes of the node book the document names, and what it says when one comes or goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+from PySide6.QtCore import QObject, Signal, SignalInstance
+
+from torchdeck.nodes.book.schema import NodeBook
+from torchdeck.nodes.inventory import LOCALHOST
+from torchdeck_app.launch.document.run_document import RunDocument
+from torchdeck_app.launch.preview.placement.book_items import BookItem, added, book_items, nodes_of, without
+from torchdeck_app.launch.preview.placement.changes import Change, RefusedError
+
+KEY = "distributed.nodes"
+
+
+class HasBook(Protocol):
+    """What is needed of NodeNames."""
+
+    changed: SignalInstance
+
+    @property
+    def book(self) -> NodeBook: ...
+
+
+class NodeChange(NamedTuple):
+    """What is to be changed, and what a person would not expect of it."""
+
+    change: Change
+    note: str = ""
+
+
+class RunNodes(QObject):
+    """Goes by the text as it is now: a preview of it may take as long as its nodes take to answer."""
+
+    changed = Signal()
+    """Other items, or others of them in the run."""
+
+    def __init__(self, document: RunDocument, names: HasBook, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._document, self._names = document, names
+        self._items: tuple[BookItem, ...] = ()
+        document.checked.connect(lambda _checked: self._look())
+        names.changed.connect(self._look)
+
+    @property
+    def items(self) -> tuple[BookItem, ...]:
+        """Groups and nodes of the book; of the document as it was checked last."""
+        return self._items
+
+    def added(self, name: str, before: str = "") -> NodeChange:
+        """A node or group of the book in the run.
+
+        Args:
+            name: which.
+            before: the node of the run that it comes before; behind all where none is named.
+
+        Raises:
+            RefusedError: the run file lets the launch choose, or it is in the run already.
+        """
+        texts = self._texts()
+        book = self._names.book
+        wanted = nodes_of(book, name)
+        if set(wanted) <= {node for text in texts for node in nodes_of(book, text)}:
+            raise RefusedError(f"{name} is in the run already")
+        is_first = not texts and LOCALHOST not in wanted
+        note = f"{name} takes the place of this machine, which a run uses that names no nodes"
+        return NodeChange({KEY: added(book, texts, name, before)}, note if is_first else "")
+
+    def removed(self, name: str) -> NodeChange:
+        """A node, or those of a group, not in the run any more.
+
+        Raises:
+            RefusedError: the run file lets the launch choose, or names no nodes, or not this one.
+        """
+        texts = self._texts()
+        book = self._names.book
+        gone = nodes_of(book, name)
+        if not texts:
+            raise RefusedError(f"the run names no nodes: add another one, and {name} is not used")
+        left = without(book, texts, gone)
+        if left == texts:
+            raise RefusedError(f"{name} is not in the run")
+        if left:
+            return NodeChange({KEY: left})
+        if self._described() or LOCALHOST in gone:
+            raise RefusedError(f"{name} is all that the run has: add another node first")
+        return NodeChange({KEY: None}, "No node is named any more: the run is on this machine")
+
+    def _texts(self) -> list[str]:
+        """What is written in the document or in one that it extends, else what [cluster] describes."""
+        path, newest = ("distributed", "nodes"), self._document.newest
+        written = _within(self._document.table, *path)
+        if written is None and newest is not None and _within(newest.table or {}, *path) is None:
+            written = _within(newest.written, *path)  # which is then what the other document says
+        if isinstance(written, str):
+            raise RefusedError(
+                f'{KEY} = "{written}" lets the launch choose; to choose here, write names: {KEY} = ["…"]'
+            )
+        return _names(written) or self._described()
+
+    def _described(self) -> list[str]:
+        machines = _within(self._document.table, "cluster", "nodes")
+        entries = machines if isinstance(machines, list) else ()
+        return _names([entry.get("name") for entry in entries if isinstance(entry, Mapping)])
+
+    def _look(self) -> None:
+        try:
+            texts = self._texts()
+        except RefusedError:
+            texts = []
+        before, self._items = self._items, book_items(self._names.book, texts)
+        if self._items != before:
+            self.changed.emit()
+
+
+def _within(table: Mapping[str, Any], *path: str) -> Any:
+    """What stands at `path`; None where nothing does."""
+    found: Any = table
+    for name in path:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found
+
+
+def _names(value: object) -> list[str]:
+    return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []

@@ -1,0 +1,50 @@
+"""What stands on the board, in words: for tooltips, and for those who hear it."""
+
+from __future__ import annotations
+
+from torchdeck.plan.preview.headline import percent
+from torchdeck.quantities import size
+from torchdeck_app.launch.preview.placement.layout import Spot
+from torchdeck_app.launch.preview.placement.model import BoardModel, ModelNode, Need, Slot
+
+
+def spot_text(model: BoardModel, spot: Spot) -> str:
+    """A node or slot in a line or two."""
+    node = model.nodes[spot.node]
+    return node_text(node) if spot.slot is None else slot_text(node, node.slots[spot.slot])
+
+
+def node_text(node: ModelNode) -> str:
+    """`gpu00: 8 × H100, ranks 0 to 7`."""
+    devices = sum(slot.index is not None for slot in node.slots)
+    kind = f"{devices} × {node.kind}" if devices else node.kind
+    ranks = [slot.rank for slot in node.slots if slot.rank is not None]
+    if not ranks:
+        return f"{node.name}: {kind}, not used"
+    numbers = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {min(ranks)} to {max(ranks)}"
+    return f"{node.name}: {kind}, {numbers}"
+
+
+def slot_text(node: ModelNode, slot: Slot) -> str:
+    """`rank 3: cuda:3 of gpu00` and below it its memory."""
+    if slot.rank is None:
+        return f"{slot.device} of {node.name}: not used"
+    where = f"rank {slot.rank}: {slot.device} of {node.name}"
+    return where if slot.need is None else f"{where}\n{need_text(slot.need)}"
+
+
+def need_text(need: Need) -> str:
+    """`29.8 GiB of 40.0 GiB, 74 %: fits`."""
+    if need.share is None or need.capacity_bytes is None:
+        return f"{size(need.peak_bytes)} at its peak"
+    return f"{size(need.peak_bytes)} of {size(need.capacity_bytes)}, {percent(need.share)}: {need.verdict}"
+
+
+def of_capacity(need: Need) -> str:
+    """`29.8/40.0 GiB`, in one unit where both have it; the peak alone where no capacity is known."""
+    peak = size(need.peak_bytes)
+    if need.capacity_bytes is None:
+        return peak
+    whole = size(need.capacity_bytes)
+    number, unit = peak.split()
+    return f"{number}/{whole}" if whole.endswith(f" {unit}") else f"{peak}/{whole}"

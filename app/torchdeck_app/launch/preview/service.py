@@ -1,0 +1,289 @@
+"""Keeps a preview up to date with a run file that is edited: newest wins, and nothing blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from torchdeck.config.loader import LoadedConfig
+from torchdeck.config.problems import Problem
+from torchdeck.launch.previewer import Previewed, Previewer
+from torchdeck.launch.reach import Reach
+from torchdeck_app.bridge.operations import Cancel, Operation, Operations
+from torchdeck_app.launch.preview.free_watch import FreeWatch
+from torchdeck_app.launch.preview.placement.model import BoardModel, board_model
+from torchdeck_app.launch.preview.state import Checked, PreviewState
+
+TRACING = "tracing the model"
+NOTICED = 200
+"""Milliseconds after which it is said what the first preview waits for."""
+SLOW = 1000
+"""The same for those that follow, while the one before stays in sight."""
+
+
+class PreviewService(QObject):
+    """Makes a preview of each document that it is given, off the GUI thread.
+
+    While one is made, only the newest of those that follow is kept. A model that is not known yet is traced
+    meanwhile, by a process of its own; there is a preview without it before, and one with it after.
+    """
+
+    updated = Signal(object)
+    """A PreviewState; also when only what the tracing does has changed."""
+
+    def __init__(
+        self,
+        operations: Operations,
+        home: Path,
+        parent: QObject | None = None,
+        *,
+        previewer: Previewer | None = None,
+        reach: Reach | None = None,
+    ) -> None:
+        """
+        Args:
+            operations: for what blocks.
+            home: TORCHDECK_HOME.
+            parent: Qt's owner.
+            previewer: instead of one for `home`.
+            reach: how nodes of the node book are reached; None: nobody is asked for a login.
+        """
+        super().__init__(parent)
+        self._operations = operations
+        self._previewer = Previewer(home, reach) if previewer is None else previewer
+        self._state = PreviewState()
+        self._newest: Checked | None = None
+        self._planning: Operation[tuple[Previewed, BoardModel | None]] | None = None
+        self._again = False
+        self._tracing: Operation[None] | None = None
+        self._key = ""
+        self._documents = 0  # how many there were before this one
+        self._is_others = False
+        self.free = FreeWatch(operations, self)
+        self.free.moved.connect(self._plan)
+        self._slow = QTimer(self)
+        self._slow.setSingleShot(True)
+        self._slow.timeout.connect(self._say_slow)
+
+    @property
+    def operations(self) -> Operations:
+        """What the views of the preview run theirs by."""
+        return self._operations
+
+    @property
+    def state(self) -> PreviewState:
+        """What was last told."""
+        return self._state
+
+    def begin_anew(self) -> None:
+        """Another document was opened: the last one's preview stays until this one's is known, at most."""
+        self._documents += 1
+        self._newest = None
+        self._is_others = self._state.preview is not None
+        self._slow.stop()
+        self._end_tracing()
+
+    def request(self, checked: Checked) -> None:
+        """Preview `checked`; where it cannot be, say so and keep the last preview."""
+        self._newest = checked
+        if checked.loaded is None:
+            # a model is traced on: a key later the file may be right again
+            self._tell_without_preview(checked, problems=checked.problems)
+            return
+        self._plan()
+
+    def refresh(self) -> None:
+        """Look at machine, code and data anew, and try again what has failed."""
+        self._previewer.look_again()
+        self._plan()
+
+    def trust(self, folder: Path) -> None:
+        """Let the code in `folder` run from now on, and preview with it."""
+        self._run("trusting a folder", lambda *_: self._previewer.trust(folder), lambda _: self._plan())
+
+    def cancel_tracing(self) -> None:
+        """End the tracing that goes on; the preview stays without what it would have told."""
+        if self._tracing is None:
+            return
+        self._previewer.give_up(self._key)
+        self._end_tracing()
+        self._tell()
+        self._plan()
+
+    def watch(self, *, watching: bool) -> None:
+        """Follow what is free on this machine, as long as the preview is looked at."""
+        self.free.watch(watching=watching)
+
+    def close(self) -> None:
+        """End what goes on, and tell nothing more."""
+        self._newest = None
+        self.free.watch(watching=False)
+        self._slow.stop()
+        self._end_tracing()
+        if self._planning is not None:
+            self._planning.cancel()
+
+    def _plan(self) -> None:
+        if self._newest is None or self._newest.loaded is None:
+            return
+        if self._planning is not None:
+            self._again = True
+            return
+        checked, loaded, previewer = self._newest, self._newest.loaded, self._previewer
+        shown = self._state.board
+
+        def call(_progress: Callable[[str], None], cancel: Cancel) -> tuple[Previewed, BoardModel | None]:
+            made = previewer.preview(loaded, cancel.check)
+            board = None if made.preview is None else board_model(made.preview, made.inventory)
+            # most edits leave all ranks as they are: what is the very same need not be painted again
+            return made, shown if board == shown else board
+
+        self._again = False
+        self._slow.start(NOTICED if self._state.preview is None or self._is_others else SLOW)
+        documents = self._documents
+        self._planning = self._run(
+            "previewing the run",
+            call,
+            lambda made: self._planned(documents, checked, loaded, *made),
+            lambda error: self._failed(documents, checked, error),
+        )
+
+    def _planned(
+        self,
+        documents: int,
+        checked: Checked,
+        loaded: LoadedConfig,
+        made: Previewed,
+        board: BoardModel | None,
+    ) -> None:
+        self.free.seen(made.inventory)
+        if self._stop_waiting(documents):
+            if not self._again:
+                self._follow_with_tracing(loaded, made)
+            self._show(checked, loaded, made, board)
+        if self._again:
+            self._plan()
+
+    def _stop_waiting(self, documents: int) -> bool:
+        """Whether what was planned when there were `documents` before still matters.
+
+        It does not where the newest document cannot be planned, or is another than was planned.
+        """
+        self._planning = None
+        if documents != self._documents:
+            return False
+        self._slow.stop()
+        if self._newest is not None and self._newest.loaded is not None:
+            self._state = replace(self._state, waiting="")
+            return True
+        if self._newest is not None and self._state.waiting:
+            self._tell(waiting="")
+        return False
+
+    def _show(
+        self, checked: Checked, loaded: LoadedConfig, made: Previewed, board: BoardModel | None
+    ) -> None:
+        known: dict[str, Any] = {"needs_trust": made.needs_trust, "cancelled": made.given_up}
+        if made.preview is None:
+            self._tell_without_preview(checked, problems=made.problems, **known)
+            return
+        self._is_others = False
+        self._tell(
+            preview=made.preview,
+            plan=made.preview.plan,
+            loaded=loaded,
+            board=board,
+            problems=made.problems,
+            error="",
+            version=checked.version,
+            stale=False,
+            **known,
+        )
+
+    def _failed(self, documents: int, checked: Checked, error: Exception) -> None:
+        """Nothing that is wrong with the document: a folder that cannot be read, or a mistake of ours."""
+        if self._stop_waiting(documents):
+            self._tell_without_preview(checked, error=str(error) or type(error).__name__)
+        if self._again:
+            self._plan()
+
+    def _tell_without_preview(
+        self, checked: Checked, *, problems: tuple[Problem, ...] = (), error: str = "", **known: Any
+    ) -> None:
+        """There is none of `checked`: that of an earlier state of the document stays, and is old."""
+        self._drop_others()
+        stale = self._state.preview is not None
+        self._tell(problems=problems, error=error, stale=stale, version=checked.version, **known)
+
+    def _drop_others(self) -> None:
+        """Show another document's preview no more."""
+        if self._is_others:
+            self._is_others = False
+            self._state = PreviewState()
+
+    def _say_slow(self) -> None:
+        self._drop_others()
+        self._tell(waiting="looking at machine, code and data")
+
+    def _follow_with_tracing(self, loaded: LoadedConfig, made: Previewed) -> None:
+        """Trace what `made` lacks, and no longer what it does not need."""
+        if self._tracing is not None and self._key != made.untraced:
+            self._end_tracing()
+        if not made.untraced or self._tracing is not None:
+            return
+        previewer = self._previewer
+
+        def call(progress: Callable[[str], None], _cancel: Cancel) -> None:
+            previewer.trace(loaded, progress)
+
+        self._key = made.untraced
+        operation = self._run(TRACING, call, self._traced, self._tracing_failed)
+        self._tracing = operation
+        self._state = replace(self._state, tracing=f"{TRACING}: starting")
+        operation.progressed.connect(lambda text: self._progressed(operation, text))
+
+    def _progressed(self, operation: Operation[None], text: str) -> None:
+        if operation is self._tracing and self._state.tracing != f"{TRACING}: {text}":
+            self._tell(tracing=f"{TRACING}: {text}")
+
+    def _traced(self, _none: object) -> None:
+        self._tracing = None
+        if self._newest is not None and self._newest.loaded is None:
+            self._tell(tracing="")
+            return
+        self._state = replace(self._state, tracing="")
+        self._plan()
+
+    def _tracing_failed(self, error: Exception) -> None:
+        """Not the model's fault, which the previewer knows by itself; so it is not tried again."""
+        self._previewer.give_up(self._key)
+        self._tracing = None
+        self._tell(tracing="", error=str(error) or type(error).__name__)
+
+    def _end_tracing(self) -> None:
+        if self._tracing is not None:
+            self._tracing.cancel()
+            self._tracing = None
+            self._state = replace(self._state, tracing="")
+
+    def _tell(self, **newer: Any) -> None:
+        self._state = replace(self._state, **newer)
+        self.updated.emit(self._state)
+
+    def _run(
+        self,
+        name: str,
+        call: Callable[[Callable[[str], None], Cancel], Any],
+        done: Callable[[Any], None],
+        failed: Callable[[Exception], None] | None = None,
+    ) -> Operation[Any]:
+        if failed is None:
+            failed = self._refused
+        return self._operations.run(name, call, done=done, failed=failed)
+
+    def _refused(self, error: Exception) -> None:
+        self._tell(error=str(error))

@@ -1,0 +1,1 @@
+"""The run file as TOML text: the editor, its colours, what it offers while typing."""

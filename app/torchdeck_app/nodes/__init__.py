@@ -1,0 +1,1 @@
+"""The Nodes place: machines and what they do."""

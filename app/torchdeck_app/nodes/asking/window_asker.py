@@ -1,0 +1,191 @@
+"""Questions from threads that connect, asked in the window: one at a time, and the thread waits."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QCoreApplication, QObject, Qt, Signal
+from PySide6.QtWidgets import QApplication, QDialog, QMessageBox, QWidget
+
+from torchdeck.nodes.ssh.credentials import Credentials
+from torchdeck.nodes.ssh.keyring_store import Keyring, KeyringError, passphrase_name, password_name
+from torchdeck.nodes.ssh.target import DEFAULT_PORT, SshTarget
+from torchdeck_app.nodes.asking.fingerprint_dialog import FingerprintDialog
+from torchdeck_app.nodes.asking.secret_dialog import SecretDialog
+
+PATIENCE = 600.0
+"""Seconds after which a question that nobody answers counts as declined."""
+
+
+@dataclass
+class _Question:
+    """What a thread waits for."""
+
+    name: str
+    """What it is about: declined once, it is not asked again."""
+    make: Callable[[QWidget | None], QDialog]
+    read: Callable[[Any], Any]
+    """From the accepted dialog to the answer."""
+    answer: Any = None
+    done: threading.Event = field(default_factory=threading.Event)
+    dialog: QDialog | None = None
+
+
+class WindowAsker(QObject):
+    """The `Asker` of the window. What was declined is not asked again until `ask_again`.
+
+    Args:
+        home: TORCHDECK_HOME, whose secrets may lie in the keyring.
+        parent: Qt's owner; it lives in the GUI thread.
+    """
+
+    _asked = Signal(object)
+    _given_up = Signal(object)
+    _trouble = Signal(str)
+
+    def __init__(self, home: Path, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._keyring = Keyring(home)
+        self._one_at_a_time = threading.Lock()
+        self._declined: set[str] = set()
+        self._open: _Question | None = None
+        self._is_closed = False
+        queued = Qt.ConnectionType.QueuedConnection
+        self._asked.connect(self._show, queued)
+        self._given_up.connect(self._give_up, queued)
+        self._trouble.connect(self._say, queued)
+        app = QCoreApplication.instance()
+        if app is not None:
+            app.aboutToQuit.connect(self.close)
+
+    @property
+    def dialog(self) -> QDialog | None:
+        """The question that is open now."""
+        return None if self._open is None else self._open.dialog
+
+    def ask_again(self) -> None:
+        """What was declined may be asked once more: the person wants something of a node."""
+        self._declined.clear()
+
+    def close(self) -> None:
+        """Decline what is asked and what will be: the window closes. In the GUI thread."""
+        self._is_closed = True
+        if self._open is not None and self._open.dialog is not None:
+            self._open.dialog.reject()
+        elif self._open is not None:
+            self._open.done.set()
+
+    # from threads that connect
+
+    def password(self, target: SshTarget, *, again: bool) -> str | None:
+        """The password of `target.login`."""
+        return self._secret(
+            password_name(target.login),
+            f"Password of {target.name}",
+            target.login,
+            lambda secret: Credentials(passwords={target.login: secret}),
+            again=again,
+        )
+
+    def passphrase(self, path: Path, *, again: bool) -> str | None:
+        """The passphrase of a private key."""
+        return self._secret(
+            passphrase_name(str(path)),
+            f"Passphrase of the key {path.name}",
+            str(path),
+            lambda secret: Credentials(passphrases={str(path): secret}),
+            again=again,
+        )
+
+    def trust(self, target: SshTarget, key_type: str, fingerprint: str) -> bool:
+        """Whether the person takes the key for the right one."""
+        port = "" if target.port == DEFAULT_PORT else f", port {target.port}"
+        question = _Question(
+            f"key {fingerprint} of {target.key_names[0]}",
+            lambda parent: FingerprintDialog(
+                target.name, f"{target.host}{port}", key_type, fingerprint, parent
+            ),
+            lambda _dialog: True,
+        )
+        return bool(self._answer(question))
+
+    def _secret(
+        self, name: str, title: str, what: str, held: Callable[[str], Credentials], *, again: bool
+    ) -> str | None:
+        if again:
+            with suppress(KeyringError):
+                self._keyring.forget([name])
+        can_remember = self._keyring.is_there
+        question = _Question(
+            name,
+            lambda parent: SecretDialog(title, what, again=again, can_remember=can_remember, parent=parent),
+            lambda dialog: (dialog.secret, dialog.remember.isChecked()),
+        )
+        answer = self._answer(question)
+        if answer is None:
+            return None
+        secret, remember = answer
+        if remember:
+            try:
+                self._keyring.keep(held(secret))
+            except KeyringError as error:
+                self._trouble.emit(str(error))
+        return str(secret)
+
+    def _answer(self, question: _Question) -> Any:
+        """What the person says; None where it is declined, at once where it was before."""
+        if threading.current_thread() is threading.main_thread():
+            raise RuntimeError("the GUI thread cannot wait for an answer that is given in it")
+        with self._one_at_a_time:
+            if self._is_closed or question.name in self._declined:
+                return None
+            try:
+                self._asked.emit(question)
+            except RuntimeError:  # the window is gone
+                return None
+            if not question.done.wait(PATIENCE):
+                self._given_up.emit(question)
+            return question.answer
+
+    # in the GUI thread
+
+    def _show(self, question: _Question) -> None:
+        if self._is_closed:
+            question.done.set()
+            return
+        dialog = question.make(_parent())
+        question.dialog, self._open = dialog, question
+
+        def over(result: int) -> None:
+            if result == QDialog.DialogCode.Accepted:
+                question.answer = question.read(dialog)
+            else:
+                self._declined.add(question.name)
+            # the thread that waits must not be the last to know the dialog: it would be taken down there
+            self._open = question.dialog = None
+            question.done.set()
+
+        dialog.finished.connect(over)
+        dialog.open()
+
+    def _give_up(self, question: _Question) -> None:
+        if self._open is question and question.dialog is not None:
+            question.dialog.reject()
+
+    def _say(self, sentence: str) -> None:
+        box = QMessageBox(_parent())
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.setTextFormat(Qt.TextFormat.PlainText)
+        box.setText("It is not remembered.")
+        box.setInformativeText(sentence)
+        box.open()
+
+
+def _parent() -> QWidget | None:
+    """What the question is asked over: a dialog that waits for it, else the window."""
+    return QApplication.activeModalWidget() or QApplication.activeWindow()

@@ -1,0 +1,107 @@
+"""What a card says of a node, as a person reads it."""
+
+from __future__ import annotations
+
+from torchdeck.nodes.book.schema import NodeEntry
+from torchdeck.nodes.probe.facts import NodeFacts, RunHere
+from torchdeck.quantities import size
+from torchdeck_app.nodes.live.sight import NodeSample
+
+
+def address_words(entry: NodeEntry) -> str:
+    """Where it is, through which hosts, and its tags."""
+    user = f"{entry.user}@" if entry.user else ""
+    port = f":{entry.port}" if entry.port else ""
+    through = f" through {' → '.join(entry.jump)}" if entry.jump else ""
+    tags = f"  {', '.join(entry.tags)}" if entry.tags else ""
+    return f"{user}{entry.address}{port}{through}{tags}"
+
+
+def machine_words(facts: NodeFacts) -> str:
+    """Its system, processors, memory and software on one line."""
+    python = facts.python
+    parts = [
+        facts.system.os,
+        f"{facts.cpu.usable} CPU{'s' * (facts.cpu.usable != 1)}",
+        size(facts.memory.total),
+        f"Python {python.version}",
+        f"torch {python.torch}" if python.torch else "no torch",
+    ]
+    return " · ".join(parts + ([f"driver {facts.gpu.driver}"] if facts.gpu.driver else []))
+
+
+def machine_details(facts: NodeFacts) -> str:
+    """The same and more, a line each, for the tooltip."""
+    python, home = facts.python, facts.disks[0] if facts.disks else None
+    lines = [
+        f"host {facts.system.host}, {facts.system.os}",
+        f"kernel {facts.system.kernel}, {facts.system.machine}",
+        f"{facts.cpu.model}: {facts.cpu.cores} cores, {facts.cpu.usable} usable",
+        f"{facts.memory.total:,} bytes of memory",
+        f"{python.executable}: Python {python.version}, torch {python.torch or 'none'}",
+        f"Torchdeck's home: {facts.home}",
+    ]
+    if facts.gpu.driver:
+        lines.append(f"NVIDIA driver {facts.gpu.driver}, CUDA up to {facts.gpu.cuda}")
+    if home is not None:
+        lines.append(f"disk of {home.path}: {size(home.free)} of {size(home.total)} free")
+    return "\n".join(lines)
+
+
+def lacks(facts: NodeFacts) -> str:
+    """What it lacks to train, as a sentence; empty where it lacks nothing."""
+    python = facts.python
+    if python.error:
+        return f"{python.executable}: {python.error}"
+    if not python.torch:
+        return f"{python.executable} has no torch: name another Python, venv or conda environment of it"
+    if facts.gpu.error:
+        return facts.gpu.error
+    return ""
+
+
+def memory_words(sample: NodeSample) -> tuple[float, str, str]:
+    """Percent, words and exact words of its main memory."""
+    used = sample.values.get("memory_used_bytes", 0.0)
+    total = sample.values.get("memory_total_bytes", 0.0)
+    share = 100.0 * used / total if total else 0.0
+    return share, f"{share:.0f} %", f"{size(used)} of {size(total)}: {used:,.0f} of {total:,.0f} bytes"
+
+
+def cpu_words(sample: NodeSample, facts: NodeFacts | None) -> tuple[float, str, str]:
+    """Percent, words and exact words of its processors."""
+    percent = sample.values.get("cpu_percent", 0.0)
+    cores = "" if facts is None else f" of {facts.cpu.cores}"
+    load = ", ".join(f"{value:.2f}" for value in sample.load)
+    return percent, f"{percent:.0f} %{cores}", f"load over 1, 5 and 15 minutes: {load}"
+
+
+def run_words(run: RunHere) -> str:
+    """A run that has processes there."""
+    count = len(run.processes)
+    processes = f"{count} process{'es' * (count != 1)}"
+    if not run.ranks:
+        return f"{run.run_id}  {processes}"
+    ranks = ", ".join(map(str, run.ranks[:8])) + (" …" if len(run.ranks) > 8 else "")
+    return f"{run.run_id}  rank{'s' * (len(run.ranks) != 1)} {ranks}"
+
+
+def orphan_words(orphans: tuple[RunHere, ...]) -> str:
+    """What is left of dead runs."""
+    count = sum(len(run.processes) for run in orphans)
+    runs = "a dead run" if len(orphans) == 1 else f"{len(orphans)} dead runs"
+    return f"{count} process{'es' * (count != 1)} of {runs} {'are' if count != 1 else 'is'} left"
+
+
+def cleaning_words(name: str, orphans: tuple[RunHere, ...]) -> str:
+    """What cleaning will end, for the question before it."""
+    lines = [
+        f"• {run.run_id}: {len(run.processes)} process{'es' * (len(run.processes) != 1)}"
+        f" of {run.user or 'unknown'} (pid {', '.join(map(str, run.processes[:6]))}"
+        f"{' …' if len(run.processes) > 6 else ''})"
+        for run in orphans
+    ]
+    return (
+        f"On {name} nobody looks after these any more. They get SIGTERM, and SIGKILL 5 s later; what came "
+        "after their last checkpoint is lost. Runs that live are left alone.\n\n" + "\n".join(lines)
+    )

@@ -1,0 +1,1 @@
+"""Adding nodes, changing them, importing them and taking them out."""

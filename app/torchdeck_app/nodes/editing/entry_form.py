@@ -1,0 +1,104 @@
+"""The fields of a node: a line for each key of the schema, under headings."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFormLayout, QLabel, QLineEdit, QSizePolicy, QVBoxLayout, QWidget
+
+from torchdeck_app.nodes.editing.fields import Field, fields_by_heading
+from torchdeck_app.theme.fonts import Type
+from torchdeck_app.widgets.panel import GRID, label
+
+_TOOLTIP = 80
+"""Characters of a line."""
+_NAME = 15 * GRID
+"""Pixels of the names."""
+_NAME_HELP = "What run files call it: letters, digits, `_`, `-` and `.`; the book cannot rename a node."
+
+
+class EntryForm(QWidget):
+    """Says what was typed, and shows what is wrong with it."""
+
+    changed = Signal()
+    """A key was typed."""
+
+    def __init__(self, name: QLineEdit, values: Mapping[str, Any], parent: QWidget | None = None) -> None:
+        """
+        Args:
+            name: the line of the node's name, which stands first.
+            values: what the lines begin with.
+            parent: Qt's owner.
+        """
+        super().__init__(parent)
+        self.lines: dict[str, QLineEdit] = {}
+        self._fields: dict[str, Field] = {}
+        self._problems: dict[str, QLabel] = {}
+        self._touched: set[str] = set(values)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, GRID, 0)
+        column.setSpacing(GRID)
+        first = self._section(column, "The node")
+        self._add(first, "name", "name", _NAME_HELP, name)
+        for heading, fields in fields_by_heading().items():
+            form = self._section(column, heading)
+            for field in fields:
+                self._fields[field.name] = field
+                line = QLineEdit(field.text(values.get(field.name)))
+                line.setCursorPosition(0)
+                line.setPlaceholderText(field.absent)
+                self._add(form, field.name, field.label, field.help, line)
+        column.addStretch(1)
+
+    def values(self) -> dict[str, Any]:
+        """What is typed, by key; nothing typed is left out."""
+        found = {name: field.value(self.lines[name].text()) for name, field in self._fields.items()}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def show_problems(self, problems: Mapping[str, str]) -> None:
+        """Say at the fields what is wrong; one that nobody has come to yet may be empty."""
+        for name, shown in self._problems.items():
+            text = problems.get(name, "")
+            if text and not self.lines[name].text() and name not in self._touched:
+                text = ""
+            shown.setText(f"✕ {text}" if text else "")
+            shown.setVisible(bool(text))
+            self.lines[name].setAccessibleDescription(text or self.lines[name].toolTip())
+
+    def problem(self, name: str) -> str:
+        """What is said at one field."""
+        return self._problems[name].text()
+
+    def _section(self, column: QVBoxLayout, heading: str) -> QFormLayout:
+        column.addWidget(label(heading, Type.HEADING))
+        form = QFormLayout()
+        form.setHorizontalSpacing(GRID)
+        form.setVerticalSpacing(4)
+        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow)
+        column.addLayout(form)
+        return form
+
+    def _add(self, form: QFormLayout, name: str, text: str, help_text: str, line: QLineEdit) -> None:
+        tip = "\n".join(textwrap.wrap(help_text, _TOOLTIP))
+        line.setToolTip(tip)
+        line.setAccessibleName(text)
+        line.textEdited.connect(lambda _text: self._touch(name))
+        shown = label("", role="error", wrap=True)
+        shown.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
+        shown.hide()
+        room = QVBoxLayout()
+        room.setSpacing(2)
+        room.addWidget(line)
+        room.addWidget(shown)
+        title = label(text)
+        title.setMinimumWidth(_NAME)
+        title.setToolTip(tip)
+        form.addRow(title, room)
+        self.lines[name], self._problems[name] = line, shown
+
+    def _touch(self, name: str) -> None:
+        self._touched.add(name)
+        self.changed.emit()

@@ -1,0 +1,157 @@
+"""Making nodes of the hosts that the SSH config names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QDialog,
+    QDialogButtonBox,
+    QStyle,
+    QTreeWidget,
+    QTreeWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from torchdeck.nodes.book.file import book_path, change_book
+from torchdeck.nodes.book.schema import NodeBook
+from torchdeck.nodes.book.text import with_node
+from torchdeck.nodes.ssh.config_hosts import ConfigHost, hosts_of
+from torchdeck_app.bridge.logins import Logins
+from torchdeck_app.bridge.operations import Operations
+from torchdeck_app.widgets.dialog_size import begin_with
+from torchdeck_app.widgets.panel import GRID, label
+
+_MEANS = (
+    "A node's address is the Host of the config, so that all that stands under it there (IdentityFile, "
+    "ProxyJump, HostKeyAlias, …) goes on counting."
+)
+
+
+class ImportDialog(QDialog):
+    """A line with a box for each host; nodes that are in the book stay as they are."""
+
+    imported = Signal(object)
+    """Names of the nodes that the book has now."""
+
+    def __init__(
+        self,
+        operations: Operations,
+        logins: Logins,
+        present: Collection[str],
+        parent: QWidget | None = None,
+        *,
+        file: Path | None = None,
+    ) -> None:
+        """
+        Args:
+            operations: for reading the config and writing the book.
+            logins: whose book.
+            present: names of the nodes in the book.
+            parent: Qt's owner.
+            file: the config; ~/.ssh/config.
+        """
+        super().__init__(parent)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle("Import nodes")
+        self._operations, self._logins, self._present = operations, logins, frozenset(present)
+        self._file = Path("~/.ssh/config").expanduser() if file is None else file
+        self._hosts: dict[str, ConfigHost] = {}
+        self.said = label(f"Reading {self._file} …", role="secondary", wrap=True)
+        self.list = QTreeWidget()
+        self.list.setAccessibleName("Hosts of the SSH config")
+        self.list.setHeaderLabels(["Host", "Leads to"])
+        self.list.setRootIsDecorated(False)
+        self.list.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.list.itemChanged.connect(lambda *_: self._count())
+        self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
+        self.import_button = self.buttons.addButton("Import", QDialogButtonBox.ButtonRole.AcceptRole)
+        self.buttons.accepted.connect(self._import)
+        self.buttons.rejected.connect(self.reject)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
+        column.setSpacing(GRID)
+        column.addWidget(self.said)
+        column.addWidget(self.list, 1)
+        column.addWidget(label(_MEANS, role="secondary", wrap=True))
+        column.addWidget(self.buttons)
+        begin_with(self, 640, 480)
+        self._count()
+        operations.run(
+            "reading the SSH config",
+            lambda _progress, _cancel: hosts_of(self._file) if self._file.is_file() else None,
+            done=self._show,
+            failed=lambda error: self.said.setText(str(error)),
+        )
+
+    @property
+    def chosen(self) -> list[str]:
+        """Names of the hosts whose boxes are checked."""
+        items = [self.list.topLevelItem(row) for row in range(self.list.topLevelItemCount())]
+        return [item.text(0) for item in items if item and item.checkState(0) is Qt.CheckState.Checked]
+
+    def _show(self, hosts: list[ConfigHost] | None) -> None:
+        if hosts is None:
+            self.said.setText(f"There is no file {self._file}: add nodes by hand instead.")
+            return
+        self._hosts = {host.name: host for host in hosts}
+        for host in hosts:
+            self.list.addTopLevelItem(self._item(host))
+        self._fit_names()
+        none = f"{self._file} names no host; patterns alone are no nodes."
+        self.said.setText(f"{len(hosts)} hosts in {self._file}" if hosts else none)
+        self._count()
+
+    def _fit_names(self) -> None:
+        """Room for every name beside its box, which the column's own measure does not count."""
+        metrics, style = self.list.fontMetrics(), self.list.style()
+        name = max((metrics.horizontalAdvance(name) for name in self._hosts), default=0)
+        box = style.pixelMetric(QStyle.PixelMetric.PM_IndicatorWidth, None, self.list)
+        least = self.list.header().sectionSizeHint(0)
+        self.list.setColumnWidth(0, max(least, min(name + box + 5 * GRID, self.list.width() // 2)))
+
+    def _item(self, host: ConfigHost) -> QTreeWidgetItem:
+        known = host.name in self._present
+        where = f"{host.where}   (is in the node book)" if known else host.where
+        item = QTreeWidgetItem([host.name, where])
+        item.setToolTip(1, where)
+        possible = host.entry is not None and not known
+        item.setCheckState(0, Qt.CheckState.Checked if possible else Qt.CheckState.Unchecked)
+        if not possible:
+            item.setFlags(item.flags() & ~Qt.ItemFlag.ItemIsEnabled)
+        return item
+
+    def _count(self) -> None:
+        count = len(self.chosen)
+        self.import_button.setText(f"Import {count} node{'s' * (count != 1)}")
+        self.import_button.setEnabled(count > 0)
+
+    def _import(self) -> None:
+        entries = {name: self._hosts[name].entry for name in self.chosen}
+
+        def add(text: str) -> str:
+            for name, entry in entries.items():
+                if entry is not None:
+                    text = with_node(text, name, entry)
+            return text
+
+        path = book_path(self._logins.home)
+        self.import_button.setEnabled(False)
+        self._operations.run(
+            "writing the node book",
+            lambda _progress, _cancel: change_book(path, add),
+            done=lambda book: self._imported(book, list(entries)),
+            failed=self._refused,
+        )
+
+    def _imported(self, _book: NodeBook, names: list[str]) -> None:
+        self.imported.emit(names)
+        self.accept()
+
+    def _refused(self, error: Exception) -> None:
+        self.said.setText(f"The node book was not changed: {error}")
+        self._count()

@@ -1,0 +1,111 @@
+"""Taking a node out of the book: asked for first, and undone where it was a mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from PySide6.QtWidgets import QMessageBox, QWidget
+
+from torchdeck.nodes.book.file import book_path, change_book, parse_book
+from torchdeck.nodes.book.removal import without
+from torchdeck.nodes.book.text import with_node
+from torchdeck_app.bridge.logins import Logins
+from torchdeck_app.bridge.operations import Operations
+from torchdeck_app.widgets.question import Choice, ask
+
+_LOST = (
+    "The node book says nothing of it any more, and groups are without it. Nothing on the node itself is "
+    "touched, and runs that are there go on."
+)
+
+
+@dataclass(frozen=True)
+class Removed:
+    """What is needed to undo it."""
+
+    name: str
+    before: str
+    """The book's text."""
+    after: str
+
+
+class Removal:
+    """Asks, removes, puts back.
+
+    Args:
+        owner: what the question is asked over.
+        operations: for writing the book.
+        logins: whose book.
+        removed: called with a Removed, once it is done.
+        changed: called once the book is another one.
+        failed: called with a sentence.
+    """
+
+    def __init__(
+        self,
+        owner: QWidget,
+        operations: Operations,
+        logins: Logins,
+        *,
+        removed: Callable[[Removed], None],
+        changed: Callable[[], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        self._owner, self._operations, self._path = owner, operations, book_path(logins.home)
+        self._removed, self._changed, self._failed = removed, changed, failed
+        self.dialog: QMessageBox | None = None
+        """The question that was asked last."""
+
+    def ask(self, name: str) -> None:
+        """Ask whether the node shall go."""
+        roles = QMessageBox.ButtonRole
+        self.dialog = ask(
+            self._owner,
+            f"Remove {name} from the node book?",
+            _LOST,
+            (
+                Choice("Remove", roles.DestructiveRole, lambda: self._remove(name)),
+                Choice("Cancel", roles.RejectRole, lambda: None),
+            ),
+            default=1,
+        )
+
+    def undo(self, removed: Removed) -> None:
+        """Put it back: all of the text where nobody has changed it since, else the node alone."""
+
+        def put_back(text: str) -> str:
+            if text == removed.after:
+                return removed.before
+            entry = parse_book(removed.before, str(self._path)).nodes[removed.name]
+            return with_node(text, removed.name, entry)
+
+        self._operations.run(
+            "writing the node book",
+            lambda _progress, _cancel: change_book(self._path, put_back),
+            done=lambda _book: self._changed(),
+            failed=lambda error: self._failed(f"{removed.name} was not put back: {error}"),
+        )
+
+    def _remove(self, name: str) -> None:
+        def call(_progress: object, _cancel: object) -> Removed:
+            texts: list[str] = []
+
+            def take_out(text: str) -> str:
+                texts.append(text)
+                texts.append(without(text, parse_book(text, str(self._path)), [name]))
+                return texts[-1]
+
+            change_book(self._path, take_out)
+            return Removed(name, texts[0], texts[-1])
+
+        def done(removed: Removed) -> None:
+            self._removed(removed)
+            self._changed()
+
+        self._operations.run(
+            "writing the node book",
+            call,
+            done=done,
+            failed=lambda error: self._failed(f"{name} was not removed: {error}"),
+        )

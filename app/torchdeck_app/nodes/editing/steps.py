@@ -1,0 +1,133 @@
+"""Trying a node out step by step: each step is fine, or says in a sentence what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from torchdeck.config.problems import ConfigError
+from torchdeck.launch.reach import Reach
+from torchdeck.nodes.book.schema import NodeEntry
+from torchdeck.nodes.inventory import major_minor
+from torchdeck.nodes.probe.conversation import ProbeError
+from torchdeck.nodes.probe.facts import NodeFacts, facts_from
+from torchdeck.nodes.probe.probing import talk
+from torchdeck.nodes.ssh.connection import Connection, connect
+from torchdeck.nodes.ssh.errors import (
+    HostKeyChangedError,
+    HostKeyUnknownError,
+    NeedsLoginError,
+    SshError,
+    TargetError,
+)
+from torchdeck.nodes.ssh.target import target_for
+from torchdeck.quantities import size
+
+Status = Literal["waiting", "ok", "warning", "failed"]
+NAMES = ("SSH answers", "Host key", "Login", "Python", "torch", "Torchdeck's home", "GPUs")
+ANSWERS, KEY, LOGIN, PYTHON, TORCH, HOME, GPUS = range(len(NAMES))
+LEAST_PYTHON = (3, 10)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that was tried."""
+
+    number: int
+    """Which of NAMES."""
+    status: Status
+    sentence: str
+    asks: bool = False
+    """A person could mend it by saying something."""
+
+
+def try_node(name: str, entry: NodeEntry, reach: Reach, limit: float, tell: Callable[[Step], None]) -> None:
+    """Reach a node that need not be in the book, and look at what it has; `tell` hears of each step.
+
+    Args:
+        name: what it is, or will be, called.
+        entry: what is known of it.
+        reach: how nodes are reached, and who is asked.
+        limit: seconds to connect, and for its answer.
+        tell: called in this thread.
+    """
+    try:
+        target = target_for(name, entry, reach.book(), reach.home)
+    except (TargetError, ConfigError) as error:
+        tell(Step(ANSWERS, "failed", _sentence(error)))
+        return
+
+    def connected(_name: str, seconds: float) -> Connection:
+        connection = connect(target, reach.credentials, reach.asker, seconds)
+        through = f" through {len(target.jumps)} host(s)" if target.jumps else ""
+        tell(Step(ANSWERS, "ok", f"{target.host}, port {target.port}, answers{through}"))
+        tell(Step(KEY, "ok", "It is the host that is known"))
+        tell(Step(LOGIN, "ok", f"Logged in as {target.user}"))
+        return connection
+
+    try:
+        with talk(name, entry, connected, limit) as conversation:
+            facts = facts_from(name, conversation.ask("facts", limit, home=entry.home, folders=[]))
+    except SshError as error:
+        for step in _of_connection(error):
+            tell(step)
+    except ProbeError as error:
+        tell(Step(PYTHON, "failed", _sentence(error)))
+    else:
+        for step in of_facts(facts):
+            tell(step)
+
+
+def of_facts(facts: NodeFacts) -> list[Step]:
+    """What a node that has answered has."""
+    python = facts.python
+    version = f"Python {python.version}, {python.executable}"
+    old = major_minor(python.version) < LEAST_PYTHON
+    steps = [
+        Step(PYTHON, "failed", f"{version}: Torchdeck needs 3.10 or newer")
+        if old
+        else Step(PYTHON, "ok", version)
+    ]
+    if python.error:
+        steps.append(Step(TORCH, "failed", python.error))
+    elif python.torch is None:
+        why = f"{python.executable} has no torch: runs need it; name its venv, conda environment or Python"
+        steps.append(Step(TORCH, "warning", why))
+    else:
+        steps.append(Step(TORCH, "ok", f"torch {python.torch}"))
+    home = facts.disks[0] if facts.disks else None
+    if home is not None and not home.writable:
+        steps.append(Step(HOME, "failed", f"{home.path} cannot be written: name another home"))
+    elif home is not None:
+        steps.append(Step(HOME, "ok", f"{facts.home}, {size(home.free)} free"))
+    steps.append(_gpus(facts))
+    return steps
+
+
+def _gpus(facts: NodeFacts) -> Step:
+    if facts.gpu.error:
+        return Step(GPUS, "warning", facts.gpu.error)
+    names = [gpu.name for gpu in facts.gpu.devices]
+    if not names:
+        return Step(GPUS, "ok", f"None: runs train on its {facts.cpu.usable} CPUs, one rank a process")
+    counts = [f"{names.count(name)} × {name}" for name in dict.fromkeys(names)]
+    return Step(GPUS, "ok", ", ".join(counts))
+
+
+def _of_connection(error: SshError) -> list[Step]:
+    answers = Step(ANSWERS, "ok", "It answers")
+    if isinstance(error, HostKeyUnknownError):
+        what = f"Nobody has said yet that this key is the right one: {error.key_type} {error.fingerprint}"
+        return [answers, Step(KEY, "warning", what, asks=True)]
+    if isinstance(error, HostKeyChangedError):
+        return [answers, Step(KEY, "failed", _sentence(error))]
+    if isinstance(error, NeedsLoginError):
+        known = Step(KEY, "ok", "It is the host that is known")
+        return [answers, known, Step(LOGIN, "warning", _sentence(error), asks=True)]
+    return [Step(ANSWERS, "failed", _sentence(error))]
+
+
+def _sentence(error: Exception) -> str:
+    text = str(error) or type(error).__name__
+    return text[:1].upper() + text[1:]

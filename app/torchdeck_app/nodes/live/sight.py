@@ -1,0 +1,117 @@
+"""What is known of a node at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+
+from torchdeck.nodes.activity import DeviceActivity, Owner
+from torchdeck.nodes.inventory import Device
+from torchdeck.nodes.probe.conversation import ProbeError
+from torchdeck.nodes.probe.facts import NodeFacts, RunHere, Said
+from torchdeck.nodes.ssh.errors import HostKeyChangedError, HostKeyUnknownError, NeedsLoginError
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Standing(Enum):
+    """How we stand with a node."""
+
+    REACHING = auto()
+    REACHED = auto()
+    UNREACHABLE = auto()
+    NEEDS_LOGIN = auto()
+    KEY_UNKNOWN = auto()
+    KEY_CHANGED = auto()
+
+
+class Holder(Said):
+    """Who has leased a device."""
+
+    run_id: Annotated[str, Field(max_length=4096)]
+    name: Annotated[str, Field(max_length=4096)] = ""
+
+
+class NodeSample(Said):
+    """What a node does now."""
+
+    time: Number
+    values: Mapping[str, Number]
+    """Series as `torchdeck.agent.machine` and `.gpus` name them."""
+    load: tuple[Number, Number, Number]
+    owners: Mapping[str, Holder] = Field(default_factory=dict)
+    """Who has which device, by the device's key."""
+    runs: tuple[RunHere, ...] | None = None
+    """Runs with processes there; None where it was not asked."""
+
+
+@dataclass(frozen=True)
+class NodeSight:
+    """One node as it is seen now; what it said last stays when it is lost."""
+
+    name: str
+    standing: Standing = Standing.REACHING
+    why: str = ""
+    """Why it is not reached, as a sentence."""
+    facts: NodeFacts | None = None
+    sample: NodeSample | None = None
+    runs: tuple[RunHere, ...] = ()
+
+    @property
+    def orphans(self) -> tuple[RunHere, ...]:
+        """Runs that nobody looks after any more, and whose processes live."""
+        return tuple(run for run in self.runs if not run.supervised)
+
+    @property
+    def devices(self) -> tuple[DeviceActivity, ...]:
+        """Its GPUs now."""
+        if self.facts is None:
+            return ()
+        values = {} if self.sample is None else self.sample.values
+        owners = {} if self.sample is None else self.sample.owners
+        return tuple(
+            _device(
+                Device(gpu.index, gpu.uuid, gpu.name, gpu.memory, gpu.free),
+                values,
+                owners,
+                None if gpu.free is None else float(gpu.memory - gpu.free),
+            )
+            for gpu in self.facts.gpu.devices
+        )
+
+
+def _device(
+    device: Device, values: Mapping[str, float], owners: Mapping[str, Holder], used: float | None
+) -> DeviceActivity:
+    name, holder = f"gpu{device.index}", owners.get(device.key)
+    return DeviceActivity(
+        device,
+        utilisation=values.get(f"{name}_util"),
+        memory_used=values.get(f"{name}_memory_used_bytes", used),
+        temperature=values.get(f"{name}_temperature_c"),
+        power=values.get(f"{name}_power_w"),
+        owner=None if holder is None else Owner(holder.run_id, holder.name or holder.run_id),
+    )
+
+
+def sample_from(node: str, answer: Mapping[str, Any]) -> NodeSample:
+    """The sample in a node's answer. Raises ProbeError, naming what does not fit."""
+    try:
+        return NodeSample.model_validate(answer)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ProbeError(f"{node} said something impossible of itself: {where}: {first['msg']}") from error
+
+
+def standing_of(error: Exception) -> Standing:
+    """How we stand with a node after `error`."""
+    if isinstance(error, HostKeyUnknownError):
+        return Standing.KEY_UNKNOWN
+    if isinstance(error, HostKeyChangedError):
+        return Standing.KEY_CHANGED
+    return Standing.NEEDS_LOGIN if isinstance(error, NeedsLoginError) else Standing.UNREACHABLE

@@ -1,0 +1,1 @@
+"""Which node reaches which, how quickly and how well."""

@@ -1,0 +1,165 @@
+"""The connection matrix: which nodes, a button that measures, the table, and what is wrong in words."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QHBoxLayout,
+    QListWidget,
+    QListWidgetItem,
+    QPushButton,
+    QSizePolicy,
+    QSplitter,
+    QTableView,
+    QVBoxLayout,
+    QWidget,
+)
+
+from torchdeck.nodes.book.schema import NodeBook
+from torchdeck_app.bridge.logins import Logins
+from torchdeck_app.bridge.operations import Operation, Operations
+from torchdeck_app.nodes.matrix.measuring import Measured, measure
+from torchdeck_app.nodes.matrix.model import MatrixModel
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.panel import GRID, label
+
+_TEACH = (
+    "Choose two nodes or more and measure: each connects to each other by the address that training uses, "
+    "says how long that takes, and sends 8 MiB. A way that is closed makes a run hang; here it is red, with "
+    "the reason."
+)
+_MOST_SAID = 6
+
+
+class MatrixView(QWidget):
+    """Measures when asked to, never by itself: it takes what training may need."""
+
+    def __init__(
+        self, theme: Theme, operations: Operations, logins: Logins, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._operations, self._logins = operations, logins
+        self._measuring: Operation[Measured] | None = None
+        self.model = MatrixModel(theme, self)
+        self.nodes = QListWidget()
+        self.nodes.setAccessibleName("Nodes to measure between")
+        self.nodes.itemChanged.connect(lambda *_: self._count())
+        self.button = QPushButton("Measure")
+        self.button.clicked.connect(self._press)
+        self.said = label(_TEACH, role="secondary", wrap=True)
+        self.wrong = label("", role="error", wrap=True)
+        self.wrong.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.wrong.hide()
+        for text in (self.said, self.wrong):
+            text.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
+        self.table = QTableView()
+        self.table.setModel(self.model)
+        self.table.setAccessibleName("Connections between nodes")
+        self.table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.table.selectionModel().currentChanged.connect(lambda *_: self._say_cell())
+        self.cell = label("", role="secondary", wrap=True)
+        self.cell.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
+        self._lay_out()
+        self._count()
+
+    @property
+    def chosen(self) -> list[str]:
+        """Names of the nodes whose boxes are checked."""
+        items = [self.nodes.item(row) for row in range(self.nodes.count())]
+        return [item.text() for item in items if item.checkState() is Qt.CheckState.Checked]
+
+    def show_nodes(self, book: NodeBook) -> None:
+        """These can be chosen; what was chosen stays so."""
+        known = {self.nodes.item(row).text() for row in range(self.nodes.count())}
+        chosen = set(self.chosen)
+        self.nodes.clear()
+        for name in book.nodes:
+            item = QListWidgetItem(name)
+            item.setToolTip(name)
+            is_on = name in chosen or name not in known
+            item.setCheckState(Qt.CheckState.Checked if is_on else Qt.CheckState.Unchecked)
+            self.nodes.addItem(item)
+        self._count()
+
+    def stop(self) -> None:
+        """Wait for nothing more."""
+        if self._measuring is not None:
+            self._measuring.cancel()
+
+    def _lay_out(self) -> None:
+        left = QWidget()
+        column = QVBoxLayout(left)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(self.nodes, 1)
+        column.addWidget(self.button)
+        right = QWidget()
+        shown = QVBoxLayout(right)
+        shown.setContentsMargins(0, 0, 0, 0)
+        shown.setSpacing(GRID)
+        for widget in (self.said, self.wrong):
+            shown.addWidget(widget)
+        shown.addWidget(self.table, 1)
+        shown.addWidget(self.cell)
+        both = QSplitter()
+        both.setChildrenCollapsible(False)
+        both.addWidget(left)
+        both.addWidget(right)
+        both.setSizes([24 * GRID, 100 * GRID])
+        both.setStretchFactor(1, 1)
+        whole = QHBoxLayout(self)
+        whole.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
+        whole.addWidget(both)
+
+    def _count(self) -> None:
+        count, busy = len(self.chosen), self._measuring is not None
+        self.button.setText("Cancel" if busy else "Measure")
+        self.button.setEnabled(busy or count >= 2)
+        tip = (
+            f"Measure the {count * (count - 1)} ways between them"
+            if count >= 2
+            else "Choose two or more nodes"
+        )
+        self.button.setToolTip("Wait for it no longer" if busy else tip)
+
+    def _press(self) -> None:
+        if self._measuring is not None:
+            self._measuring.cancel()
+            return
+        names, reach = self.chosen, self._logins.asking
+        self._logins.ask_again()
+        self.said.setText("Reaching the nodes …")
+        operation = self._operations.run(
+            "measuring connections",
+            lambda progress, _cancel: measure(names, reach, progress),
+            done=self._show,
+            failed=lambda error: self._over(f"Nothing was measured: {error}"),
+        )
+        operation.progressed.connect(lambda what: self.said.setText(f"{what[:1].upper()}{what[1:]} …"))
+        operation.cancelled.connect(lambda: self._over("Measuring was cancelled."))
+        self._measuring = operation
+        self._count()
+
+    def _show(self, found: Measured) -> None:
+        self.model.show(found)
+        self.table.resizeColumnsToContents()
+        self.table.resizeRowsToContents()
+        pairs = [(one, other) for one in found.names for other in found.names if one != other]
+        reasons = list(dict.fromkeys(reason for pair in pairs if (reason := found.reason(*pair))))
+        bad = sum(bool(found.reason(*pair)) for pair in pairs)
+        more = [f"and {len(reasons) - _MOST_SAID} more reasons"] if len(reasons) > _MOST_SAID else []
+        self.wrong.setText("\n".join([f"✕ {reason}" for reason in reasons[:_MOST_SAID]] + more))
+        self.wrong.setVisible(bool(reasons))
+        fine = f"All {len(pairs)} ways are open."
+        self._over(f"{bad} of {len(pairs)} ways are closed:" if bad else fine)
+
+    def _over(self, said: str) -> None:
+        self._measuring = None
+        self.said.setText(said)
+        self._count()
+
+    def _say_cell(self) -> None:
+        index, names = self.table.currentIndex(), self.model.found.names
+        self.cell.setText(
+            self.model.sentence(names[index.row()], names[index.column()]) if index.isValid() else ""
+        )

@@ -1,0 +1,1 @@
+"""The Runs place: all runs, and one of them."""

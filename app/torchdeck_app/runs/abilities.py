@@ -1,0 +1,93 @@
+"""What can be asked of a run as it is now, and why not, where it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from torchdeck.runs.state import RunState
+from torchdeck.runs.view import RunView
+
+STOP, STOP_NOW, RESUME, ATTACH = "stop", "stop_now", "resume", "attach"
+WORDS = {STOP: "stop", STOP_NOW: "stop now", RESUME: "resume", ATTACH: "attach"}
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """For each action why it is not possible; empty where it is."""
+
+    stop: str = ""
+    stop_now: str = ""
+    resume: str = ""
+    attach: str = ""
+    clone: str = ""
+    delete: str = ""
+
+
+def abilities(
+    view: RunView | None, under_way: Collection[str] = (), *, is_left_alone: bool = False
+) -> Abilities:
+    """What can be asked of a run.
+
+    Args:
+        view: of the run; None where it cannot be read.
+        under_way: what was asked of it and is not done yet (`stop`, `stop_now`, `resume`, `attach`).
+        is_left_alone: it goes on elsewhere, and no controller here follows all of it.
+    """
+    if view is None:
+        unread = "the run cannot be read"
+        return Abilities(unread, unread, unread, unread, unread, unread)
+    asked = {*under_way, *view.requests_waiting}
+    return Abilities(
+        stop=_stop(view, asked),
+        stop_now=_stop_now(view, asked),
+        resume=_resume(view, asked),
+        attach=_attach(view, asked, is_left_alone=is_left_alone),
+        delete=_delete(view),
+    )
+
+
+def _stop(view: RunView, asked: Collection[str]) -> str:
+    if view.is_over:
+        return f"the run has {_over(view)}"
+    if view.state is RunState.STOPPING or STOP_NOW in asked or STOP in asked:
+        return "it is being stopped"
+    return ""
+
+
+def _stop_now(view: RunView, asked: Collection[str]) -> str:
+    # an agent that has written the end is only a moment from its own
+    if view.is_over and (view.end_written or not view.processes_alive):
+        return f"the run has {_over(view)}"
+    return "it is being stopped now" if STOP_NOW in asked else ""
+
+
+def _resume(view: RunView, asked: Collection[str]) -> str:
+    if RESUME in asked:
+        return "it is being resumed"
+    if not view.is_over:
+        return f"the run is {view.state.value.lower()}"
+    if view.state is RunState.SUCCEEDED:
+        return "the run has succeeded: there is nothing left to do in it"
+    if not view.resumable and view.state is not RunState.LOST:
+        return "there is no checkpoint to go on from: clone it instead"
+    return ""
+
+
+def _attach(view: RunView, asked: Collection[str], *, is_left_alone: bool) -> str:
+    if ATTACH in asked:
+        return "its nodes are being connected to"
+    if view.is_over:
+        return f"the run has {_over(view)}"
+    return "" if is_left_alone else "it is followed already"
+
+
+def _delete(view: RunView) -> str:
+    if not view.is_over:
+        return f"the run is {view.state.value.lower()}: stop it first"
+    return "processes of it are still alive" if view.processes_alive else ""
+
+
+def _over(view: RunView) -> str:
+    words = {RunState.CANCELLED: "been cancelled", RunState.LOST: "been lost"}
+    return words.get(view.state, view.state.value.lower())

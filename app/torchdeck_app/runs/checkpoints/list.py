@@ -1,0 +1,76 @@
+"""Checkpoints as rows; each cell is written only where it differs, so that selection and place stay."""
+
+from __future__ import annotations
+
+import time
+
+from PySide6.QtGui import QStandardItem, QStandardItemModel
+from PySide6.QtWidgets import QWidget
+
+from torchdeck.runs.checkpoints import RunCheckpoint
+from torchdeck_app.runs.checkpoints.rows import HEADINGS, Verdicts, cells, tooltip
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.panel import GRID
+from torchdeck_app.widgets.row_tree import RowTree
+from torchdeck_app.widgets.tooltip import plain_tip
+
+_COLOURS = {"✓": "good", "✕": "bad", "◐": "busy", "○": "quiet"}
+_STATE = HEADINGS.index("State")
+_WIDEST_STATE = "✓ verified 88 min ago"
+
+
+class CheckpointList(RowTree):
+    """The newest first."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(theme, parent)
+        self._rows: tuple[RunCheckpoint, ...] = ()
+        self.setAccessibleName("Checkpoints")
+        self.setRootIsDecorated(False)
+        self.setUniformRowHeights(True)
+        self._model = QStandardItemModel(0, len(HEADINGS), self)
+        self._model.setHorizontalHeaderLabels(list(HEADINGS))
+        self.setModel(self._model)
+
+    @property
+    def selected(self) -> RunCheckpoint | None:
+        """The one that is selected."""
+        rows = self.selectionModel().selectedRows()
+        return self._rows[rows[0].row()] if rows and rows[0].row() < len(self._rows) else None
+
+    def set_rows(self, rows: tuple[RunCheckpoint, ...]) -> None:
+        """These are there now; what was selected stays so, else the newest complete one is."""
+        chosen = self.selected
+        self._rows = rows
+        kept = chosen.info.path if chosen is not None else None
+        newest = next((at for at, row in enumerate(rows) if row.info.complete), 0)
+        at = next((at for at, row in enumerate(rows) if row.info.path == kept), newest)
+        self._model.setRowCount(len(rows))
+        if rows:
+            self.setCurrentIndex(self._model.index(at, 0))
+
+    def write(self, verdicts: Verdicts, *, is_live: bool) -> None:
+        """Say everything of each as of now."""
+        now = time.time()
+        fresh = self._model.item(0, 0) is None
+        for at, row in enumerate(self._rows):
+            for column, text in enumerate(cells(row, now, verdicts, is_live=is_live)):
+                item = self._item(at, column)
+                item.setText(text)
+                item.setToolTip(plain_tip(tooltip(row, verdicts)))
+                if column == _STATE:
+                    item.setForeground(self._theme.colour(_COLOURS.get(text[:1], "text")))
+        if fresh and self._rows:
+            for column in range(len(HEADINGS) - 1):  # the last one takes the rest
+                self.resizeColumnToContents(column)
+                self.setColumnWidth(column, self.columnWidth(column) + GRID)
+            widest = self.fontMetrics().horizontalAdvance(_WIDEST_STATE) + 2 * GRID
+            self.setColumnWidth(_STATE, max(self.columnWidth(_STATE), widest))
+
+    def _item(self, row: int, column: int) -> QStandardItem:
+        """The cell, made when it is not there yet."""
+        found: QStandardItem | None = self._model.item(row, column)
+        if found is None:
+            found = QStandardItem()
+            self._model.setItem(row, column, found)
+        return found

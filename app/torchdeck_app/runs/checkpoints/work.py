@@ -1,0 +1,62 @@
+"""What can be done with a checkpoint. Blocks: for workers."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from torchdeck.distributed.checkpoints.manifest import CheckpointError, read_manifest, verify_files
+from torchdeck.launch.checkpoint_exchange import exchange_in_process, export_request
+from torchdeck.quantities import size
+from torchdeck.runs.verdicts import Verdict, keep_verdict, seal_of
+from torchdeck_app.bridge.operations import Cancel
+
+Say = Callable[[str], None]
+
+
+def verified(home: Path, folder: Path, say: Say, cancel: Cancel) -> tuple[Verdict, str]:
+    """Hash every file of a checkpoint, and remember what came of it.
+
+    Returns:
+        What is wrong with it, and why that cannot be remembered; empty where it can.
+    """
+    try:
+        seal = seal_of(folder)
+        verdict = Verdict(_problems(folder, say, cancel), time.time(), seal)
+    except (CheckpointError, OSError) as error:
+        return Verdict((str(error),), time.time(), ""), ""
+    try:
+        keep_verdict(home, folder, verdict)
+    except OSError as error:
+        return verdict, f"it cannot be remembered: {error.strerror or error}"
+    return verdict, ""
+
+
+def _problems(folder: Path, say: Say, cancel: Cancel) -> tuple[str, ...]:
+    manifest = read_manifest(folder)
+    problems: list[str] = []
+    done, files = 0, manifest.files_here
+    whole = sum(entry.size for entry in files.values())
+    for name, entry in files.items():
+        cancel.check()
+        say(f"{folder.name}: {size(done)} of {size(whole)} hashed")
+        problems += verify_files(folder, manifest, [name])
+        done += entry.size
+    return tuple(problems)
+
+
+def exported(folder: Path, target: Path, say: Say) -> str:
+    """Write a checkpoint's weights into `target`, by a process that has torch; what was written, in words.
+
+    Raises:
+        ExchangeFailedError: nothing was written.
+    """
+
+    def progress(what: str, done: int, total: int) -> None:
+        say(f"{what}: {done:,} of {total:,}" if total else f"{what}: {done:,}")
+
+    done = exchange_in_process(export_request(folder, target), sys.executable, progress)
+    files = "1 file" if done["files"] == 1 else f"{done['files']} files"
+    return f"Exported step {done['step']:,} to {done['path']}: {size(done['size'])} in {files}"

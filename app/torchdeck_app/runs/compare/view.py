@@ -1,0 +1,130 @@
+"""Several runs side by side: their curves over each other, what they say differently, where they ended."""
+
+from __future__ import annotations
+
+import time
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QCheckBox, QSplitter, QTabWidget, QVBoxLayout, QWidget
+
+from torchdeck.runs.run_list import RunEntry
+from torchdeck_app.bridge.operations import Operations
+from torchdeck_app.runs.compare.tables import configuration_rows, end_values
+from torchdeck_app.runs.configuration.grid import GridTable
+from torchdeck_app.runs.configuration.reading import Configuration, read_configuration
+from torchdeck_app.runs.plots.board import PlotBoard
+from torchdeck_app.theme.fonts import Type
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.panel import GRID, label
+
+MOST = 8
+"""Runs that are compared at once: as many as there are colours."""
+
+
+class CompareView(QWidget):
+    """Shows two to eight runs."""
+
+    def __init__(
+        self,
+        theme: Theme,
+        operations: Operations,
+        entries: tuple[RunEntry, ...],
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._operations = operations
+        self.asked_for = tuple(entry.id for entry in entries)
+        self.entries = entries[:MOST]
+        self._tables: list[Configuration] = []
+        left_out = len(entries) - len(self.entries)
+        self._title = label(f"{len(self.entries)} runs compared", Type.HEADING)
+        self._said = label("", role="secondary", wrap=True)
+        self._said.setTextFormat(Qt.TextFormat.PlainText)
+        if left_out:
+            self._say(f"The first {MOST} of the selected runs; {left_out:,} more are left out.")
+        names = names_of(self.entries)
+        self.plots = PlotBoard(theme, self.entries[0].layout)
+        self.plots.set_runs([entry.layout for entry in self.entries], names)
+        self.values = GridTable("Values at the end")
+        self.configuration = GridTable("Differences of the configurations")
+        self.every = QCheckBox("Also what all say the &same")
+        self.every.setToolTip("Show every key that any of the runs says")
+        self.every.toggled.connect(self._show_configuration)
+        self._lay_out()
+        self._said.setVisible(bool(self._said.text()))
+        self.set_entries(entries)
+        self._read()
+
+    def _lay_out(self) -> None:
+        page = QWidget()
+        below = QVBoxLayout(page)
+        below.setContentsMargins(0, 0, 0, 0)
+        below.addWidget(self.every)
+        below.addWidget(self.configuration, 1)
+        self.tabs = QTabWidget()
+        self.tabs.setDocumentMode(True)
+        self.tabs.addTab(self.values, "End &values")
+        self.tabs.addTab(page, "Configuration")
+        splitter = QSplitter(Qt.Orientation.Vertical)
+        splitter.addWidget(self.plots)
+        splitter.addWidget(self.tabs)
+        splitter.setStretchFactor(0, 2)
+        splitter.setStretchFactor(1, 1)
+        splitter.setChildrenCollapsible(False)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(GRID, GRID, GRID, 0)
+        column.setSpacing(GRID)
+        column.addWidget(self._title)
+        column.addWidget(self._said)
+        column.addWidget(splitter, 1)
+
+    def set_entries(self, entries: tuple[RunEntry, ...]) -> None:
+        """The same runs as of now."""
+        fresh = {entry.id: entry for entry in entries}
+        self.entries = tuple(fresh.get(entry.id, entry) for entry in self.entries)
+        views = [entry.view for entry in self.entries if entry.view is not None]
+        if views:
+            self.plots.show_view(next((view for view in views if not view.is_over), views[0]))
+        headings = ("", *names_of(self.entries))
+        self.values.set_rows(headings, end_values(self.entries, time.time()))
+
+    def entered(self) -> None:
+        """It is seen from now on."""
+        self.plots.entered()
+
+    def left(self) -> None:
+        """It is not seen any more."""
+        self.plots.left()
+
+    def closing(self) -> None:
+        """Threads end."""
+        self.plots.closing()
+
+    def _read(self) -> None:
+        layouts = [entry.layout for entry in self.entries]
+        self._operations.run(
+            "reading the configurations of the compared runs",
+            lambda _progress, _cancel: [read_configuration(layout) for layout in layouts],
+            done=self._take,
+            failed=lambda error: self._say(f"The configurations cannot be read: {error}"),
+        )
+
+    def _take(self, found: list[Configuration]) -> None:
+        self._tables = found
+        self._show_configuration()
+
+    def _show_configuration(self) -> None:
+        rows = configuration_rows([each.table for each in self._tables], every=self.every.isChecked())
+        self.configuration.set_rows(("Key", *names_of(self.entries)), rows, fixed_width=True)
+
+    def _say(self, text: str) -> None:
+        self._said.setText(text)
+        self._said.setVisible(bool(text))
+
+
+def names_of(entries: tuple[RunEntry, ...]) -> list[str]:
+    """A name for each run that no other one has: its own, with the random part of its id where needed."""
+    names = [entry.name for entry in entries]
+    return [
+        f"{entry.name} {entry.id[-6:]}" if names.count(entry.name) > 1 else entry.name for entry in entries
+    ]

@@ -1,0 +1,1 @@
+"""A run's configuration, and how it differs from another."""

@@ -1,0 +1,120 @@
+"""A run's configuration out of its directory. Blocks: for workers."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from torchdeck.config.differences import Difference, differences, leaves, same
+from torchdeck.config.edit import set_value
+from torchdeck.config.loader import load_config_text
+from torchdeck.config.problems import ConfigError
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.frozen import frozen_run_file
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What a run was started with."""
+
+    text: str
+    """Its run file, as it was, with what was said on top of it."""
+    source: str
+    """Where it came from; empty for a command line."""
+    table: Mapping[str, Any]
+    """What it says, without defaults."""
+    defaults: tuple[Difference, ...]
+    """What it says otherwise than the defaults do."""
+    problem: str = ""
+    """Why it cannot be understood as a whole; `table` is then what its own text says."""
+
+
+def read_configuration(layout: RunLayout) -> Configuration:
+    """The configuration of a run.
+
+    Raises:
+        OSError: its run file cannot be read.
+        ValueError: it is not TOML (a run file that was frozen always is).
+    """
+    frozen = frozen_run_file(layout)
+    text, source = frozen.text, frozen.source
+    own = tomllib.loads(text)
+    where = Path(source) if source else layout.root
+    try:
+        loaded = load_config_text(text, where)
+    except ConfigError as error:
+        first = next(iter(error.problems), None)
+        why = str(error) if first is None else f"{first.path}: {first.wrong}"
+        return Configuration(text, source, own, differences({}, own), why)
+    return Configuration(text, source, loaded.written, tuple(_against_defaults(loaded.config)))
+
+
+def clone_text(layout: RunLayout, checkpoint: Path | None = None) -> tuple[str, str]:
+    """The run's file to begin another run with, and where it came from.
+
+    Paths in it become absolute: what is edited next has no folder of its own, or another one.
+
+    Args:
+        layout: of the run.
+        checkpoint: the new run goes on from this one.
+
+    Raises:
+        as `read_configuration`.
+    """
+    frozen = frozen_run_file(layout)
+    text, source = frozen.text, frozen.source
+    text = _with_absolute_paths(text, Path(source)) if source else text
+    if checkpoint is not None:
+        text = set_value(text, ("checkpoint", "resume"), str(checkpoint))
+    return text, source
+
+
+def _with_absolute_paths(text: str, source: Path) -> str:
+    """`text` with every relative path in it as it is understood beside `source`."""
+    own = tomllib.loads(text)
+    base = own.get("extends")
+    if isinstance(base, str):
+        text = set_value(text, ("extends",), str(source.parent / base))
+    try:
+        config = load_config_text(text, source).config
+    except ConfigError:
+        return text  # whoever opens it sees what is wrong
+    for path, value in leaves(own):
+        meant = _at(config, path)
+        if isinstance(value, str) and isinstance(meant, str) and meant != value and Path(meant).is_absolute():
+            text = set_value(text, path, meant)
+    return text
+
+
+def _at(config: Any, path: tuple[str, ...]) -> Any:
+    """The value of a key; None where there is none."""
+    for key in path:
+        config = config.get(key) if isinstance(config, Mapping) else getattr(config, key, None)
+    return config
+
+
+def _against_defaults(model: BaseModel, path: tuple[str, ...] = ()) -> list[Difference]:
+    """What a config has otherwise than its fields' defaults; what is required has none and is left out."""
+    found: list[Difference] = []
+    for name, field in type(model).model_fields.items():
+        value, here = getattr(model, name), (*path, name)
+        if isinstance(value, BaseModel):
+            found += _against_defaults(value, here)
+        elif not field.is_required():
+            default = field.get_default(call_default_factory=True, validated_data={})
+            if not same(_plain(value), _plain(default)):
+                found.append(Difference(here, _plain(default), _plain(value)))
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value

@@ -1,0 +1,171 @@
+"""A run's configuration: as it was, against the defaults, or against another run's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import (
+    QComboBox,
+    QHBoxLayout,
+    QPlainTextEdit,
+    QPushButton,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from torchdeck.config.differences import Difference, as_shown, differences
+from torchdeck.quantities import moment
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.run_list import RunEntry
+from torchdeck_app.bridge.operations import Operations
+from torchdeck_app.runs.configuration.grid import GridTable
+from torchdeck_app.runs.configuration.reading import Configuration, read_configuration
+from torchdeck_app.runs.room import RunRoom
+from torchdeck_app.theme.fonts import Type, font
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.tooltip import plain_tip
+
+AS_IT_WAS, DEFAULTS = "as it was", "defaults"
+_OFFERED = 200
+"""Other runs in the list, the newest."""
+
+
+class ConfigurationView(RunRoom):
+    """Reads the run's file when it is first seen; it never changes."""
+
+    def __init__(
+        self, theme: Theme, operations: Operations, layout: RunLayout, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._operations = operations
+        self._layout = layout
+        self._own: Configuration | None = None
+        self._other: tuple[str, Configuration] | None = None
+        self._offered: tuple[str, ...] = ()
+        self._layouts: dict[str, RunLayout] = {}
+        self.choice = QComboBox()
+        self.choice.setAccessibleName("What to show of the configuration")
+        self.choice.setToolTip("The run file as it was, or how it differs")
+        self.choice.addItem("As it was", AS_IT_WAS)
+        self.choice.addItem("Changes from the defaults", DEFAULTS)
+        self.choice.setMinimumContentsLength(32)
+        self.choice.currentIndexChanged.connect(self._choose)
+        self._copy = QPushButton("Copy")
+        self._copy.setToolTip("Copy the run file as it was")
+        self._copy.setAccessibleName("Copy the run file")
+        self._copy.clicked.connect(self._copy_text)
+        self.text = QPlainTextEdit()
+        self.text.setReadOnly(True)
+        self.text.setFont(font(Type.MONO))
+        self.text.setAccessibleName("Run file")
+        self.text.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self.text.setTabChangesFocus(True)
+        self.grid = GridTable("Differences of the configuration")
+        self._said = label("", role="secondary", wrap=True)
+        self._stack = QStackedWidget()
+        self._stack.addWidget(self.text)
+        self._stack.addWidget(self.grid)
+        self._lay_out()
+        self._say("")
+
+    def _lay_out(self) -> None:
+        bar = QHBoxLayout()
+        bar.setSpacing(GRID)
+        bar.addWidget(self.choice)
+        bar.addStretch(1)
+        bar.addWidget(self._copy)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(GRID, GRID, GRID, GRID)
+        column.setSpacing(GRID)
+        column.addLayout(bar)
+        column.addWidget(self._said)
+        column.addWidget(self._stack, 1)
+
+    def entered(self) -> None:
+        if self._own is None:
+            self._read(self._layout, self._take_own)
+
+    @property
+    def said(self) -> str:
+        """What is said above it."""
+        return self._said.text()
+
+    def set_runs(self, entries: tuple[RunEntry, ...]) -> None:
+        """Offer these runs to compare with."""
+        others = [entry for entry in entries if entry.layout != self._layout and entry.view is not None]
+        others = others[:_OFFERED]
+        ids = tuple(entry.id for entry in others)
+        if ids == self._offered:
+            return
+        self._offered = ids
+        self._layouts = {entry.id: entry.layout for entry in others}
+        chosen = self.choice.currentData()
+        self.choice.blockSignals(True)  # noqa: FBT003 - Qt's signature
+        while self.choice.count() > 2:
+            self.choice.removeItem(2)
+        for entry in others:
+            begun = entry.view.created if entry.view is not None else None
+            self.choice.addItem(f"Changes from {entry.name}, {moment(begun)}", entry.id)
+            self.choice.setItemData(self.choice.count() - 1, plain_tip(entry.id), Qt.ItemDataRole.ToolTipRole)
+        self.choice.setCurrentIndex(max(0, self.choice.findData(chosen)))
+        self.choice.blockSignals(False)  # noqa: FBT003 - Qt's signature
+
+    def _choose(self) -> None:
+        wanted = self.choice.currentData()
+        if wanted in self._layouts:
+            self._other = None
+            self._read(self._layouts[wanted], lambda found: self._take_other(wanted, found))
+        self._show()
+
+    def _read(self, layout: RunLayout, done: Callable[[Configuration], None]) -> None:
+        self._operations.run(
+            f"reading the configuration of {layout.root.name}",
+            lambda _progress, _cancel: read_configuration(layout),
+            done=done,
+            failed=lambda error: self._say(f"The configuration cannot be read: {error}", "error"),
+        )
+
+    def _take_own(self, found: Configuration) -> None:
+        self._own = found
+        self.text.setPlainText(found.text)
+        self._show()
+
+    def _take_other(self, run_id: str, found: Configuration) -> None:
+        self._other = (run_id, found)
+        self._show()
+
+    def _show(self) -> None:
+        own, wanted = self._own, self.choice.currentData()
+        if own is None:
+            return
+        source = f"From {own.source}" if own.source else "Not from a file"
+        problem = f"It is not understood as a whole today: {own.problem}" if own.problem else ""
+        if wanted == AS_IT_WAS:
+            self._stack.setCurrentWidget(self.text)
+            self._say(source)
+        elif wanted == DEFAULTS:
+            self._show_differences("Default", own.defaults, problem, "It says nothing but the defaults.")
+        elif self._other is not None and self._other[0] == wanted:
+            found = differences(self._other[1].table, own.table)
+            self._show_differences("The other run", found, problem, "The two runs say the same.")
+
+    def _show_differences(self, before: str, found: tuple[Difference, ...], problem: str, none: str) -> None:
+        rows = [(each.name, as_shown(each.before, 200), as_shown(each.after, 200)) for each in found]
+        self.grid.set_rows(("Key", before, "This run"), rows, fixed_width=True)
+        self._stack.setCurrentWidget(self.grid)
+        self._say(problem or ("" if found else none), "warning" if problem else "secondary")
+
+    def _say(self, text: str, role: str = "secondary") -> None:
+        self._said.setText(text)
+        self._said.setProperty("role", role)
+        self._said.style().polish(self._said)
+        self._said.setVisible(bool(text))
+
+    def _copy_text(self) -> None:
+        if self._own is not None:
+            QGuiApplication.clipboard().setText(self._own.text)

@@ -1,0 +1,1 @@
+"""What a run does now, and what can be asked of it."""

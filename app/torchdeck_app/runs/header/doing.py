@@ -1,0 +1,98 @@
+"""What a run is doing now, in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from torchdeck.quantities import duration, size
+from torchdeck.runs import reasons
+from torchdeck.runs.links import LinkState
+from torchdeck.runs.state import RankView, RunState
+from torchdeck.runs.training_progress import TrainingProgress
+from torchdeck.runs.training_progress_estimates import time_left
+from torchdeck.runs.view import RunView
+from torchdeck_app.runs.rates import throughput_text
+
+_PHASES = {
+    "": "starting",
+    "saving": "saving a checkpoint",
+    "evaluating": "evaluating held-out data",
+    "compiling": "compiling the model",
+    "loading": "loading model and data",
+    "stopping": "finishing the step and saving",
+    "done": "finishing",
+}
+_STATES = {
+    RunState.PENDING: "waiting for its controller",
+    RunState.PREPARING: "preparing devices and code",
+    RunState.RESTARTING: "starting again",
+}
+_BEGINNING = frozenset(
+    {RunState.PENDING, RunState.PREPARING, RunState.STARTING, RunState.QUEUED, RunState.RESTARTING}
+)
+"""In which the ranks may wait for code."""
+
+
+def doing(view: RunView, sent_code: Sequence[LinkState] = ()) -> str:
+    """One phrase: what the ranks do now; of a run that is over, how it ended.
+
+    Args:
+        view: of the run.
+        sent_code: links over which its code is being sent, which the ranks wait for.
+    """
+    if view.is_over:
+        return view.why
+    if sent_code and view.state in _BEGINNING:
+        return reasons.code_to_all(sent_code)
+    if view.state in (RunState.QUEUED, RunState.STOPPING):
+        return view.why or view.state.value.lower()
+    if view.state in _STATES:
+        return view.why or _STATES[view.state]
+    return _phases(view.ranks, view.world_size)
+
+
+def _phases(ranks: tuple[RankView, ...], world_size: int | None) -> str:
+    """The phase that most ranks are in; how many, where not all are."""
+    if not ranks:
+        return f"starting {world_size or ''} rank{'' if world_size == 1 else 's'}".replace("  ", " ")
+    phase, many = Counter(rank.phase for rank in ranks).most_common(1)[0]
+    words = _PHASES.get(phase, phase)
+    total = max(world_size or 0, len(ranks))
+    return words if many == total else f"{words} ({many} of {total} ranks)"
+
+
+def rank_lines(view: RunView, limit: int = 32) -> str:
+    """Each rank's phase, step and memory, a line each; for a tooltip."""
+    lines = []
+    for rank in view.ranks[:limit]:
+        parts = [f"rank {rank.rank}: {_PHASES.get(rank.phase, rank.phase)}"]
+        parts += [] if rank.step is None else [f"step {rank.step:,}"]
+        parts += [] if rank.still is None or rank.still < 2 else [f"no progress for {duration(rank.still)}"]
+        parts += [] if rank.rss_bytes is None else [size(rank.rss_bytes)]
+        parts += [] if rank.pid is None else [f"pid {rank.pid}"]
+        lines.append(", ".join(parts))
+    if len(view.ranks) > limit:
+        lines.append(f"and {len(view.ranks) - limit:,} more ranks")
+    return "\n".join(lines)
+
+
+def facts(view: RunView, progress: TrainingProgress | None, now: float) -> str:
+    """Step, time left, throughput, time taken, attempt, size: `step 1,240 / 2,000 · 2 min 14 s left · …`."""
+    parts = []
+    if progress is not None and progress.step is not None:
+        total = "" if progress.total is None else f" / {progress.total:,}"
+        parts.append(f"step {progress.step:,}{total}")
+    if progress is not None and progress.eta is not None and not view.is_over:
+        parts.append(f"{time_left(progress.eta)} left")
+    if progress is not None and throughput_text(progress) and not view.is_over:
+        parts.append(throughput_text(progress))
+    if view.started is not None:
+        end = view.ended if view.ended is not None else now
+        parts.append(f"{duration(end - view.started)}{' taken' if view.is_over else ' so far'}")
+    if view.attempt is not None and view.attempt > 1:
+        parts.append(f"attempt {view.attempt}")
+    if view.world_size is not None:
+        ranks = f"{view.world_size:,} rank{'' if view.world_size == 1 else 's'}"
+        parts.append(f"{ranks}, {view.strategy}" if view.strategy else ranks)
+    return "  ·  ".join(parts)

@@ -1,0 +1,248 @@
+"""The head of a run's page: state, what it does now, how far it is, and what can be asked of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QProgressBar,
+    QPushButton,
+    QSizePolicy,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from torchdeck.quantities import metric
+from torchdeck.runs import reasons
+from torchdeck.runs.origin import Origin
+from torchdeck.runs.view import RunView
+from torchdeck_app.runs.abilities import ATTACH, RESUME, STOP, STOP_NOW, WORDS, abilities
+from torchdeck_app.runs.header.doing import doing, facts, rank_lines
+from torchdeck_app.runs.header.node_links import NodeLinks
+from torchdeck_app.runs.run_watch import RunSeen
+from torchdeck_app.runs.steady_focus import set_enabled, set_visible
+from torchdeck_app.runs.unsaved import what_is_lost
+from torchdeck_app.theme.fonts import Type, font
+from torchdeck_app.theme.icons import icon
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.elided_label import ElidedLabel
+from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.state_badge import StateBadge
+from torchdeck_app.widgets.tooltip import plain_tip
+
+_NARROW = 75 * GRID
+"""Pixels below which buttons with an icon leave their words to the tooltip, for the run's name."""
+_STEPS = 1000
+"""Of the progress bar."""
+_TIPS = {
+    STOP: "Finish the step, save a checkpoint, exit (Ctrl+.)",
+    STOP_NOW: "End every process at once (Ctrl+Shift+.)",
+    RESUME: "Go on from the newest complete checkpoint (Ctrl+R)",
+    ATTACH: "Ask for what its nodes want, and follow it from here again (Ctrl+Shift+A)",
+    "clone": "Open this run's configuration in Launch, to begin another (Ctrl+D)",
+}
+
+
+class RunHeader(QFrame):
+    """Shows one run; says what is asked of it."""
+
+    asked = Signal(str)
+    """`stop`, `stop_now`, `resume`, `attach` or `clone`."""
+    origin_asked = Signal(str)
+    """The id of the run that this one goes on from is to be shown."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("role", "panel")
+        self.setAccessibleName("What the run does")
+        self._theme = theme
+        self._badge = StateBadge(theme)
+        self._badge.setFont(font(Type.HEADING))
+        self._name = ElidedLabel()
+        self._name.setFont(font(Type.HEADING))
+        self._doing = ElidedLabel()
+        self._facts = label("", role="secondary", wrap=True)
+        self.origin = QToolButton()
+        self.origin.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        link = self.origin.font()
+        link.setUnderline(True)
+        self.origin.setFont(link)
+        self.origin.hide()
+        self._origin_id = ""
+        self.origin.clicked.connect(lambda: self.origin_asked.emit(self._origin_id))
+        self._loss = label("", Type.NUMBER)
+        self._loss.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self._loss.setMinimumWidth(self._loss.fontMetrics().horizontalAdvance("8.888e-88"))
+        self._loss_name = label("loss", role="secondary")
+        self._loss_name.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignBottom)
+        self._bar = QProgressBar()
+        self._bar.setTextVisible(False)
+        self._bar.setFixedHeight(GRID)
+        self._bar.setRange(0, _STEPS)
+        self._bar.setAccessibleName("Progress")
+        kept = self._bar.sizePolicy()
+        kept.setRetainSizeWhenHidden(True)
+        self._bar.setSizePolicy(kept)
+        self._warnings = label("", role="warning", wrap=True)
+        self._warnings.hide()
+        self.links = NodeLinks(theme)
+        self.buttons = {what: self._button(what) for what in (ATTACH, STOP, STOP_NOW, RESUME, "clone")}
+        self.buttons[ATTACH].hide()
+        self._lay_out()
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
+        theme.changed.connect(self._draw_icons)
+        self._draw_icons()
+
+    def show_run(self, seen: RunSeen, under_way: Collection[str]) -> None:
+        """Show the run as of now, and what was asked of it and is not taken yet."""
+        view, progress = seen.view, seen.progress
+        self._badge.set_state(view.state)
+        self._badge.setToolTip(plain_tip(view.why))
+        self._name.setText(view.name)
+        self._name.setToolTip(plain_tip(f"{view.name}\n{view.id}"))
+        now = _asked(view, under_way) or doing(view, seen.sent_code)
+        now = "This run's directory was removed" if seen.is_gone else now
+        self._doing.setText(now)
+        self._doing.setToolTip(plain_tip(rank_lines(view) or now))
+        self.links.show_links(seen.links, is_followed=view.controller_alive)
+        text = facts(view, progress, time.time())
+        self._facts.setText(text)
+        self._facts.setToolTip(plain_tip(text))
+        loss = progress.loss if progress is not None else None
+        self._loss.setText("" if loss is None else metric(loss))
+        self._loss.setToolTip("" if loss is None else f"loss {loss!r}")
+        self._loss_name.setVisible(loss is not None)
+        self._show_progress(seen)
+        self._show_origin(seen.origin)
+        warnings = _warnings(seen)
+        self._warnings.setText("\n".join(warnings))
+        self._warnings.setVisible(bool(warnings))
+        self._enable(seen, under_way)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+        super().resizeEvent(event)
+        for what, button in self.buttons.items():
+            named = self.width() >= _NARROW or button.icon().isNull()
+            button.setText(_word(what) if named else "")
+
+    @property
+    def state_word(self) -> str:
+        """The state that is shown; empty before the first look."""
+        return self._badge.accessibleName()
+
+    @property
+    def doing_now(self) -> str:
+        """What it is said to be doing."""
+        return self._doing.text()
+
+    @property
+    def warnings(self) -> str:
+        """What is wrong with it, a line each; empty where nothing is."""
+        return self._warnings.text()
+
+    def _show_progress(self, seen: RunSeen) -> None:
+        step = seen.progress.step if seen.progress is not None else None
+        total = seen.progress.total if seen.progress is not None else None
+        known = step is not None and bool(total)
+        self._bar.setVisible(known)
+        if step is not None and total:
+            self._bar.setValue(round(_STEPS * min(1.0, step / total)))
+            self._bar.setToolTip(f"step {step:,} of {total:,}: {100 * step / total:.1f} %")
+
+    def _show_origin(self, origin: Origin | None) -> None:
+        self.origin.setVisible(origin is not None)
+        if origin is not None and origin.run_id != self._origin_id:
+            self._origin_id = origin.run_id
+            step = "" if origin.step is None else f"step {origin.step:,} of "
+            self.origin.setText(f"Goes on from {step}{origin.name}".replace("&", "&&"))
+            self.origin.setAccessibleName(f"Show the run that this one goes on from, {origin.run_id}")
+            tip = f"It began with a checkpoint of {origin.run_id}; press to show that run"
+            self.origin.setToolTip(plain_tip(tip))
+
+    def _enable(self, seen: RunSeen, under_way: Collection[str]) -> None:
+        able = abilities(seen.view, under_way, is_left_alone=seen.is_left_alone)
+        # where there is nothing to attach to, its room is the others'
+        attaches = not seen.is_gone and (not able.attach or ATTACH in under_way)
+        set_visible(self.buttons[ATTACH], self, on=attaches)
+        for what, button in self.buttons.items():
+            why = "the run's directory was removed" if seen.is_gone else getattr(able, what)
+            set_enabled(button, self, on=not why)
+            more = f"Not now: {why}" if why else ""
+            if what == STOP_NOW and not why:
+                lost = what_is_lost(seen.view, seen.progress)
+                more = f"{lost[:1].upper()}{lost[1:]}"
+            button.setToolTip(f"{_TIPS[what]}\n{more}" if more else _TIPS[what])
+
+    def _button(self, what: str) -> QPushButton:
+        button = QPushButton(_word(what))
+        button.setAccessibleName(f"{button.text()} {'to ' if what == ATTACH else ''}this run")
+        button.clicked.connect(lambda: self.asked.emit(what))
+        button.setEnabled(False)
+        button.setToolTip(_TIPS[what])
+        role = {STOP_NOW: "destructive", ATTACH: "primary"}.get(what)
+        if role is not None:
+            button.setProperty("role", role)
+        return button
+
+    def _lay_out(self) -> None:
+        first = QHBoxLayout()
+        first.setSpacing(GRID)
+        first.addWidget(self._badge)
+        first.addWidget(self._name, 1)
+        for button in self.buttons.values():
+            first.addWidget(button)
+        words = QVBoxLayout()
+        words.setSpacing(2)
+        now = QHBoxLayout()
+        now.setSpacing(GRID)
+        now.addWidget(self._doing, 1)
+        now.addWidget(self.origin)
+        words.addLayout(now)
+        words.addWidget(self._facts)
+        second = QHBoxLayout()
+        second.setSpacing(GRID)
+        second.addLayout(words, 1)
+        second.addWidget(self._loss)
+        second.addWidget(self._loss_name)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
+        column.setSpacing(4)
+        column.addLayout(first)
+        column.addLayout(second)
+        column.addWidget(self.links)
+        column.addWidget(self._bar)
+        column.addWidget(self._warnings)
+
+    def _draw_icons(self) -> None:
+        for what, name in ((STOP, "stop"), (RESUME, "resume"), ("clone", "copy")):
+            self.buttons[what].setIcon(icon(name, self._theme.palette))
+
+
+def _word(what: str) -> str:
+    return WORDS.get(what, what).capitalize()
+
+
+def _warnings(seen: RunSeen) -> list[str]:
+    """The run's; what is to be done about nodes that nobody follows is said once, and for the window."""
+    warnings = list(seen.view.warnings)
+    others = [each for each in warnings if reasons.UNFOLLOWED not in each]
+    if not seen.is_left_alone or len(others) == len(warnings):
+        return warnings
+    return [*others, "Nobody follows this run here: Attach does, and asks for what its nodes want."]
+
+
+def _asked(view: RunView, under_way: Collection[str]) -> str:
+    """What was asked and not taken yet."""
+    if ATTACH in under_way:
+        return "attaching: connecting to its nodes"
+    waiting = {*under_way, *view.requests_waiting}
+    for what in (STOP_NOW, STOP, RESUME):
+        if what in waiting:
+            return f"{WORDS[what]} asked for; waiting for the run to take it up"
+    return ""

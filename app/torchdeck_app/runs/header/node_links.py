@@ -1,0 +1,104 @@
+"""How each node of a run is reached, beside what the run does."""
+
+from __future__ import annotations
+
+import html
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLabel, QWidget
+
+from torchdeck.quantities import duration, size
+from torchdeck.runs import reasons
+from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, UP, LinkState
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.state_badge import Look
+from torchdeck_app.widgets.tooltip import plain_tip
+
+MOST = 4
+"""Nodes that are named; of more, only how many are in which state."""
+LOOKS = {
+    UP: Look("●", "connected", "good"),
+    CONNECTING: Look("◷", "connecting", "quiet"),
+    LOST: Look("?", "link lost", "warn"),
+    NEEDS_LOGIN: Look("!", "needs login", "warn"),
+    REFUSED: Look("✕", "refused", "bad"),
+}
+ALONE = Look("○", "not followed", "quiet")
+"""Of a node about which nobody here knows: there is no controller."""
+_NARROWEST_NAME = 12
+"""Letters of a node's name that are always shown."""
+
+
+class NodeLinks(QLabel):
+    """One line: sign, name and word of each node's link; hidden for a run of this machine alone."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._shown: tuple[tuple[str, Look], ...] = ()
+        self.setTextFormat(Qt.TextFormat.RichText)
+        self.setWordWrap(True)  # between nodes only
+        self.hide()
+        theme.changed.connect(self._draw)
+
+    @property
+    def words(self) -> str:
+        """What is shown, without its colours."""
+        return "   ".join(f"{look.sign} {name} {look.word}" for name, look in self._shown)
+
+    def show_links(self, links: Sequence[LinkState], *, is_followed: bool) -> None:
+        """Show how each node is reached; `is_followed`: there is a controller that knows."""
+        found = [(link, look_of(link, is_followed=is_followed)) for link in links]
+        shown = _counted(found) if len(found) > MOST else tuple((link.node, look) for link, look in found)
+        self.setVisible(bool(shown))
+        lines = [_line(link, look, time.time()) for link, look in found]
+        self.setToolTip(plain_tip("\n".join(lines)))
+        if shown != self._shown:
+            self._shown = shown
+            self._draw()
+
+    def _draw(self) -> None:
+        palette = self._theme.palette
+        parts = []
+        for name, look in self._shown:
+            word = f'<span style="color: {palette.secondary};">{_unbroken(look.word)}</span>'
+            sign = f'<span style="color: {look.rgb(palette)};">{look.sign}</span>'
+            short = name if len(name) <= _NARROWEST_NAME else f"{name[: _NARROWEST_NAME - 1]}…"
+            parts.append(f"{sign}&nbsp;{_unbroken(short)}&nbsp;{word}")
+        self.setText("&nbsp;&nbsp; ".join(parts))
+        self.setAccessibleName(f"Links to nodes: {self.words}" if self._shown else "")
+
+
+def _unbroken(text: str) -> str:
+    return html.escape(text).replace(" ", "&nbsp;").replace("-", "&#8209;")
+
+
+def look_of(link: LinkState, *, is_followed: bool) -> Look:
+    """The look of one node's link; how far its code is, while that is being sent."""
+    if not is_followed:
+        return ALONE
+    look = LOOKS[link.state]
+    if link.is_sent_code:
+        return look._replace(word=f"{100 * (link.code_sent or 0) // (link.code_size or 1)} % of the code")
+    return look
+
+
+def _counted(found: Sequence[tuple[LinkState, Look]]) -> tuple[tuple[str, Look], ...]:
+    """How many are in which state: `14 nodes`, as if that were a name."""
+    looks = Counter(ALONE if look == ALONE else LOOKS[link.state] for link, look in found)
+    return tuple((f"{count} node{'' if count == 1 else 's'}", look) for look, count in looks.most_common())
+
+
+def _line(link: LinkState, look: Look, now: float) -> str:
+    """One node, for the tooltip."""
+    if look == ALONE:
+        return f"{link.node}: {look.word} from here"
+    if link.is_sent_code:
+        return reasons.code_to(link)
+    begun = reasons.link_since(link)
+    since = "" if begun is None else f" for {duration(now - begun)}"
+    behind = f", {size(link.behind)} not here yet" if link.behind else ""
+    return f"{link.node}: {LOOKS[link.state].word}{since}{behind}{f' ({link.why})' if link.why else ''}"

@@ -1,0 +1,1 @@
+"""What the ranks print: followed, searched, any length."""

@@ -1,0 +1,299 @@
+"""The lines themselves: drawn by hand, as many as there is room for, however many there are."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QFontMetrics,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
+
+from torchdeck.runs.logs.line_pattern import LinePattern
+from torchdeck.runs.logs.merged import LogLine
+from torchdeck_app.runs.logs.highlight import Highlight
+from torchdeck_app.runs.logs.page import LogPage
+from torchdeck_app.runs.logs.row_painter import MARGIN, RowPainter
+from torchdeck_app.theme.fonts import Type, font
+from torchdeck_app.theme.theme import Theme
+
+AHEAD = 2
+"""Heights of the area that are asked for above and below what is in sight."""
+END = (1 << 31) - 1  # as the first row that is wanted: the last ones, however many there are
+
+
+class LogArea(QAbstractScrollArea):
+    """Rows of a log. It asks for what it needs by `wanted`, and draws what it was given."""
+
+    wanted = Signal(int, int)
+    """First row, `END` for the last ones, and how many."""
+    follow_changed = Signal(bool)
+    picked = Signal(object)
+    """Unix time of the line that was clicked, or None where it has none."""
+    copy_asked = Signal(int, int)
+    """First and last row."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._page: LogPage | None = None
+        self._follow = True
+        self._current = 0
+        self._anchor = 0
+        self._marked: int | None = None
+        self._unmarked: int | None = None
+        """Where it was before the time cursor came: the first row."""
+        self._is_placing = False
+        self._highlight = Highlight()
+        self._widest = 0
+        self._asked: tuple[int, int] | None = None
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setFont(font(Type.MONO))
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAccessibleName("Log lines")
+        self.viewport().setCursor(Qt.CursorShape.IBeamCursor)
+        self.verticalScrollBar().valueChanged.connect(self._scrolled)
+        self.horizontalScrollBar().valueChanged.connect(lambda _: self.viewport().update())
+        self.horizontalScrollBar().setSingleStep(24)
+        theme.changed.connect(self.viewport().update)
+
+    @property
+    def follows(self) -> bool:
+        """The last line stays in sight."""
+        return self._follow
+
+    @property
+    def current(self) -> int:
+        """The row that was clicked or gone to last."""
+        return self._current
+
+    def set_follow(self, follow: bool) -> None:  # noqa: FBT001 - connected to a button's toggled(bool)
+        if follow == self._follow:
+            return
+        self._follow = follow
+        if follow:
+            self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
+        self._ask()
+        self.follow_changed.emit(follow)
+
+    def show_page(self, page: LogPage) -> None:
+        """Draw these lines; what is in sight stays, unless the end is followed."""
+        before = self._page
+        self._page = page
+        if before is None or before.rows_of != page.rows_of:
+            self._current = self._anchor = 0
+            self._widest = 0
+        self._widest = max([self._widest, *(len(line.text.expandtabs(8)) for line in page.lines)])
+        self._set_ranges()
+        self.setAccessibleDescription(f"{page.total:,} lines")
+        self.viewport().update()
+
+    def set_highlight(self, pattern: LinePattern | None) -> None:
+        """Mark what the pattern fits."""
+        self._highlight = Highlight(pattern)
+        self.viewport().update()
+
+    def go_to(self, row: int) -> None:
+        """Bring a row into the middle, and stand on it."""
+        self.set_follow(follow=False)
+        self._current = self._anchor = row
+        self.verticalScrollBar().setValue(row - self._rows // 2)
+        self.viewport().update()
+
+    def set_marked(self, row: int | None) -> None:
+        """Show where the time cursor is; where it leaves, what was in sight before it came."""
+        before, self._marked = self._marked, row
+        bar = self.verticalScrollBar()
+        if row is not None:
+            if before is None:
+                self._unmarked = bar.value()
+            if not self._is_seen(row):
+                self._place(row - self._rows // 2)
+        elif self._unmarked is not None:
+            self._place(bar.maximum() if self._follow else self._unmarked)
+            self._unmarked = None
+        self._ask()
+        self.viewport().update()
+
+    # what Qt asks
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
+        painter = QPainter(self.viewport())
+        palette = self._theme.palette
+        painter.fillRect(event.rect(), QColor(palette.surface))
+        if self._page is None:
+            return
+        if not self._page.total:
+            painter.setPen(QColor(palette.secondary))
+            painter.drawText(self.viewport().rect(), Qt.AlignmentFlag.AlignCenter, "No line has a match")
+            return
+        first = self.verticalScrollBar().value()
+        low, high = sorted((self._anchor, self._current))
+        rows = RowPainter(
+            painter,
+            palette,
+            QFontMetrics(self.font()),
+            self._gutter,
+            self.viewport().width(),
+            self.horizontalScrollBar().value(),
+            self._highlight,
+        )
+        for number in range(min(self._rows + 1, self._page.total - first)):
+            row = first + number
+            chosen = low <= row <= high and (self.hasFocus() or low != high)
+            rows.draw(self._line(row), number * self._height, chosen=chosen, marked=row == self._marked)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+        super().resizeEvent(event)
+        self._set_ranges()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802 - Qt's name
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._set_ranges()
+
+    def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802 - Qt's name
+        if event.angleDelta().y() > 0:
+            self.set_follow(follow=False)
+        super().wheelEvent(event)
+        if event.angleDelta().y() < 0 and self._is_at_end:
+            self.set_follow(follow=True)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
+        if event.button() != Qt.MouseButton.LeftButton:
+            return
+        self._current = self._row_at(event.position().y())
+        if not event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            self._anchor = self._current
+        line = self._line(self._current)
+        self.picked.emit(None if line is None else line.time)
+        self.viewport().update()
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
+        if event.buttons() & Qt.MouseButton.LeftButton:
+            self._current = self._row_at(event.position().y())
+            self.viewport().update()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
+        bar = self.verticalScrollBar()
+        key = event.key()
+        moves = {
+            Qt.Key.Key_Up: -1,
+            Qt.Key.Key_Down: 1,
+            Qt.Key.Key_PageUp: -self._rows,
+            Qt.Key.Key_PageDown: self._rows,
+            Qt.Key.Key_Home: -bar.maximum() - self._rows - 1,
+            Qt.Key.Key_End: bar.maximum() + self._rows + 1,
+        }
+        if key in moves:
+            self._move(moves[Qt.Key(key)], keep=bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier))
+        elif key == Qt.Key.Key_C and event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            self.copy_asked.emit(min(self._anchor, self._current), max(self._anchor, self._current))
+        elif key == Qt.Key.Key_A and event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            self._anchor, self._current = 0, max(0, self._total - 1)
+            self.viewport().update()
+        elif key in (Qt.Key.Key_Left, Qt.Key.Key_Right):
+            step = 48 if key == Qt.Key.Key_Right else -48
+            self.horizontalScrollBar().setValue(self.horizontalScrollBar().value() + step)
+        else:
+            super().keyPressEvent(event)
+
+    # inside
+
+    @property
+    def _height(self) -> int:
+        return QFontMetrics(self.font()).height() + 2
+
+    @property
+    def _rows(self) -> int:
+        """Whole rows that there is room for."""
+        return max(1, self.viewport().height() // self._height)
+
+    @property
+    def _total(self) -> int:
+        return 0 if self._page is None else self._page.total
+
+    @property
+    def _is_at_end(self) -> bool:
+        return self.verticalScrollBar().value() >= self.verticalScrollBar().maximum()
+
+    def _is_seen(self, row: int) -> bool:
+        first = self.verticalScrollBar().value()
+        return first <= row < first + self._rows
+
+    def _line(self, row: int) -> LogLine | None:
+        page = self._page
+        if page is None or not page.first <= row < page.first + len(page.lines):
+            return None
+        return page.lines[row - page.first]
+
+    def _row_at(self, y: float) -> int:
+        row = self.verticalScrollBar().value() + int(y) // self._height
+        return max(0, min(row, self._total - 1))
+
+    def _move(self, rows: int, *, keep: bool) -> None:
+        self._current = max(0, min(self._current + rows, self._total - 1))
+        if not keep:
+            self._anchor = self._current
+        bar = self.verticalScrollBar()
+        if self._current < bar.value():
+            bar.setValue(self._current)
+        elif self._current >= bar.value() + self._rows:
+            bar.setValue(self._current - self._rows + 1)
+        self.set_follow(follow=self._current == self._total - 1)
+        line = self._line(self._current)
+        if line is not None:
+            self.setAccessibleDescription(line.text)
+            self.picked.emit(line.time)
+        self.viewport().update()
+
+    def _set_ranges(self) -> None:
+        bar = self.verticalScrollBar()
+        bar.setPageStep(self._rows)
+        bar.setRange(0, max(0, self._total - self._rows))
+        if self._follow and self._marked is None:
+            bar.setValue(bar.maximum())
+        metrics = QFontMetrics(self.font())
+        width = self._gutter + self._widest * metrics.horizontalAdvance("0") + MARGIN
+        across = self.horizontalScrollBar()
+        across.setPageStep(self.viewport().width())
+        across.setRange(0, max(0, width - self.viewport().width()))
+        self._ask()
+
+    def _scrolled(self, value: int) -> None:
+        if not self._is_placing:
+            self._unmarked = None  # whoever scrolls by hand stays there
+            if value < self.verticalScrollBar().maximum():
+                self.set_follow(follow=False)
+        self._ask()
+        self.viewport().update()
+
+    def _ask(self) -> None:
+        """Ask for what is in sight and some more, where it is not there."""
+        first = max(0, self.verticalScrollBar().value() - AHEAD * self._rows)
+        if self._follow and self._marked is None:
+            first = END  # asked for once, and not again with every line that comes
+        want = (first, (2 * AHEAD + 1) * self._rows + 1)
+        if want != self._asked:
+            self._asked = want
+            self.wanted.emit(*want)
+
+    def _place(self, first: int) -> None:
+        """Scroll for the time cursor, which does not end the following."""
+        self._is_placing = True
+        self.verticalScrollBar().setValue(first)
+        self._is_placing = False
+
+    @property
+    def _gutter(self) -> int:
+        """Pixels before the text: the time, and the rank where there are several."""
+        page = self._page
+        several = page is not None and len(page.ranks) > 1 and page.choice.rank is None
+        columns = 9 + (1 + len(f"r{max(page.ranks)}") if several and page is not None else 0)
+        return MARGIN + columns * QFontMetrics(self.font()).horizontalAdvance("0") + MARGIN

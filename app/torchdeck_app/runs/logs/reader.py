@@ -1,0 +1,218 @@
+"""What the thread of the logs does: it follows, searches and copies, some milliseconds at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.logs.line_pattern import SlowPatternError
+from torchdeck.runs.logs.merged import LogLine, MergedLog
+from torchdeck.runs.logs.search import LineSearch, error_search
+from torchdeck_app.runs.logs.matches import Matches
+from torchdeck_app.runs.logs.page import Choice, Found, LogPage, Search
+from torchdeck_app.runs.rank_nodes import RankNodes
+
+SLICE = 0.05
+"""Seconds of searching between two answers."""
+COPY_LINES = 100_000
+COPY_LETTERS = 1 << 24
+"""What is copied at most: more would hold up whoever has it pasted."""
+_AT_ONCE = 1000
+_SECONDS_A_STRETCH = 1e-6
+Answer = tuple[str, object]
+
+
+class LogReader:
+    """For one thread. Orders are names of methods; answers are names of the worker's signals with a value."""
+
+    def __init__(self, layout: RunLayout) -> None:
+        self._layout = layout
+        self._choice = Choice()
+        self._nodes = RankNodes(layout)
+        self._log = MergedLog(layout)
+        self._matches = Matches()
+        self._errors: LineSearch | None = None
+        self._range = (0, 200)
+        self._until: float | None = None
+        self._counting = False
+        self._fails = False
+        self._page: LogPage | None = None
+        self._found: Found | None = None
+        self._answers: list[Answer] = []
+
+    @property
+    def is_busy(self) -> bool:
+        """There is more to be read at once."""
+        more = self._counting or not self._matches.are_all or self._errors is not None
+        return more and not self._fails
+
+    @property
+    def rest(self) -> float:
+        """Seconds to wait for more: longer, the longer the log is, as each look at it costs memory."""
+        return self._log.stretches * _SECONDS_A_STRETCH
+
+    def look(self, orders: list[Answer]) -> list[Answer]:
+        """Carry out orders and read on; what there is to tell."""
+        self._answers = []
+        for what, value in orders:
+            getattr(self, what)(value)
+        try:
+            self._counting = self._log.advance()
+            self._matches.seek(SLICE)
+            page = self._read()
+            self._fails = False
+        except OSError as error:
+            self._fails = True
+            page = self._unreadable(error)
+        if page != self._page:
+            self._page = page
+            self._answers.insert(0, ("page", page))
+        self._go_on()
+        found = self._matches.found
+        if found != self._found:
+            self._found = found
+            self._answers.append(("found", found))
+        return self._answers
+
+    # orders
+
+    def choose(self, choice: object) -> None:
+        """Show other lines."""
+        assert isinstance(choice, Choice)  # noqa: S101 - the view gives nothing else
+        if choice == self._choice:
+            return
+        self._choice = choice
+        self._log = MergedLog(
+            self._layout,
+            rank=choice.rank,
+            attempt=choice.attempt,
+            streams=choice.streams,
+            takes=lambda attempt, rank: not choice.node or self._nodes.has(choice.node, attempt, rank),
+        )
+        self._errors = None
+        self._matches.begin(self._log, self._matches.search)
+
+    def look_for(self, search: object) -> None:
+        """Search for something else."""
+        assert isinstance(search, Search)  # noqa: S101 - the view gives nothing else
+        self._matches.begin(self._log, search)
+
+    def want(self, rows: object) -> None:
+        """These rows are in sight: the first, and how many; the last ones, where there are not so many."""
+        assert isinstance(rows, tuple)  # noqa: S101 - the view gives nothing else
+        self._range = rows
+
+    def show_until(self, moment: object) -> None:
+        """Show what was there at a moment; None: all."""
+        self._until = moment if isinstance(moment, float) else None
+
+    def mark(self, moment: object) -> None:
+        """The time cursor is there, or nowhere."""
+        known = isinstance(moment, float) and len(self._log) > 0
+        row = self._matches.row(self._log.line_at(moment)) if known and isinstance(moment, float) else None
+        self._answers.append(("marked", row))
+
+    def next(self, row: object) -> None:
+        """Go to the first match behind `row`; from the last one to the first."""
+        assert isinstance(row, int)  # noqa: S101 - the view gives nothing else
+        self._matches.step(self._matches.line(row), forward=True)
+
+    def previous(self, row: object) -> None:
+        """Go to the last match before `row`; from the first one to the last."""
+        assert isinstance(row, int)  # noqa: S101 - the view gives nothing else
+        self._matches.step(self._matches.line(row), forward=False)
+
+    def first_error(self, _: object) -> None:
+        """Go to the first line that looks like an error."""
+        self._errors = error_search(self._log)
+
+    def copy(self, rows: object) -> None:
+        """Copy rows, the first and the last one given."""
+        assert isinstance(rows, tuple)  # noqa: S101 - the view gives nothing else
+        try:
+            self._copy(*rows)
+        except OSError as error:
+            self._answers.append(("said", f"nothing copied: {error.strerror or error}"))
+
+    # answers
+
+    def _copy(self, first: int, last: int) -> None:
+        last = min(last, self._total - 1)
+        parts: list[str] = []
+        letters, row = 0, first
+        while row <= last and row - first < COPY_LINES and letters < COPY_LETTERS:
+            lines = self._rows(row, min(_AT_ONCE, last - row + 1))
+            if not lines:
+                break
+            parts += [f"{line.text}\n" for line in lines]
+            letters += sum(len(part) for part in parts[-len(lines) :])
+            row += len(lines)
+        self._answers.append(("copied", "".join(parts)))
+        left = last + 1 - row
+        more = f"; {left:,} more are too many" if left > 0 else ""
+        self._answers.append(("said", f"{row - first:,} lines copied{more}"))
+
+    def _go_on(self) -> None:
+        """Tell what an order was waiting for, where it is there now."""
+        line = self._matches.stepped()
+        if line is not None:
+            self._answers.append(("go_to", self._matches.row(line)))
+        seeking = self._errors
+        if seeking is None:
+            return
+        limit = time.monotonic() + SLICE
+        try:
+            while not seeking.is_over and time.monotonic() < limit:
+                found = seeking.step()
+                if found:
+                    self._errors = None
+                    self._answers.append(("go_to", self._matches.row(found[0])))
+                    self._answers.append(("said", ""))
+                    return
+        except (OSError, SlowPatternError) as error:
+            self._errors = None
+            why = error.strerror or error if isinstance(error, OSError) else error
+            self._answers.append(("said", f"the logs cannot be searched: {why}"))
+            return
+        if seeking.is_over and not self._counting:
+            self._errors = None
+            self._answers.append(("said", "no error found"))
+        else:
+            self._answers.append(("said", f"no error in {seeking.at:,} lines yet…"))
+
+    @property
+    def _total(self) -> int:
+        total = len(self._matches) if self._matches.are_shown_alone else len(self._log)
+        if self._until is not None:
+            total = min(total, self._matches.row(self._log.line_at(self._until)))
+        return total
+
+    def _rows(self, first: int, count: int) -> list[LogLine]:
+        if not self._matches.are_shown_alone:
+            return self._log.read(first, count)
+        numbers = self._matches.numbers[first : first + count]
+        return [line for number in numbers for line in self._log.read(number, 1)]
+
+    def _read(self) -> LogPage:
+        total = self._total
+        first, count = self._range
+        first = max(0, min(first, total - count))
+        return LogPage(
+            choice=self._choice,
+            search=self._matches.search,
+            first=first,
+            lines=tuple(self._rows(first, min(count, total - first))),
+            total=total,
+            ranks=tuple(self._log.ranks),
+            attempts=tuple(self._layout.attempt_numbers()),
+            is_counting=self._counting,
+            nodes=self._nodes.now(),
+            node_names=self._nodes.names(),
+        )
+
+    def _unreadable(self, error: OSError) -> LogPage:
+        said = f"the logs cannot be read: {error.strerror or error}"
+        if self._page is None:
+            return LogPage(self._choice, self._matches.search, 0, (), 0, problem=said)
+        return dataclasses.replace(self._page, problem=said)

@@ -1,0 +1,172 @@
+"""The logs of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut
+from PySide6.QtWidgets import QStackedLayout, QVBoxLayout, QWidget
+
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.logs.line_pattern import LinePattern, PatternError
+from torchdeck_app.runs.logs.area import LogArea
+from torchdeck_app.runs.logs.bar import LogBar
+from torchdeck_app.runs.logs.page import Choice, Found, LogPage, Search
+from torchdeck_app.runs.logs.worker import LogWorker
+from torchdeck_app.runs.room import RunRoom
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.empty_state import EmptyState
+from torchdeck_app.widgets.panel import label
+
+
+class LogView(RunRoom):
+    """Lines of all ranks or of one: followed, searched, coloured by level."""
+
+    def __init__(self, theme: Theme, layout: RunLayout, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._run = layout.root.name
+        self._worker = LogWorker(layout, self)
+        self._is_entered = False
+        self._unread = self._unsought = ""
+        self.bar = LogBar(theme)
+        self.area = LogArea(theme)
+        self._problem = label("", role="error", wrap=True)
+        self._problem.setContentsMargins(8, 4, 8, 4)
+        self._problem.hide()
+        self._empty = EmptyState(theme, "file", "Nothing printed yet", "What the ranks print appears here.")
+        self._stack = QStackedLayout()
+        self._stack.addWidget(self.area)
+        self._stack.addWidget(self._empty)
+        self._stack.setCurrentWidget(self._empty)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.bar)
+        column.addWidget(self._problem)
+        column.addLayout(self._stack, 1)
+        self._connect()
+        self._add_shortcuts()
+
+    # what a room does
+
+    def entered(self) -> None:
+        self._is_entered = True
+        self._worker.start()
+
+    def left(self) -> None:
+        self._is_entered = False
+        self._worker.pause()
+        self.set_cursor(None)
+
+    def closing(self) -> None:
+        self._worker.stop()
+
+    def set_cursor(self, time: float | None) -> None:
+        if self._is_entered or time is None:
+            self._worker.order("mark", time)
+
+    def set_until(self, time: float | None) -> None:
+        self._worker.order("show_until", time)
+
+    def save_state(self) -> dict[str, Any]:
+        search = self.bar.sought
+        return {
+            "run": self._run,
+            "stream": self.bar.stream.currentIndex(),
+            "search": search.pattern,
+            "match_case": search.match_case,
+            "only_matches": search.only_matches,
+        }
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        stream = state.get("stream")
+        if isinstance(stream, int) and 0 <= stream < self.bar.stream.count():
+            self.bar.stream.setCurrentIndex(stream)
+        self.bar.match_case.setChecked(state.get("match_case") is True)
+        if state.get("run") == self._run:  # what was sought in one run's log hides that of another
+            if isinstance(state.get("search"), str):
+                self.bar.search.setText(state["search"])
+            self.bar.only_matches.setChecked(state.get("only_matches") is True)
+        self._choose(self.bar.choice)
+        self._search(self.bar.sought)
+
+    def show_first_error(self, rank: int | None) -> None:
+        """Go to the first line that looks like an error, of one rank or of all."""
+        at = self.bar.rank.findData(rank)
+        if at >= 0 and at != self.bar.rank.currentIndex():
+            self.bar.rank.setCurrentIndex(at)
+            self._choose(self.bar.choice)
+        self._find_error()
+        self.area.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    # inside
+
+    def _connect(self) -> None:
+        worker, bar, area = self._worker, self.bar, self.area
+        worker.page.connect(self._show_page)
+        worker.found.connect(self._show_found)
+        worker.go_to.connect(area.go_to)
+        worker.marked.connect(area.set_marked)
+        worker.copied.connect(lambda text: QGuiApplication.clipboard().setText(text))
+        worker.said.connect(bar.say)
+        bar.chosen.connect(self._choose)
+        bar.searched.connect(self._search)
+        bar.next_asked.connect(lambda: worker.order("next", area.current))
+        bar.previous_asked.connect(lambda: worker.order("previous", area.current))
+        bar.first_error_asked.connect(self._find_error)
+        bar.follow_toggled.connect(area.set_follow)
+        area.follow_changed.connect(bar.follow.setChecked)
+        area.wanted.connect(lambda first, count: worker.order("want", (first, count)))
+        area.copy_asked.connect(lambda first, last: worker.order("copy", (first, last)))
+        area.picked.connect(self.cursor_moved)
+
+    def _add_shortcuts(self) -> None:
+        for keys, call in (
+            (QKeySequence(QKeySequence.StandardKey.Find), self._begin_search),
+            (QKeySequence("F3"), self.bar.next_asked.emit),
+            (QKeySequence("Shift+F3"), self.bar.previous_asked.emit),
+            (QKeySequence("Ctrl+E"), self.bar.first_error_asked.emit),
+        ):
+            shortcut = QShortcut(keys, self)
+            shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+            shortcut.activated.connect(call)
+
+    def _begin_search(self) -> None:
+        self.bar.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.bar.search.selectAll()
+
+    def _find_error(self) -> None:
+        self.bar.only_matches.setChecked(False)  # the error need not be among the matches
+        self._worker.order("first_error")
+
+    def _choose(self, choice: Choice) -> None:
+        self._worker.order("choose", choice)
+
+    def _search(self, search: Search) -> None:
+        self._worker.order("look_for", search)
+        try:
+            self.area.set_highlight(
+                LinePattern(search.pattern, match_case=search.match_case) if search.pattern else None
+            )
+        except PatternError:
+            self.area.set_highlight(None)
+
+    def _show_page(self, page: LogPage) -> None:
+        self._unread = page.problem
+        self._say_problem()
+        self.bar.show_page(page)
+        self.area.show_page(page)
+        self._stack.setCurrentWidget(self.area if page.total or page.is_filtered else self._empty)
+
+    def _show_found(self, found: Found) -> None:
+        self.bar.show_found(found)
+        self._unsought = found.problem
+        self._say_problem()
+
+    def _say_problem(self) -> None:
+        """Why lines are missing, or why nothing is looked for."""
+        said = self._unread or self._unsought
+        self._problem.setText(said)
+        self._problem.setVisible(bool(said))

@@ -1,0 +1,1 @@
+"""Live plots of a run's metrics."""

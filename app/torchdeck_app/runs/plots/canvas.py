@@ -1,0 +1,284 @@
+"""One plot on screen."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPoint, QPointF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QContextMenuEvent,
+    QEnterEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QPixmap,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from torchdeck_app.runs.plots import readout
+from torchdeck_app.runs.plots.across import Across
+from torchdeck_app.runs.plots.catalogue import Metric
+from torchdeck_app.runs.plots.exchange import Curve, PlotData
+from torchdeck_app.runs.plots.legend import paint_row
+from torchdeck_app.runs.plots.overlay import paint_cursor, paint_selection, single_at
+from torchdeck_app.runs.plots.painting import LEFT, RIGHT, Frame, ticks_in
+from torchdeck_app.runs.plots.picture import PlotPicture
+from torchdeck_app.runs.plots.ranges import stepped_log_range, stepped_range
+from torchdeck_app.runs.plots.text import plot_font, plot_metrics
+from torchdeck_app.theme.fonts import Type
+from torchdeck_app.theme.theme import Theme
+
+_ZOOM = 0.8
+_LEAST_DRAG = 4
+
+
+class PlotCanvas(QWidget):
+    """Draws one metric; zoom, pan and cursor are asked of the board, which moves all plots together."""
+
+    pointed = Signal(object)
+    """x under the pointer; None when it has left."""
+    zoom_asked = Signal(object)
+    """(x0, x1), or None for everything."""
+    told = Signal(object)
+    """list[Entry]: the values at the pointer, where the plot has no room for them; empty otherwise."""
+    menu_asked = Signal(QPoint)
+    """A menu of this plot, at a global position."""
+
+    def __init__(self, theme: Theme, metric: Metric, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self.plotted = metric
+        self._data = PlotData()
+        self._has_data = False
+        self._across = Across("step", 0.0, 1.0)
+        self._y: tuple[float, float] | None = None
+        self._log_y = False
+        self._cursor: float | None = None
+        self._pointer: QPointF | None = None
+        self._dragged: tuple[QPointF, bool] | None = None
+        """Where a drag began, and whether it moves the picture."""
+        self._picture = PlotPicture(theme)
+        self._row_says_all = True
+        self.setMouseTracking(True)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+        self.setMinimumSize(240, 120)
+        self.setAccessibleName(f"Plot of {metric.title}")
+        self.setToolTip("")
+        theme.changed.connect(self._redraw)
+
+    def sizeHint(self) -> QSize:  # noqa: N802 - Qt's name
+        return QSize(360, 168)
+
+    @property
+    def columns(self) -> int:
+        """Pixels that the curves are wide, on the screen it is on."""
+        return max(16, round((self.width() - LEFT - RIGHT) * self.devicePixelRatioF()))
+
+    @property
+    def data(self) -> PlotData:
+        """What is drawn."""
+        return self._data
+
+    @property
+    def frame(self) -> Frame:
+        """Where it is drawn."""
+        across = self._across
+        y = self._y or (0.0, 1.0)
+        return Frame(
+            self.width(),
+            self.height(),
+            across.kind,
+            (across.low, across.high),
+            y,
+            self.plotted.unit,
+            across.log,
+            self._log_y,
+        )
+
+    @property
+    def pointer(self) -> QPoint:
+        """Where the pointer is in the plot; its middle where it is elsewhere."""
+        return self.rect().center() if self._pointer is None else self._pointer.toPoint()
+
+    @property
+    def log_y(self) -> bool:
+        """Whether values are shown on a logarithmic axis."""
+        return self._log_y
+
+    def set_log_y(self, *, on: bool) -> None:
+        """Show values on a logarithmic axis, where there are positive ones."""
+        if on != self._log_y:
+            self._log_y, self._y = on, None
+            self._fit()
+            self._redraw()
+
+    def show_data(self, metric: Metric, data: PlotData) -> None:
+        """Draw `data` from now on."""
+        self.plotted, self._data, self._has_data = metric, data, True
+        self._fit()
+        self._redraw()
+
+    def set_across(self, across: Across) -> None:
+        """Show this range of x."""
+        if across != self._across:
+            if across.kind != self._across.kind:
+                self._y = None
+            self._across = across
+            self._redraw()
+
+    def set_cursor(self, x: float | None) -> None:
+        """Show the cursor at x."""
+        if x != self._cursor:
+            self._cursor = x
+            self.update()
+
+    def _fit(self) -> None:
+        """The range of y, in steps."""
+        data = self._data
+        if data.low is None or data.high is None:
+            return
+        levels = [level.value for level in data.levels if level.value <= 2.5 * abs(data.high)]
+        low, high = data.low, max([data.high, *levels])
+        if self._log_y and data.least_positive is not None:
+            before = self._y if self._y and self._y[0] > 0 else None
+            self._y = stepped_log_range(data.least_positive, high, before)
+        else:
+            self._y = stepped_range(low, high, self._y, self.plotted.unit, ticks_in(self.frame.area.height()))
+
+    def _redraw(self) -> None:
+        self._picture.spoil()
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 - Qt's name and arguments
+        if not self._has_data:  # its turn comes: sixteen plots drawn at once would block the window
+            painter = QPainter(self)
+            painter.fillRect(self.rect(), self._theme.colour("surface"))
+            painter.end()
+            return
+        picture = self.draw()
+        painter = QPainter(self)
+        painter.drawPixmap(0, 0, picture)
+        self._paint_overlay(painter)
+        painter.end()
+
+    def draw(self) -> QPixmap:
+        """Draw everything but legend and cursor, where anything has changed."""
+        return self._picture.drawn(
+            self.size(), self.devicePixelRatioF(), self.frame, self._data, self.plotted.title
+        )
+
+    def _paint_overlay(self, painter: QPainter) -> None:
+        frame, palette, data = self.frame, self._theme.palette, self._data
+        painter.setFont(plot_font(Type.SMALL))
+        cursor = self._cursor
+        unit = self.plotted.unit
+        entries = readout.latest(data, unit) if cursor is None else readout.at(data, cursor, unit)
+        title = plot_metrics(Type.BODY).horizontalAdvance(self.plotted.title)
+        self._row_says_all = paint_row(painter, entries, self.width(), title, palette)
+        if self.hasFocus():
+            painter.setPen(QPen(QColor(palette.accent), 1))
+            painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
+        if self._dragged is not None and not self._dragged[1] and self._pointer is not None:
+            paint_selection(painter, frame, self._dragged[0].x(), self._pointer.x(), palette)
+        elif cursor is not None:
+            paint_cursor(
+                painter, frame, cursor, entries, self._single(), palette, place=self._pointer is not None
+            )
+
+    def _single(self) -> tuple[Curve, readout.Entry] | None:
+        """The series of a band that is next to the pointer, and its value there."""
+        if self._pointer is None or self._cursor is None:
+            return None
+        return single_at(self._data, self._cursor, self.frame.up.value(self._pointer.y()), self.plotted.unit)
+
+    def _box_entries(self) -> list[readout.Entry]:
+        """What the box at the pointer says; nothing where the line of the title says it."""
+        if self._pointer is None or self._cursor is None or self._dragged is not None:
+            return []
+        entries = readout.at(self._data, self._cursor, self.plotted.unit)
+        single = self._single()
+        if single is None:
+            return [] if self._row_says_all else entries
+        return [single[1], *entries]
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
+        moves = event.button() == Qt.MouseButton.MiddleButton or (
+            event.button() == Qt.MouseButton.LeftButton
+            and bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
+        )
+        if (moves or event.button() == Qt.MouseButton.LeftButton) and self.frame.area.contains(
+            event.position()
+        ):
+            self._dragged = (event.position(), moves)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
+        frame, position = self.frame, event.position()
+        self._pointer = position
+        if self._dragged is not None and self._dragged[1]:
+            self.zoom_asked.emit(frame.across.moved(position.x() - self._dragged[0].x()))
+            self._dragged = (position, True)
+            return
+        inside = frame.area.adjusted(-1, -1, 1, 1).contains(position) or self._dragged is not None
+        if not inside:
+            self._pointer = None
+        self.pointed.emit(frame.across.value(position.x()) if inside else None)
+        self.told.emit(self._box_entries())
+        self.update()
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
+        dragged, self._dragged = self._dragged, None
+        self.update()
+        if dragged is None or dragged[1] or abs(event.position().x() - dragged[0].x()) < _LEAST_DRAG:
+            return
+        frame = self.frame
+        ends = sorted(
+            frame.across.value(min(max(x, frame.area.left()), frame.area.right()))
+            for x in (dragged[0].x(), event.position().x())
+        )
+        if ends[1] > ends[0]:
+            self.zoom_asked.emit((ends[0], ends[1]))
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:  # noqa: ARG002, N802 - Qt's name
+        self._dragged = None
+        self.zoom_asked.emit(None)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802 - Qt's name
+        """Zooms with Ctrl, or in the plot that has the focus; else the board scrolls."""
+        control = bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier)
+        turned = event.angleDelta().y()
+        if not (control or self.hasFocus()) or not turned:
+            event.ignore()
+            return
+        self.zoom_asked.emit(self.frame.across.zoomed(event.position().x(), _ZOOM ** (turned / 120)))
+        event.accept()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
+        frame, key = self.frame, event.key()
+        tenth = frame.area.width() / 10
+        middle = frame.area.center().x()
+        if key in (Qt.Key.Key_Left, Qt.Key.Key_Right):
+            self.zoom_asked.emit(frame.across.moved(tenth if key == Qt.Key.Key_Left else -tenth))
+        elif key in (Qt.Key.Key_Plus, Qt.Key.Key_Equal):
+            self.zoom_asked.emit(frame.across.zoomed(middle, _ZOOM))
+        elif key == Qt.Key.Key_Minus:
+            self.zoom_asked.emit(frame.across.zoomed(middle, 1 / _ZOOM))
+        elif key == Qt.Key.Key_Home:
+            self.zoom_asked.emit(None)
+        else:
+            super().keyPressEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802 - Qt's name
+        self.menu_asked.emit(event.globalPos())
+
+    def enterEvent(self, event: QEnterEvent) -> None:  # noqa: N802 - Qt's name
+        super().enterEvent(event)
+        self.update()
+
+    def leaveEvent(self, event: object) -> None:  # noqa: ARG002, N802 - Qt's name
+        self._pointer = None
+        self.pointed.emit(None)
+        self.told.emit([])
+        self.update()

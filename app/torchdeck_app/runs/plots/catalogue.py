@@ -1,0 +1,131 @@
+"""Which plots a run has: its metrics by what they are about, with titles and units."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from torchdeck_app.runs.plots.units import Unit
+
+Whose = Literal["rank", "node"]
+LOSS = "loss"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One plot: one or more series of the same unit."""
+
+    key: str
+    """Names the plot in what is remembered."""
+    title: str
+    unit: Unit
+    whose: Whose
+    names: tuple[str, ...]
+    """Metrics in the files, in the order of their colours."""
+    labels: tuple[str, ...]
+    """What the legend calls each of them."""
+    shown: bool = True
+    """Unless the user chooses otherwise."""
+    about: str = ""
+    """For the tooltip."""
+
+
+_Entry = tuple[str, str, Unit, tuple[str, ...], tuple[str, ...]]
+_RANK: tuple[_Entry, ...] = (
+    (LOSS, "Loss", "loss", ("loss", "heldout_loss"), ("train", "held-out")),
+    ("throughput", "Throughput", "tok/s", ("tokens_per_s",), ("tokens",)),
+    ("samples_per_s", "Samples a second", "smp/s", ("samples_per_s",), ("samples",)),
+    ("step_time", "Step time", "s", ("step_time",), ("step",)),
+    ("lr", "Learning rate", "", ("lr",), ("lr",)),
+    ("grad_norm", "Gradient norm", "", ("grad_norm",), ("norm",)),
+    ("memory_peak", "Memory, peak", "bytes", ("memory_peak_bytes",), ("peak",)),
+    ("memory_growth", "Memory, growth at peak", "bytes", ("memory_growth_peak_bytes",), ("growth",)),
+    ("memory", "Memory now", "bytes", ("memory_bytes",), ("now",)),
+    ("save", "Time of saves", "s", ("save_stall", "save_seconds"), ("stall", "whole")),
+    ("tokens", "Tokens", "count", ("tokens",), ("tokens",)),
+    ("samples", "Samples", "count", ("samples",), ("samples",)),
+    ("save_interval", "Steps between saves", "count", ("save_interval",), ("interval",)),
+)
+_HIDDEN = frozenset({"tokens", "samples", "save_interval", "memory", "save"})
+_NODE: tuple[_Entry, ...] = (
+    ("cpu", "CPU", "%", ("cpu_percent",), ("CPU",)),
+    ("host_memory", "Host memory", "bytes", ("memory_used_bytes",), ("used",)),
+    ("disk", "Disk, free", "bytes", ("disk_free_bytes",), ("free",)),
+    ("network", "Network", "bytes/s", ("net_rx_bytes_per_s", "net_tx_bytes_per_s"), ("in", "out")),
+)
+_GPU: tuple[tuple[str, str, Unit], ...] = (
+    ("util", "GPU utilisation", "%"),
+    ("memory_used_bytes", "GPU memory", "bytes"),
+    ("temperature_c", "GPU temperature", "°C"),
+    ("power_w", "GPU power", "W"),
+)
+_GPU_NAME = re.compile(r"gpu(\d+)_(\w+)")
+
+
+_LOSS_TO_COME = Metric(LOSS, "Loss", "loss", "rank", ("loss",), ("train",), about="loss")
+
+
+def catalogue(
+    names: Iterable[str], system_names: Iterable[str], *, awaits_loss: bool = False
+) -> tuple[Metric, ...]:
+    """The plots there can be, in the order in which they are shown unless the user chooses another.
+
+    Args:
+        names: the ranks' metrics.
+        system_names: the nodes' metrics.
+        awaits_loss: keep a place for the loss while no rank has logged anything, so that nothing jumps.
+    """
+    left = set(names)
+    found = _known(_RANK, "rank", left)
+    if awaits_loss and not found and not left:
+        found = [_LOSS_TO_COME]
+    own = [_own(name) for name in sorted(left)]
+    system = set(system_names)
+    gpus = _gpus(system)
+    return (*found, *own, *gpus, *_known(_NODE, "node", system))
+
+
+def _known(table: Iterable[_Entry], whose: Whose, left: set[str]) -> list[Metric]:
+    made: list[Metric] = []
+    for key, title, unit, names, labels in table:
+        there = [number for number, name in enumerate(names) if name in left]
+        if not there:
+            continue
+        left.difference_update(names)
+        picked = tuple(names[number] for number in there)
+        twice = key == "samples_per_s" and any(metric.key == "throughput" for metric in made)
+        shown = key not in _HIDDEN and not twice
+        made.append(
+            Metric(key, title, unit, whose, picked, tuple(labels[n] for n in there), shown, ", ".join(picked))
+        )
+    return made
+
+
+def _own(name: str) -> Metric:
+    """A metric that only its name tells of; those of single tensors are many, and wait to be chosen."""
+    title = name.removeprefix("heldout_").replace("_", " ").capitalize()
+    if name.startswith("heldout_"):
+        title = f"{title}, held-out"
+    unit: Unit = "bytes" if name.endswith("_bytes") else "s" if name.endswith(("_seconds", "_time")) else ""
+    single = re.match(r"(grad|weight)_(norm|mean|std|max|nonfinite)/", name) is not None
+    return Metric(
+        f"own:{name}", name if "/" in name else title, unit, "rank", (name,), (name,), not single, name
+    )
+
+
+def _gpus(system: set[str]) -> list[Metric]:
+    parts: dict[str, list[int]] = {}
+    for name in system:
+        matched = _GPU_NAME.fullmatch(name)
+        if matched:
+            parts.setdefault(matched[2], []).append(int(matched[1]))
+    made = []
+    for part, title, unit in _GPU:
+        gpus = sorted(parts.get(part, ()))
+        if gpus:
+            names = tuple(f"gpu{gpu}_{part}" for gpu in gpus)
+            labels = tuple(f"GPU {gpu}" for gpu in gpus)
+            made.append(Metric(f"gpu_{part}", title, unit, "node", names, labels, about=", ".join(names)))
+    return made

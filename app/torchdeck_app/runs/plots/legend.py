@@ -1,0 +1,123 @@
+"""The values beside a plot's title, and the box at the pointer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QLineF, QRectF, Qt
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QWidget
+
+from torchdeck_app.runs.plots.painting import LEFT, RIGHT, TOP, series_colour
+from torchdeck_app.runs.plots.readout import Entry
+from torchdeck_app.runs.plots.text import CENTRE, LEFT_MIDDLE, RIGHT_MIDDLE, plot_font, plot_metrics
+from torchdeck_app.theme.fonts import Type
+from torchdeck_app.theme.palette import Palette
+from torchdeck_app.theme.theme import Theme
+
+_SIGN, _GAP = 10.0, 5.0
+
+
+def paint_row(
+    painter: QPainter, entries: Sequence[Entry], width: float, title: float, palette: Palette
+) -> bool:
+    """Entries in the line of the title, right-aligned: as much of them as there is room for.
+
+    Args:
+        painter: its font is the legend's.
+        entries: one a series.
+        width: of the plot.
+        title: width of the title.
+        palette: colours.
+
+    Returns:
+        Whether all were shown with their labels.
+    """
+    room = width - LEFT - RIGHT - title - 2 * _GAP
+    metrics = plot_metrics(Type.SMALL)
+    choices: list[list[str]] = [
+        [f"{entry.label} {entry.text}" for entry in entries],
+        [f"{entry.short or entry.label} {entry.text}" for entry in entries],
+        # where colours tell runs, which of a run's series it is says more than a value
+        [entry.short or entry.label for entry in entries] if any(entry.short for entry in entries) else [],
+        [entry.text for entry in entries],
+        [entries[0].text] if entries else [],
+    ]
+    for texts in filter(None, choices):
+        widths = [_SIGN + _GAP + metrics.horizontalAdvance(text) for text in texts]
+        if sum(widths) + 2 * _GAP * max(0, len(widths) - 1) <= room:
+            break
+    else:
+        return False
+    x = width - RIGHT - sum(widths) - 2 * _GAP * max(0, len(widths) - 1)
+    for entry, text, taken in zip(entries, texts, widths, strict=False):
+        _paint_entry(painter, QRectF(x, 4, taken + 1, TOP - 8), entry, text, palette)
+        x += taken + 2 * _GAP
+    return texts is choices[0]
+
+
+class ValueBox(QWidget):
+    """A box below the plot under the pointer that names every value; it lies over the other plots."""
+
+    def __init__(self, theme: Theme, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._entries: Sequence[Entry] = ()
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.setFont(plot_font(Type.SMALL))
+        self.hide()
+
+    def show_at(self, entries: Sequence[Entry], x: int, top: int, bottom: int) -> None:
+        """Name these, centred at x: below `bottom` where there is room, else above `top`."""
+        metrics = plot_metrics(Type.SMALL)
+        self._entries = entries
+        labels = max((metrics.horizontalAdvance(entry.label) for entry in entries), default=0.0)
+        values = max((metrics.horizontalAdvance(entry.text) for entry in entries), default=0.0)
+        width = round(_SIGN + _GAP + labels + 2 * _GAP + values) + 16
+        height = round((metrics.height() + 2) * len(entries)) + 12
+        room = self.parentWidget().size()  # type: ignore[union-attr]  # it was made with one
+        left = min(max(0, x - width // 2), max(0, room.width() - width))
+        self.setGeometry(left, bottom if bottom + height <= room.height() else top - height, width, height)
+        self.show()
+        self.raise_()
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 - Qt's name and arguments
+        palette = self._theme.palette
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QColor(palette.line))
+        painter.setBrush(QColor(palette.raised))
+        painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 4, 4)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)  # noqa: FBT003 - Qt takes no name
+        line = plot_metrics(Type.SMALL).height() + 2
+        for number, entry in enumerate(self._entries):
+            row = QRectF(8, 6 + number * line, self.width() - 16, line)
+            _paint_entry(painter, row, entry, entry.label, palette, role=palette.secondary)
+            painter.setPen(QColor(palette.text))
+            painter.drawText(row, RIGHT_MIDDLE, entry.text)
+        painter.end()
+
+
+def paint_place(painter: QPainter, text: str, x: float, area: QRectF, palette: Palette) -> None:
+    """The x of the cursor, on the axis."""
+    metrics = plot_metrics(Type.SMALL)
+    width = metrics.horizontalAdvance(text) + 12
+    left = min(max(x - width / 2, 0.0), area.right() + RIGHT - width - 1)
+    box = QRectF(left, area.bottom() + 3, width, metrics.height() + 2)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(QColor(palette.text))
+    painter.drawRoundedRect(box, 3, 3)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    painter.setPen(QColor(palette.surface))
+    painter.drawText(box, CENTRE, text)
+
+
+def _paint_entry(
+    painter: QPainter, box: QRectF, entry: Entry, text: str, palette: Palette, role: str = ""
+) -> None:
+    y = round(box.center().y()) + 0.5
+    painter.setPen(QPen(series_colour(palette, entry.colour), 2))
+    painter.drawLine(QLineF(box.left(), y, box.left() + _SIGN, y))
+    painter.setPen(QColor(role or palette.text))
+    painter.drawText(box.adjusted(_SIGN + _GAP, 0, 0, 0), LEFT_MIDDLE, text)

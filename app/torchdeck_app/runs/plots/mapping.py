@@ -1,0 +1,111 @@
+"""Steps, times, tokens and samples of a run, each told from the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from torchdeck.telemetry.reader import Series
+from torchdeck_app.runs.plots.exchange import Array, Moments
+from torchdeck_app.runs.plots.x_axis import XKind, by_time
+
+
+def _none() -> Array:
+    return np.empty(0)
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """Knots of one run; what lies between two of them is interpolated linearly."""
+
+    start: float = 0.0
+    """Unix time of the first row."""
+    times: Array = field(default_factory=_none)
+    """Of all attempts, ascending."""
+    steps: Array = field(default_factory=_none)
+    """At `times`; a resumed run goes back in them."""
+    kept_steps: Array = field(default_factory=_none)
+    """Of the rows that were not superseded, strictly ascending."""
+    kept_times: Array = field(default_factory=_none)
+    counted_steps: Array = field(default_factory=_none)
+    """Where tokens or samples were counted, strictly ascending."""
+    counts: Array = field(default_factory=_none)
+
+    @classmethod
+    def of(cls, series: Series, kept: Series, counted: Series | None = None) -> Mapping:
+        """From rows of a metric that has one a step.
+
+        Args:
+            series: of all attempts.
+            kept: without what was superseded.
+            counted: of the metric that counts tokens or samples, without what was superseded.
+        """
+        order = np.argsort(series.times, kind="stable")
+        steps, which = _ascending(kept.steps.astype(float))
+        counted_steps, counts = _none(), _none()
+        if counted is not None:
+            finite = counted.picked(np.isfinite(counted.values))
+            counted_steps, picked = _ascending(finite.steps.astype(float))
+            counts = np.maximum.accumulate(finite.values[picked]) if len(picked) else _none()
+        return cls(
+            float(series.times.min()) if len(series) else 0.0,
+            series.times[order],
+            series.steps[order].astype(float),
+            steps,
+            kept.times[which],
+            counted_steps,
+            counts,
+        )
+
+    def x_of(self, kind: XKind, native: Array) -> Array:
+        """x of rows: of their steps, or of their times where x is a time."""
+        if kind == "relative":
+            return native - self.start
+        if kind in ("tokens", "samples"):
+            return _stretched(native, self.counted_steps, self.counts)
+        return native
+
+    def x_of_times(self, kind: XKind, times: Array) -> Array:
+        """x of what has no step, such as a node's series: where the training was at that time."""
+        if by_time(kind) or not len(self.times):
+            return self.x_of(kind, times)
+        return self.x_of(kind, np.interp(times, self.times, self.steps))
+
+    def native_of(self, kind: XKind, x: float) -> float:
+        """The step at x, or the unix time where x is a time."""
+        if kind == "relative":
+            return x + self.start
+        if kind in ("tokens", "samples"):
+            return float(_stretched(np.array([x]), self.counts, self.counted_steps)[0])
+        return x
+
+    def time_of_step(self, step: float) -> float:
+        """Unix time at `step`, as the attempt that went on had it."""
+        return float(np.interp(step, self.kept_steps, self.kept_times))
+
+    def moments(self, kind: XKind) -> Moments:
+        """x and time side by side."""
+        if by_time(kind):
+            return Moments(self.x_of(kind, self.times), self.times)
+        x = self.x_of(kind, self.kept_steps)
+        if len(x) and len(self.kept_times):
+            return Moments(x, np.maximum.accumulate(self.kept_times))
+        return Moments()
+
+
+def _ascending(steps: Array) -> tuple[Array, NDArray[np.intp]]:
+    """Steps sorted and each once, and which rows they are; of equal ones the last."""
+    found, reverse = np.unique(steps[::-1], return_index=True)
+    return found, len(steps) - 1 - reverse
+
+
+def _stretched(x: Array, knots: Array, values: Array) -> Array:
+    """Linear between knots, and beyond them at the mean slope."""
+    if len(knots) < 2:
+        return x if not len(knots) else x - knots[0] + values[0]
+    slope = (values[-1] - values[0]) / max(knots[-1] - knots[0], 1e-300)
+    before, after = np.minimum(x - knots[0], 0), np.maximum(x - knots[-1], 0)
+    result: Array = np.interp(x, knots, values) + (before + after) * slope
+    return result

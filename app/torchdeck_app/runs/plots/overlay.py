@@ -1,0 +1,142 @@
+"""What lies over the curves: sentences, the range that is being selected, the cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QPainter, QPen
+
+from torchdeck_app.runs.plots import readout
+from torchdeck_app.runs.plots.exchange import Array, Curve, PlotData
+from torchdeck_app.runs.plots.legend import paint_place
+from torchdeck_app.runs.plots.painting import Frame, paint_curve, series_colour
+from torchdeck_app.runs.plots.text import CENTRE, plot_metrics
+from torchdeck_app.runs.plots.units import Unit, value_text
+from torchdeck_app.runs.plots.x_axis import x_text
+from torchdeck_app.theme.fonts import Type
+from torchdeck_app.theme.palette import Palette
+
+
+def paint_state(painter: QPainter, frame: Frame, data: PlotData, title: str, palette: Palette) -> None:
+    """What there is to say in words."""
+    area = frame.area
+    if data.low is None and not data.odd_count:
+        is_empty = not data.curves and not data.bands
+        name = title[:1].lower() + title[1:] if title[1:2].islower() else title
+        text = f"No {name} yet" if is_empty else "Nothing in this range"
+        box = _box(text)
+        box.moveCenter(area.center())
+        _paint_words(painter, box, text, palette.secondary, palette)
+    if data.odd_count:
+        values = "value is" if data.odd_count == 1 else "values are"
+        text = f"{data.odd_count:,} {values} NaN or infinite"
+        box = quiet_place(frame, data, _box(text))
+        _paint_words(painter, box, text, palette.bad, palette)
+
+
+def quiet_place(frame: Frame, data: PlotData, box: QRectF) -> QRectF:
+    """The box in the corner of the plot through which the fewest lines go; the lower left of equals."""
+    area = frame.area.adjusted(4, 2, -4, -12)
+    places = []
+    for right, top in ((False, False), (True, False), (False, True), (True, True)):
+        placed = QRectF(box)
+        placed.moveLeft(area.right() - box.width() if right else area.left())
+        placed.moveTop(area.top() if top else area.bottom() - box.height())
+        places.append(placed)
+    lines = [(curve.x, curve.y) for curve in data.curves]
+    lines += [(band.x, line) for band in data.bands for line in (band.low, band.median, band.high)]
+    return min(places, key=lambda placed: sum(_crossed(frame, x, y, placed) for x, y in lines))
+
+
+def _crossed(frame: Frame, x: Array, y: Array, box: QRectF) -> int:
+    """How much of a line lies in a box: so many of 33 places across it."""
+    known = np.isfinite(y)
+    if not known.any():
+        return 0
+    across, up = frame.across.pixels(x[known]), frame.up.pixels(y[known])
+    at = np.linspace(box.left(), box.right(), 33)
+    places = np.interp(at, across, up, left=np.nan, right=np.nan)
+    return int(((places > box.top() - 4) & (places < box.bottom() + 4)).sum())
+
+
+def _box(text: str) -> QRectF:
+    metrics = plot_metrics(Type.SMALL)
+    return QRectF(0, 0, metrics.horizontalAdvance(text) + 8, metrics.height())
+
+
+def _paint_words(painter: QPainter, box: QRectF, text: str, colour: str, palette: Palette) -> None:
+    """Words on a ground that lets curves and lines of the grid through only faintly."""
+    ground = QColor(palette.surface)
+    ground.setAlphaF(0.85)
+    painter.fillRect(box, ground)
+    painter.setPen(QColor(colour))
+    painter.drawText(box, CENTRE, text)
+
+
+def paint_selection(painter: QPainter, frame: Frame, begin: float, end: float, palette: Palette) -> None:
+    """The range between two pixels, as a drag selects it."""
+    area = frame.area
+    low, high = sorted((begin, end))
+    left, right = max(low, area.left()), min(high, area.right())
+    fill = QColor(palette.accent)
+    fill.setAlphaF(0.18)
+    painter.fillRect(QRectF(left, area.top(), right - left, area.height()), fill)
+
+
+def paint_cursor(
+    painter: QPainter,
+    frame: Frame,
+    cursor: float,
+    entries: Sequence[readout.Entry],
+    single: tuple[Curve, readout.Entry] | None,
+    palette: Palette,
+    *,
+    place: bool,
+) -> None:
+    """The cursor and the values at it.
+
+    Args:
+        painter: of the plot.
+        frame: of the plot.
+        cursor: x.
+        entries: the values there.
+        single: the member of a band that is picked out, and its value.
+        palette: colours.
+        place: say x on the axis.
+    """
+    area = frame.area
+    x = round(frame.across.pixel(cursor)) + 0.5
+    if not area.left() <= x <= area.right() + 1:
+        return
+    painter.setPen(QPen(QColor(palette.secondary), 1))
+    painter.drawLine(QLineF(x, area.top(), x, area.bottom()))
+    if single is not None:
+        painter.save()
+        painter.setClipRect(area)
+        paint_curve(painter, frame, single[0], QColor(palette.accent))
+        painter.restore()
+        entries = [single[1], *entries]
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setPen(Qt.PenStyle.NoPen)
+    for entry in entries:
+        if entry.value is not None and np.isfinite(entry.value):
+            y = frame.up.pixel(entry.value)
+            if area.top() <= y <= area.bottom():
+                painter.setBrush(series_colour(palette, entry.colour))
+                painter.drawEllipse(QPointF(x, y), 3, 3)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    if place:
+        paint_place(painter, x_text(frame.kind, cursor), x, area, palette)
+
+
+def single_at(data: PlotData, x: float, y: float, unit: Unit) -> tuple[Curve, readout.Entry] | None:
+    """The member of a band that is next to a point, as a curve, and its value at `x`."""
+    found = readout.nearest_member(data, x, y)
+    if found is None:
+        return None
+    band, member = found
+    value = float(band.values[member][readout.nearest(band.x, x)])
+    entry = readout.Entry(band.members[member], -1, value_text(value, unit), value)
+    return Curve("", -1, band.x, band.values[member].astype(np.float64), breaks=band.breaks), entry

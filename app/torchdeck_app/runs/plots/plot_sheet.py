@@ -1,0 +1,203 @@
+"""The plots in their places: loss large, the strip of marks, then small ones in rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
+
+from PySide6.QtCore import QPoint, QTimer, Signal
+from PySide6.QtGui import QPalette, QResizeEvent
+from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
+
+from torchdeck_app.runs.plots.across import Across
+from torchdeck_app.runs.plots.canvas import PlotCanvas
+from torchdeck_app.runs.plots.catalogue import LOSS, Metric
+from torchdeck_app.runs.plots.exchange import Moments, PlotData
+from torchdeck_app.runs.plots.legend import ValueBox
+from torchdeck_app.runs.plots.readout import Entry
+from torchdeck_app.runs.plots.strip import MarkStrip
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.panel import GRID
+
+_LARGE, _SMALL = 232, 168
+"""Pixels that the loss and the others are high."""
+_LEAST = 136
+"""Pixels to which the loss shrinks, so that its axis and the strip below it are in sight."""
+_NARROWEST = 296
+_AT_A_TIME = 0.006
+"""Seconds of drawing in one turn of the event loop."""
+
+
+class PlotSheet(QWidget):
+    """Holds the plots; what happens in one of them is said of all."""
+
+    pointed = Signal(object)
+    zoom_asked = Signal(object)
+    menu_asked = Signal(PlotCanvas, QPoint)
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._canvases: dict[str, PlotCanvas] = {}
+        self._across: Across | None = None
+        self._shown: list[str] = []
+        self._wide = 0
+        self._large = _LARGE
+        self.has_strip = True
+        """Marks are of one run: where several are compared there are none."""
+        self._waiting: dict[str, tuple[Metric, PlotData]] = {}
+        self._turn = QTimer(self, singleShot=True, interval=0)
+        self._turn.timeout.connect(self._draw_some)
+        self._box = ValueBox(theme, self)
+        self.strip = MarkStrip(theme)
+        self.strip.hide()
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, GRID, GRID)
+        column.setSpacing(0)
+        self._top = QVBoxLayout()
+        self._grid = QGridLayout()
+        self._grid.setSpacing(GRID)
+        column.addLayout(self._top)
+        column.addWidget(self.strip)
+        column.addSpacing(GRID)
+        column.addLayout(self._grid)
+        column.addStretch(1)
+        self.setAutoFillBackground(True)
+        theme.changed.connect(self._colour)
+        self._colour()
+
+    def canvas(self, key: str) -> PlotCanvas:
+        """The plot of that key; KeyError where it is not on the board."""
+        return self._canvases[key]
+
+    @property
+    def shown(self) -> list[str]:
+        """Keys of the plots on the board, in order."""
+        return list(self._shown)
+
+    def current(self) -> PlotCanvas | None:
+        """The plot with the focus, else the first one."""
+        canvases = [self._canvases[key] for key in self._shown]
+        return next((canvas for canvas in canvases if canvas.hasFocus()), canvases[0] if canvases else None)
+
+    def arrange(self, metrics: Sequence[Metric], log_y: Collection[str]) -> None:
+        """Have these plots, in this order."""
+        wanted = [metric.key for metric in metrics]
+        for key in [key for key in self._canvases if key not in wanted]:
+            canvas = self._canvases.pop(key)
+            canvas.hide()
+            canvas.deleteLater()
+        for metric in metrics:
+            if metric.key not in self._canvases:
+                self._canvases[metric.key] = self._made(metric)
+            self._canvases[metric.key].set_log_y(on=metric.key in log_y)
+        self._shown = wanted
+        self._wide = 0
+        self._lay_out()
+
+    def show_plots(self, metrics: Sequence[Metric], plots: Mapping[str, PlotData]) -> None:
+        """Draw what was read."""
+        known = {metric.key: metric for metric in metrics}
+        self._waiting |= {key: (known[key], data) for key, data in plots.items() if key in known}
+        self._turn.start()
+
+    def draw_all(self) -> None:
+        """Draw at once what waits to be drawn."""
+        while self._waiting:
+            self._draw_some()
+
+    def _draw_some(self) -> None:
+        """Draw what waits for a few milliseconds; the rest in the event loop's next turn."""
+        begun = time.perf_counter()
+        for key in [key for key in self._shown if key in self._waiting]:
+            canvas = self._canvases[key]
+            canvas.show_data(*self._waiting.pop(key))
+            if self._across is not None:
+                canvas.set_across(self._across)
+            canvas.draw()
+            if time.perf_counter() - begun > _AT_A_TIME:
+                self._turn.start()
+                return
+        self._waiting.clear()
+
+    def set_across(self, across: Across, moments: Moments) -> None:
+        """Show this range of x in all plots; in those that wait for their turn, then."""
+        self._across = across
+        for key, canvas in self._canvases.items():
+            if key not in self._waiting:
+                canvas.set_across(across)
+        self.strip.set_across(across, moments)
+
+    def set_cursor(self, x: float | None) -> None:
+        """Show the cursor in all plots."""
+        for canvas in self._canvases.values():
+            canvas.set_cursor(x)
+
+    def set_room(self, height: int) -> None:
+        """So many pixels are in sight at once: what of the loss is too high for them is taken off."""
+        strip = self.strip.sizeHint().height() if self.has_strip else 0
+        large = min(_LARGE, max(_LEAST, height - strip))
+        if large != self._large:
+            self._large = large
+            if LOSS in self._shown:
+                self._canvases[LOSS].setFixedHeight(large)
+
+    def in_sight(self) -> tuple[tuple[str, int], ...]:
+        """(key, columns of pixels) of the plots that can be seen now."""
+        return tuple(
+            (key, self._canvases[key].columns)
+            for key in self._shown
+            if not self._canvases[key].visibleRegion().isEmpty()
+        )
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+        super().resizeEvent(event)
+        self._lay_out()
+
+    def _made(self, metric: Metric) -> PlotCanvas:
+        canvas = PlotCanvas(self._theme, metric)
+        canvas.pointed.connect(self.pointed)
+        canvas.zoom_asked.connect(self.zoom_asked)
+        canvas.told.connect(lambda entries: self._tell(canvas, entries))
+        canvas.menu_asked.connect(lambda at: self.menu_asked.emit(canvas, at))
+        if self._across is not None:
+            canvas.set_across(self._across)
+        return canvas
+
+    def _tell(self, canvas: PlotCanvas, entries: Sequence[Entry]) -> None:
+        """Name the values under the pointer beside the plot, not over it."""
+        if not entries:
+            self._box.hide()
+            return
+        at = canvas.mapTo(self, canvas.pointer)
+        top = canvas.mapTo(self, QPoint(0, 0)).y()
+        self._box.show_at(entries, at.x(), top, top + canvas.height())
+
+    def _lay_out(self) -> None:
+        wide = max(1, self.width() // _NARROWEST)
+        if wide == self._wide:
+            return
+        self._wide = wide
+        for layout in (self._top, self._grid):
+            while layout.count():
+                layout.takeAt(0)
+        large = [key for key in self._shown if key == LOSS]
+        small = [key for key in self._shown if key != LOSS]
+        for key in large:
+            self._canvases[key].setFixedHeight(self._large)
+            self._top.addWidget(self._canvases[key])
+        for number, key in enumerate(small):
+            self._canvases[key].setFixedHeight(_SMALL)
+            self._grid.addWidget(self._canvases[key], number // wide, number % wide)
+        for column in range(self._grid.columnCount()):
+            self._grid.setColumnStretch(column, 1 if column < wide else 0)
+        self.strip.setVisible(self.has_strip and bool(self._shown))
+        order = [self._canvases[key] for key in large + small]
+        for first, second in pairwise(order):
+            QWidget.setTabOrder(first, second)
+
+    def _colour(self) -> None:
+        palette = self.palette()
+        palette.setColor(QPalette.ColorRole.Window, self._theme.colour("surface"))
+        self.setPalette(palette)

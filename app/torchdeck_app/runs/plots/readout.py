@@ -1,0 +1,105 @@
+"""What a plot says at one x: the values in its legend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from torchdeck_app.runs.plots.exchange import Array, Band, Curve, PlotData
+from torchdeck_app.runs.plots.units import Unit, value_text
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the legend."""
+
+    label: str
+    colour: int
+    text: str
+    """The value with its unit; empty where there is none."""
+    value: float | None = None
+    short: str = ""
+    """The label without the run's name, where there is more."""
+
+
+def latest(data: PlotData, unit: Unit) -> list[Entry]:
+    """The newest value of each series."""
+    found = [
+        Entry(
+            curve.label,
+            curve.colour,
+            "" if curve.latest is None else value_text(curve.latest, unit),
+            curve.latest,
+            curve.short,
+        )
+        for curve in data.curves
+    ]
+    for band in data.bands:
+        if len(band.x):
+            found += _of_band(band, len(band.x) - 1, unit, several=len(data.bands) > 1)
+    return found
+
+
+def at(data: PlotData, x: float, unit: Unit) -> list[Entry]:
+    """The values at `x`: of each series' row next to it."""
+    found = []
+    for curve in data.curves:
+        value = _value_at(curve, x)
+        found.append(
+            Entry(
+                curve.label,
+                curve.colour,
+                "" if value is None else value_text(value, unit),
+                value,
+                curve.short,
+            )
+        )
+    for band in data.bands:
+        if len(band.x):
+            found += _of_band(band, nearest(band.x, x), unit, several=len(data.bands) > 1)
+    return found
+
+
+def nearest_member(data: PlotData, x: float, y: float) -> tuple[Band, int] | None:
+    """The single series of a band that is next to a point."""
+    best: tuple[float, Band, int] | None = None
+    for band in data.bands:
+        if not len(band.x):
+            continue
+        column = band.values[:, nearest(band.x, x)]
+        if not np.isfinite(column).any():
+            continue
+        member = int(np.nanargmin(np.abs(column - y)))
+        distance = abs(float(column[member]) - y)
+        if best is None or distance < best[0]:
+            best = (distance, band, member)
+    return None if best is None else best[1:]
+
+
+def nearest(x: Array, to: float) -> int:
+    """Index of the x next to `to`; x ascends and is not empty."""
+    after = int(np.searchsorted(x, to))
+    if after == 0:
+        return 0
+    if after >= len(x):
+        return len(x) - 1
+    return after if x[after] - to < to - x[after - 1] else after - 1
+
+
+def _of_band(band: Band, column: int, unit: Unit, *, several: bool) -> list[Entry]:
+    tail = f" {band.label}" if several else ""
+    values = band.values[:, column]
+    greatest = f"max ({band.members[int(np.nanargmax(values))]})" if np.isfinite(values).any() else "max"
+    parts = (("median", band.median), (greatest, band.high), ("min", band.low))
+    return [
+        Entry(f"{name}{tail}", band.colour, value_text(float(line[column]), unit), float(line[column]))
+        for name, line in parts
+    ]
+
+
+def _value_at(curve: Curve, x: float) -> float | None:
+    if not len(curve.x):
+        return None
+    value = float(curve.y[nearest(curve.x, x)])
+    return value if np.isfinite(value) else float("nan")

@@ -1,0 +1,247 @@
+"""One run's metrics as the board needs them; for the thread that reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Mapping as TypedMapping
+from dataclasses import dataclass
+
+from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.quantities import size
+from torchdeck.rundir.atomic import read_json
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.telemetry.reader import Grid, Owner, RunMetrics, Series, Window, rows_between, sampled
+from torchdeck_app.runs.plots.catalogue import Metric
+from torchdeck_app.runs.plots.exchange import Level
+from torchdeck_app.runs.plots.mapping import Mapping
+from torchdeck_app.runs.plots.x_axis import XKind, by_time
+from torchdeck_app.runs.rank_nodes import RankNodes
+
+_KNOTS = 4096
+_REFERENCE = ("loss", "step_time", "tokens_per_s")
+"""Metrics that have a row a step, most welcome first."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """A range as the files have it."""
+
+    axis: str
+    """`step` or `time`."""
+    low: float
+    high: float
+    columns: int
+    log: bool = False
+
+
+class RunReader:
+    """Follows one run."""
+
+    def __init__(self, layout: RunLayout) -> None:
+        self.layout = layout
+        self.metrics = RunMetrics(layout.root)
+        self._mappings: dict[tuple[XKind, float | None], Mapping] = {}
+        self._grids: dict[tuple[Span, bool, float | None], Grid] = {}
+        self._used: set[tuple[Span, bool, float | None]] = set()
+        self._levels: dict[str, tuple[Level, ...]] | None = None
+        self._nodes = RankNodes(layout)
+        self.rank_nodes: TypedMapping[int, str] = {}
+        """Which node each rank is on, where there are several."""
+
+    def refresh(self, until: float | None) -> int:
+        """Take in what is new; the number of rows.
+
+        Raises:
+            NewerFormatError: the run's journal is from a newer Torchdeck.
+        """
+        new = self.metrics.refresh()
+        self.metrics.until = until
+        if new:
+            self._mappings.clear()
+            self.rank_nodes = self._nodes.now()
+        return new
+
+    def mapping(self, kind: XKind) -> Mapping:
+        """How its steps, times, tokens and samples go together."""
+        key = (kind, self.metrics.until)
+        if key not in self._mappings:
+            if len(self._mappings) > 8:
+                self._mappings.clear()
+            self._mappings[key] = self._mapped(kind)
+        return self._mappings[key]
+
+    def _mapped(self, kind: XKind) -> Mapping:
+        name = self._reference()
+        if name is None:
+            return self._mapped_by_node()
+        rank = self.metrics.ranks(name)[0]
+        series = sampled(self.metrics, name, rank, most=_KNOTS)
+        kept = sampled(self.metrics, name, rank, most=_KNOTS, effective=True)
+        counted = None
+        if kind in ("tokens", "samples") and self.metrics.ranks(kind):
+            counted = sampled(self.metrics, kind, self.metrics.ranks(kind)[0], most=_KNOTS, effective=True)
+        return Mapping.of(series, kept, counted)
+
+    def _mapped_by_node(self) -> Mapping:
+        """Where no rank has written yet: only the time is known."""
+        for name in self.metrics.system_names():
+            series = sampled(self.metrics, name, self.metrics.nodes(name)[0], most=_KNOTS)
+            return Mapping.of(series, Series.empty())
+        return Mapping()
+
+    def _reference(self) -> str | None:
+        names = self.metrics.names()
+        for name in (*_REFERENCE, *names):
+            if name in names:
+                return name
+        return None
+
+    def last_step(self, mapping: Mapping) -> float | None:
+        """The greatest step of any metric; None without rows."""
+        if self.metrics.until is not None:
+            return float(mapping.kept_steps[-1]) if len(mapping.kept_steps) else None
+        steps = [
+            latest.step
+            for name in self.metrics.names()
+            if (latest := self.metrics.latest(name, self.metrics.ranks(name)[0])) is not None
+        ]
+        return float(max(steps)) if steps else None
+
+    def last_time(self, mapping: Mapping) -> float | None:
+        """Unix time of the newest row; None without rows."""
+        if self.metrics.until is not None:
+            return float(mapping.times[-1]) if len(mapping.times) else None
+        owners: list[tuple[str, Owner]] = [
+            (name, self.metrics.ranks(name)[0]) for name in self.metrics.names()
+        ]
+        owners += [(name, node) for name in self.metrics.system_names() for node in self.metrics.nodes(name)]
+        times = [found.time for name, owner in owners if (found := self.metrics.latest(name, owner))]
+        return max(times, default=None)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Its nodes, in the order of their ranks; none of a run on one."""
+        return self._nodes.names()
+
+    def owners(self, metric: Metric, node: str = "") -> list[Owner]:
+        """Whose series the plot shows, in the order of their colours; of `node` alone where it is given.
+
+        What one rank alone logs, such as the loss, is the whole run's, whatever node it is on.
+        """
+        found: list[Owner] = []
+        for name in metric.names:
+            whose = self._owners_of(name, metric)
+            found += [owner for owner in whose if owner not in found]
+        if node and (metric.whose == "node" or len(found) > 1):
+            found = [owner for owner in found if self._is_on(owner, node)]
+        return sorted(found, key=lambda owner: (isinstance(owner, str), owner))
+
+    def colours(self, metric: Metric) -> dict[tuple[str, Owner], int]:
+        """The place in the palette of each series (metric, whose), also while only some are shown."""
+        owners = {name: self._owners_of(name, metric) for name in metric.names}
+        whose = self.owners(metric)
+        series = [(name, owner) for name in metric.names for owner in whose if owner in owners[name]]
+        return {each: at for at, each in enumerate(series)}
+
+    def _owners_of(self, name: str, metric: Metric) -> Sequence[Owner]:
+        return self.metrics.ranks(name) if metric.whose == "rank" else self.metrics.nodes(name)
+
+    def _is_on(self, owner: Owner, node: str) -> bool:
+        return (self.rank_nodes.get(owner) if isinstance(owner, int) else owner) == node
+
+    def windows(self, names: Iterable[str], owner: Owner, span: Span) -> dict[str, Window]:
+        """Columns of several metrics of one owner.
+
+        Raises:
+            OSError: a file cannot be read.
+        """
+        effective = not by_time_axis(span)
+        key = (span, effective, self.metrics.until)
+        self._used.add(key)
+        if key not in self._grids:
+            self._grids[key] = Grid(
+                self.metrics,
+                span.low,
+                span.high,
+                span.columns,
+                axis=span.axis,
+                effective=effective,
+                log=span.log,
+            )
+        return self._grids[key].windows(list(names), owner)
+
+    def forget_unused(self) -> None:
+        """Drop the columns that were not asked for since the last call."""
+        self._grids = {key: grid for key, grid in self._grids.items() if key in self._used}
+        self._used = set()
+
+    def rows(self, name: str, owner: Owner, span: Span) -> Series | None:
+        """The rows themselves, where there are few."""
+        return rows_between(
+            self.metrics,
+            name,
+            owner,
+            span.low,
+            span.high,
+            most=2 * span.columns,
+            axis=span.axis,
+            effective=not by_time_axis(span),
+        )
+
+    def smoothed(self, name: str, owner: Owner, span: Span, weight: float) -> Window:
+        """Columns of the moving average."""
+        return self.metrics.window(
+            name,
+            owner,
+            span.low,
+            span.high,
+            span.columns,
+            axis=span.axis,
+            effective=not by_time_axis(span),
+            log=span.log,
+            smoothing=weight,
+        )
+
+    def breaks(self, name: str, owner: Owner, span: Span) -> tuple[float, ...]:
+        """Unix times at which another attempt wrote its first row; none where x is a step.
+
+        Raises:
+            OSError: a file cannot be read.
+        """
+        if not by_time_axis(span):
+            return ()
+        return self.metrics.attempt_starts(name, owner)
+
+    def levels(self, metric: Metric) -> tuple[Level, ...]:
+        """Lines over the plot: for memory, what was predicted and what there is."""
+        if self._levels is None:
+            self._levels = _levels_of(self.layout)
+        return self._levels.get(metric.key, ())
+
+
+def by_time_axis(span: Span) -> bool:
+    """Whether the span is one of times."""
+    return span.axis == "time"
+
+
+def is_native(kind: XKind) -> str:
+    """The axis in the files that x is read by."""
+    return "time" if by_time(kind) else "step"
+
+
+def _levels_of(layout: RunLayout) -> dict[str, tuple[Level, ...]]:
+    """By plot: predicted peaks, capacities of devices. A plan that cannot be read predicts nothing."""
+    try:
+        plan = LaunchPlan.from_json(read_json(layout.plan))
+    except Exception:  # noqa: BLE001 - whatever is wrong with the plan is said in the run's header
+        return {}
+    if plan.prediction is None:
+        return {}
+    peaks = sorted({memory.peak_bytes for memory in plan.prediction.memory})
+    capacities = sorted({memory.capacity_bytes or 0 for memory in plan.prediction.memory} - {0})
+    lines = [Level(peak, f"predicted {size(peak)}") for peak in peaks]
+    on_cpu = all(rank.device == "cpu" for rank in plan.ranks)
+    if on_cpu:
+        return {"memory_growth": tuple(lines)}
+    lines += [Level(found, f"capacity {size(found)}") for found in capacities]
+    return {"memory_peak": tuple(lines)}

@@ -1,0 +1,235 @@
+"""What holds for all plots of the board: x axis, smoothing, pause, zoom, choice of metrics, export."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtGui import QAction, QKeySequence, QResizeEvent
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSizePolicy, QSlider, QToolButton, QVBoxLayout, QWidget
+
+from torchdeck_app.runs.plots.choices import MOST_SMOOTHING, Choices
+from torchdeck_app.runs.plots.x_axis import X_NAMES, XKind
+from torchdeck_app.theme.fonts import Type
+from torchdeck_app.theme.icons import icon
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.elided_label import ElidedLabel
+from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.tooltip import plain_tip
+
+_ALL = 1000
+"""Share of the free room that a sentence takes."""
+_NAMED = 640
+"""Pixels from which on the slider has its name beside it; below, the tooltip says it."""
+_AXIS = 7
+"""Letters of the axis's name that are seen at once; the list shows them all."""
+_KINDS: tuple[XKind, ...] = tuple(X_NAMES)
+
+
+class PlotToolbar(QWidget):
+    """One line above the plots."""
+
+    chosen = Signal(object)
+    """Choices, changed."""
+    node_chosen = Signal(str)
+    """The node whose ranks and measures are to be shown; empty: all."""
+    paused = Signal(bool)
+    reset_asked = Signal()
+    metrics_asked = Signal()
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._choices = Choices()
+        self._axis = QComboBox()
+        self._axis.addItems([X_NAMES[kind] for kind in _KINDS])
+        # as wide as what is chosen: what is said beside it needs the room
+        self._axis.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self._axis.setMinimumContentsLength(_AXIS)
+        self._axis.view().setMinimumWidth(self._axis.view().sizeHintForColumn(0) + 3 * GRID)
+        self._named(self._axis, "X axis", "What the x axis shows")
+        self._shown_kind: XKind = self._choices.kind
+        self._axis.currentIndexChanged.connect(self._choose_kind)
+        self.nodes = QComboBox()
+        self.nodes.addItem("All nodes", "")
+        self._named(self.nodes, "Nodes", "Whose ranks, GPUs and host are shown")
+        self.nodes.hide()
+        self.nodes.activated.connect(lambda _: self.node_chosen.emit(self.nodes.currentData()))
+        self._smoothing = QSlider(Qt.Orientation.Horizontal)
+        self._smoothing.setRange(0, 100)
+        self._smoothing.setMinimumWidth(48)
+        self._smoothing.setMaximumWidth(112)
+        self._smoothing.setMinimumHeight(3 * GRID)
+        self._named(
+            self._smoothing,
+            "Smoothing",
+            "Weight of the moving average, as in TensorBoard; what was logged stays behind it, pale",
+        )
+        self._smoothing.valueChanged.connect(self._smooth)
+        self._smoothing_name = label("Smoothing", Type.BODY, "secondary")
+        self._weight = label("off", role="secondary")
+        self._weight.setFixedWidth(self._weight.fontMetrics().horizontalAdvance("0.999") + 4)
+        self.pause = self._action(
+            "Pause", "pause", "Ctrl+Shift+P", "Stop following; new points wait", on=True
+        )
+        self.pause.toggled.connect(self._pause)
+        self.reset = self._action("Reset zoom", "reset", "Ctrl+0", "Show everything (double-click a plot)")
+        self.reset.triggered.connect(self.reset_asked)
+        self.log_x = self._action("Log x", "", "Ctrl+Shift+X", "Logarithmic x axis", on=True)
+        self.log_x.toggled.connect(lambda on: self._choose(replace(self._choices, log_x=on)))
+        self.metrics = self._action("Metrics…", "sliders", "Ctrl+Shift+L", "Choose, hide and sort the plots")
+        self.metrics.triggered.connect(self.metrics_asked)
+        self.note = ElidedLabel()
+        self.note.setProperty("role", "secondary")
+        self.note.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.export = QToolButton()
+        self.export.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self._named(self.export, "Export", "Write a plot as PNG or SVG, or the rows as CSV")
+        self._lay_out()
+        theme.changed.connect(self._draw_icons)
+        self._draw_icons()
+
+    def set_choices(self, choices: Choices) -> None:
+        """Show these, and say nothing."""
+        before, self._choices = self._choices.kind, choices
+        with QSignalBlocker(self._axis), QSignalBlocker(self._smoothing), QSignalBlocker(self.log_x):
+            if choices.kind != before:  # else it says what is shown, which may be another
+                self._axis.setCurrentIndex(_KINDS.index(choices.kind))
+            self._smoothing.setValue(position_of(choices.smoothing))
+            self.log_x.setChecked(choices.log_x)
+        self._say_weight()
+
+    def show_kind(self, kind: XKind, asked: XKind) -> None:
+        """Say what the axis shows where `asked` was chosen, which may be another."""
+        if asked != self._choices.kind:
+            return  # what is chosen now is still to come
+        self._shown_kind = kind
+        with QSignalBlocker(self._axis):
+            self._axis.setCurrentIndex(_KINDS.index(kind))
+
+    def set_nodes(self, names: Sequence[str]) -> None:
+        """Offer the nodes of the run; a run on one has none to choose from."""
+        for name in names[self.nodes.count() - 1 :]:
+            self.nodes.addItem(name, name)
+        self.nodes.setVisible(self.nodes.count() > 1)
+
+    def say(self, text: str, role: str = "secondary") -> None:
+        """Show a sentence between the controls; `role` is `secondary` or `error`."""
+        note = self.note
+        if note.text() != text or note.property("role") != role:
+            note.setText(text)
+            note.setToolTip(plain_tip(text))
+            note.setProperty("role", role)
+            note.style().polish(note)
+            self._place_note()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+        super().resizeEvent(event)
+        self._smoothing_name.setVisible(self.width() >= _NAMED)
+        self._place_note()
+
+    def _place_note(self) -> None:
+        """Between the controls where there is room for it, else below them."""
+        row = self._row
+        items = [row.itemAt(at) for at in range(row.count())]
+        others = [item for item in items if item is not None and item.widget() is not self.note]
+        taken = sum(item.minimumSize().width() + GRID for item in others if not item.isEmpty()) + 4 * GRID
+        below = self.note.fontMetrics().horizontalAdvance(self.note.text()) > self.width() - taken
+        if below == (row.indexOf(self.note) < 0):
+            return
+        if below:
+            row.removeWidget(self.note)
+            self._column.addWidget(self.note)
+        else:
+            self._column.removeWidget(self.note)
+            row.insertWidget(row.indexOf(self._weight) + 1, self.note, _ALL)
+
+    def actions_offered(self) -> list[QAction]:
+        """For menus and the command palette."""
+        return [self.pause, self.reset, self.log_x, self.metrics]
+
+    def _lay_out(self) -> None:
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(GRID, GRID // 2, GRID, GRID // 2)
+        self._column.setSpacing(GRID // 2)
+        row = self._row = QHBoxLayout()
+        self._column.addLayout(row)
+        row.setSpacing(GRID)
+        row.addWidget(self._axis)
+        row.addWidget(self._button(self.log_x))
+        row.addWidget(self.nodes)
+        row.addSpacing(GRID)
+        row.addWidget(self._smoothing_name)
+        row.addWidget(self._smoothing)
+        row.addWidget(self._weight)
+        row.addWidget(self.note, _ALL)
+        row.addStretch(1)
+        for action in (self.pause, self.reset, self.metrics):
+            row.addWidget(self._button(action))
+        row.addWidget(self.export)
+
+    def _button(self, action: QAction) -> QToolButton:
+        made = QToolButton()
+        made.setDefaultAction(action)
+        made.setAccessibleName(action.text())
+        made.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        icons = action in (self.pause, self.reset, self.metrics)
+        made.setToolButtonStyle(
+            Qt.ToolButtonStyle.ToolButtonIconOnly if icons else Qt.ToolButtonStyle.ToolButtonTextOnly
+        )
+        return made
+
+    def _action(self, text: str, name: str, keys: str, tip: str, *, on: bool = False) -> QAction:
+        made = QAction(text, self)
+        made.setObjectName(name)
+        made.setCheckable(on)
+        made.setShortcut(QKeySequence(keys))
+        made.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+        made.setToolTip(f"{tip} ({keys})")
+        return made
+
+    def _draw_icons(self) -> None:
+        for action in (self.pause, self.reset, self.metrics):
+            action.setIcon(icon(action.objectName(), self._theme.palette))
+        self.export.setIcon(icon("export", self._theme.palette))
+
+    @staticmethod
+    def _named(widget: QWidget, name: str, tip: str) -> None:
+        widget.setAccessibleName(name)
+        widget.setToolTip(tip)
+        widget.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+
+    def _pause(self, on: bool) -> None:  # noqa: FBT001 - Qt's signal
+        self.pause.setObjectName("resume" if on else "pause")
+        self.pause.setText("Follow again" if on else "Pause")
+        self._draw_icons()
+        self.paused.emit(on)
+
+    def _smooth(self, position: int) -> None:
+        self._choose(replace(self._choices, smoothing=weight_at(position)))
+        self._say_weight()
+
+    def _say_weight(self) -> None:
+        weight = self._choices.smoothing
+        self._weight.setText(f"{weight:.3g}" if weight else "off")
+
+    def _choose_kind(self, number: int) -> None:
+        if _KINDS[number] == self._choices.kind:  # asked for already, and not to be had
+            self.show_kind(self._shown_kind, self._choices.kind)
+        else:
+            self._choose(replace(self._choices, kind=_KINDS[number]))
+
+    def _choose(self, choices: Choices) -> None:
+        self._choices = choices
+        self.chosen.emit(choices)
+
+
+def weight_at(position: int) -> float:
+    """The weight at a place of the slider, 0 to 100: finer towards 1, where each bit counts more."""
+    return 0.0 if position <= 0 else round(1 - 10 ** (-3 * position / 100), 3 if position > 66 else 2)
+
+
+def position_of(weight: float) -> int:
+    """The place of the slider for a weight, 0 to 100."""
+    return min(range(101), key=lambda position: abs(weight_at(position) - min(weight, MOST_SMOOTHING)))

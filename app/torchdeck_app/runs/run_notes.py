@@ -1,0 +1,67 @@
+"""Tags and notes of runs, read and written off the GUI thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QWidget
+
+from torchdeck.runs.notes import Note, change_notes, read_notes
+from torchdeck.runs.run_list import RunEntry
+from torchdeck_app.bridge.operations import Operations
+from torchdeck_app.runs.note_dialog import NoteDialog
+
+
+class RunNotes(QObject):
+    """All notes of a home."""
+
+    changed = Signal(object)
+    """Notes by run id."""
+    failed = Signal(str)
+
+    def __init__(self, operations: Operations, home: Path, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._operations = operations
+        self._home = home
+        self._notes: Mapping[str, Note] = {}
+
+    def read(self) -> None:
+        """Read the file; `changed` follows."""
+        self._run("reading tags and notes", lambda: read_notes(self._home))
+
+    def ask(self, entries: Sequence[RunEntry], parent: QWidget) -> None:
+        """Let a person say something of these runs."""
+        ids = tuple(entry.id for entry in entries)
+        before = common([self._notes.get(id_, Note()) for id_ in ids])
+        dialog = NoteDialog([entry.name for entry in entries], before, parent)
+        dialog.given.connect(lambda given: self.write(ids, before, given))
+        dialog.open()
+
+    def write(self, ids: tuple[str, ...], before: Note, given: Note) -> None:
+        """Replace what all of the runs had by what was given; tags that only some have stay."""
+
+        def change(note: Note) -> Note:
+            kept = tuple(tag for tag in note.tags if tag not in before.tags and tag not in given.tags)
+            return Note((*given.tags, *kept), note.text if given.text == before.text else given.text)
+
+        self._run("writing tags and notes", lambda: change_notes(self._home, ids, change))
+
+    def _run(self, name: str, call: Callable[[], dict[str, Note]]) -> None:
+        self._operations.run(
+            name,
+            lambda _progress, _cancel: call(),
+            done=self._take,
+            failed=lambda error: self.failed.emit(f"{name} failed: {error}"),
+        )
+
+    def _take(self, notes: dict[str, Note]) -> None:
+        self._notes = notes
+        self.changed.emit(notes)
+
+
+def common(notes: Sequence[Note]) -> Note:
+    """The tags that all have, and the text where it is one."""
+    tags = tuple(tag for tag in notes[0].tags if all(tag in note.tags for note in notes))
+    return Note(tags, notes[0].text if len({note.text for note in notes}) == 1 else "")

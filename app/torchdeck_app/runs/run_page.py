@@ -1,0 +1,300 @@
+"""One run: header, failure, plots, and the rooms below them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAction, QResizeEvent
+from PySide6.QtWidgets import QSplitter, QTabWidget, QVBoxLayout, QWidget
+
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.failure import FailureReport, read_failure
+from torchdeck.runs.run_list import RunEntry
+from torchdeck.runs.view import RunView
+from torchdeck_app.bridge.operations import Operations
+from torchdeck_app.runs.abilities import RESUME, abilities
+from torchdeck_app.runs.checkpoints.view import CheckpointsView
+from torchdeck_app.runs.commands import RunCommands
+from torchdeck_app.runs.configuration.view import ConfigurationView
+from torchdeck_app.runs.failure.card import FailureCard
+from torchdeck_app.runs.header.header import RunHeader
+from torchdeck_app.runs.logs.view import LogView
+from torchdeck_app.runs.marks import marks_of
+from torchdeck_app.runs.plots.board import PlotBoard
+from torchdeck_app.runs.ranks.view import RankHeatMap
+from torchdeck_app.runs.replay_bar import ReplayBar
+from torchdeck_app.runs.room import RunRoom
+from torchdeck_app.runs.run_watch import RunSeen, RunWatch
+from torchdeck_app.runs.timeline.view import TimelineView
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.panel import GRID, label
+
+_NARROWEST = 56 * GRID
+_HEIGHT = 20 * GRID
+_NO_LIMIT = 16777215
+"""Qt's own, for heights."""
+_SHARE = 0.5
+"""Of the room above the tabs: what an open failure card may take and leave the plots in sight."""
+
+
+class RunPage(QWidget):
+    """Follows one run while it is open."""
+
+    seen = Signal(object)
+    """A RunSeen, whenever it changed."""
+    command_asked = Signal(str)
+    """`stop`, `stop_now`, `resume`, `attach` or `clone`, of this run."""
+    clone_from_asked = Signal(object)
+    """A new run is to go on from the checkpoint at this Path."""
+    run_asked = Signal(str)
+    """Another run is to be shown: its id."""
+
+    def __init__(
+        self,
+        theme: Theme,
+        operations: Operations,
+        layout: RunLayout,
+        commands: RunCommands,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._operations = operations
+        self._commands = commands
+        self.run_layout = layout
+        self._latest: RunSeen | None = None
+        self._reported: tuple[Any, ...] | None = None
+        self._is_entered = False
+        self._is_unread = False
+        self._watch = RunWatch(layout, self)
+        self.header = RunHeader(theme)
+        self.card = FailureCard(theme)
+        self.replay = ReplayBar(theme)
+        self.problem = label("", role="error", wrap=True)
+        self.problem.hide()
+        self.plots = PlotBoard(theme, layout)
+        self.logs = LogView(theme, layout)
+        self.ranks = RankHeatMap(theme, layout)
+        self.checkpoints = CheckpointsView(theme, operations, layout)
+        self.timeline = TimelineView(theme, layout)
+        self.configuration = ConfigurationView(theme, operations, layout)
+        self._tabbed: dict[str, RunRoom] = {
+            "&Logs": self.logs,
+            "Rank&s": self.ranks,
+            "Check&points": self.checkpoints,
+            "T&imeline": self.timeline,
+            "Confi&g": self.configuration,
+        }
+        self._lay_out()
+        self._connect()
+
+    def entered(self) -> None:
+        """It is seen from now on."""
+        self._is_entered = True
+        self._watch.start()
+        self.timeline.follow(on=True)
+        self.plots.entered()
+        self._room_now.entered()
+
+    def left(self) -> None:
+        """It is not seen any more."""
+        self._is_entered = False
+        self._watch.stop()
+        self.timeline.follow(on=False)
+        for room in self._rooms:
+            room.left()
+
+    def closing(self) -> None:
+        """It goes away: threads end."""
+        self._is_entered = False
+        self._watch.stop()  # waits for nothing: its disk may be slow, and nothing comes after it
+        for room in self._rooms:
+            room.closing()
+
+    def actions_offered(self) -> Sequence[QAction]:
+        """What can be done with the plots."""
+        return self.plots.actions_offered()
+
+    def set_runs(self, entries: tuple[RunEntry, ...]) -> None:
+        """Other runs there are, to compare the configuration with."""
+        self.configuration.set_runs(entries)
+
+    def say_failed(self, why: str) -> None:
+        """What was asked of the run cannot be done; empty: nothing."""
+        self.problem.setText(why)
+        self.problem.setVisible(bool(why))
+
+    def update_under_way(self) -> None:
+        """What was asked of the run has changed."""
+        if self._latest is not None:
+            self._show_header(self._latest)
+
+    def poke(self) -> None:
+        """Look at the run at once."""
+        self._watch.poke()
+
+    @property
+    def seen_last(self) -> RunSeen | None:
+        """What is shown of the run; None before the first look."""
+        return self._latest
+
+    def save_state(self) -> dict[str, Any]:
+        """What is to be there again, as JSON's values."""
+        return {
+            "plots": self.plots.save_state(),
+            "rooms": [room.save_state() for room in self._tabbed.values()],
+            "tab": self.tabs.currentIndex(),
+            "splitter": self._splitter.sizes(),
+        }
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        """Take up what `save_state` gave."""
+        rooms, sizes, tab = state.get("rooms"), state.get("splitter"), state.get("tab")
+        if isinstance(state.get("plots"), Mapping):
+            self.plots.restore_state(state["plots"])
+        for room, part in zip(self._tabbed.values(), rooms if isinstance(rooms, list) else (), strict=False):
+            if isinstance(part, Mapping):
+                room.restore_state(part)
+        if isinstance(sizes, list) and len(sizes) == 2 and all(isinstance(each, int) for each in sizes):
+            self._splitter.setSizes(sizes)
+        if isinstance(tab, int) and 0 <= tab < self.tabs.count():
+            self.tabs.setCurrentIndex(tab)
+
+    @property
+    def _rooms(self) -> tuple[RunRoom, ...]:
+        return (self.plots, *self._tabbed.values())
+
+    @property
+    def _room_now(self) -> RunRoom:
+        return tuple(self._tabbed.values())[max(0, self.tabs.currentIndex())]
+
+    def _lay_out(self) -> None:
+        self.tabs = QTabWidget()
+        self.tabs.setDocumentMode(True)
+        self.tabs.tabBar().setAccessibleName("More of this run")
+        for name, room in self._tabbed.items():
+            self.tabs.addTab(room, name)
+        upper = QWidget()
+        above = self._upper = QVBoxLayout(upper)
+        above.setContentsMargins(0, 0, 0, 0)
+        above.setSpacing(4)
+        above.addWidget(self.card)
+        above.addWidget(self.plots, 1)
+        above.addWidget(self.replay)
+        self._splitter = QSplitter(Qt.Orientation.Vertical)
+        self._splitter.setChildrenCollapsible(False)
+        self._splitter.addWidget(upper)
+        self._splitter.addWidget(self.tabs)
+        for part in (upper, self.tabs):
+            part.setMinimumWidth(_NARROWEST)
+        self._splitter.setSizes([3 * _HEIGHT, 2 * _HEIGHT])
+        self._splitter.setStretchFactor(0, 3)
+        self._splitter.setStretchFactor(1, 2)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(GRID, GRID, GRID, 0)
+        column.setSpacing(GRID)
+        column.addWidget(self.header)
+        column.addWidget(self.problem)
+        column.addWidget(self._splitter, 1)
+
+    def _connect(self) -> None:
+        self._watch.changed.connect(self._show)
+        self._watch.failed.connect(self._say_unread)
+        self._watch.waiting.connect(self._say_waiting)
+        self.header.asked.connect(self.command_asked)
+        self.header.origin_asked.connect(self.run_asked)
+        self.card.asked.connect(self._from_card)
+        self.card.folded.connect(lambda _folded: self._arrange())
+        self.checkpoints.resume_asked.connect(lambda: self.command_asked.emit(RESUME))
+        self.checkpoints.clone_asked.connect(self.clone_from_asked)
+        self.timeline.happened.connect(lambda found: self.plots.set_marks(marks_of(found)))
+        self.replay.moved.connect(self._show_until)
+        self.tabs.currentChanged.connect(self._turn_to)
+        for room in self._rooms:
+            room.cursor_moved.connect(lambda time, room=room: self._move_cursor(room, time))
+
+    def _show(self, seen: RunSeen) -> None:
+        before, self._latest = self._latest, seen
+        if self._is_unread or (before is not None and before.view.state != seen.view.state):
+            self.say_failed("")  # it was of another look, or of another state
+        self._is_unread = False
+        self._show_header(seen)
+        view = seen.view
+        for room in self._rooms:
+            room.show_view(view)
+        self.replay.set_range(view.started, view.ended if view.is_over else None)
+        self._arrange()
+        self._report(view)
+        self.seen.emit(seen)
+
+    def _show_header(self, seen: RunSeen) -> None:
+        under_way = self._commands.under_way(seen.view.id)
+        self.header.show_run(seen, under_way)
+        self.card.enable(abilities(seen.view, under_way), is_gone=seen.is_gone)
+
+    def _report(self, view: RunView) -> None:
+        """Gather why it failed, once for each failure."""
+        failed = (view.state, view.attempt, view.why, view.finishes)
+        if failed == self._reported:
+            return
+        self._reported = failed
+        self._operations.run(
+            "looking for the cause of the failure",
+            lambda _progress, _cancel: read_failure(self.run_layout, view),
+            done=self._take_report,
+            failed=lambda error: self.say_failed(f"The cause of the failure cannot be read: {error}"),
+        )
+
+    def _take_report(self, report: FailureReport | None) -> None:
+        if report is not None and report != self.card.report:
+            self.card.set_folded(folded=False)
+        self.card.show_report(report)
+        self._arrange()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+        super().resizeEvent(event)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """An open card that needs most of the room takes the place of the plots; else they share it."""
+        is_open = self.card.report is not None and not self.card.is_folded
+        wanted = self.card.wanted_height() if is_open else 0
+        covers = wanted > _SHARE * self._splitter.sizes()[0]
+        self.card.setMaximumHeight(wanted if is_open and not covers else _NO_LIMIT)
+        self.plots.setVisible(not covers)
+        self.replay.setVisible(not covers and self.replay.has_range)
+        self._upper.setStretchFactor(self.card, 1 if covers else 0)
+
+    def _from_card(self, what: str) -> None:
+        if what == "log":
+            self.tabs.setCurrentWidget(self.logs)
+            report = self.card.report
+            self.logs.show_first_error(None if report is None else report.rank)
+        else:
+            self.command_asked.emit(what)
+
+    def _turn_to(self, _index: int) -> None:
+        if self._is_entered:
+            for room in self._tabbed.values():
+                if room is not self._room_now:
+                    room.left()
+            self._room_now.entered()
+
+    def _move_cursor(self, source: RunRoom, time: float | None) -> None:
+        for room in self._rooms:
+            if room is not source:
+                room.set_cursor(time)
+
+    def _show_until(self, time: float | None) -> None:
+        for room in self._rooms:
+            room.set_until(time)
+
+    def _say_unread(self, error: Exception) -> None:
+        self._is_unread = True
+        self.say_failed(f"This run cannot be read: {error}")
+
+    def _say_waiting(self, seconds: float) -> None:
+        self.say_failed(
+            f"Looking at this run takes {seconds:.0f} s: is it on a slow drive?" if seconds else ""
+        )

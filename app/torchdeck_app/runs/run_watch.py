@@ -1,0 +1,93 @@
+"""One run, followed off the GUI thread."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from PySide6.QtCore import QObject
+
+from torchdeck.launch.node_logins import remote_nodes
+from torchdeck.launch.taking_over import wants_controller
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.follower import RunFollower
+from torchdeck.runs.links import LinkState
+from torchdeck.runs.origin import Origin, origin_of
+from torchdeck.runs.training_progress import ProgressReader, TrainingProgress
+from torchdeck.runs.view import RunView
+from torchdeck_app.bridge.poller import Poller
+
+LIVE = 1.0
+OVER = 2.0
+"""Seconds between two looks at a run that goes on, and at one that is over."""
+ALONE = 3.0
+"""Seconds without a controller after which a run is left alone: one that is being started shows itself."""
+
+
+@dataclass(frozen=True)
+class RunSeen:
+    """A run as one look found it."""
+
+    view: RunView
+    progress: TrainingProgress | None
+    is_gone: bool = False
+    """Its directory was removed; the view is the last that was seen."""
+    origin: Origin | None = None
+    """The run that it goes on from."""
+    links: tuple[LinkState, ...] = ()
+    """To its nodes, in the order of their names, as its controller says; none of a run that is over."""
+    sent_code: tuple[LinkState, ...] = ()
+    """Those over which its code is being sent now."""
+    is_left_alone: bool = False
+    """It goes on on other machines, and no controller here follows all of it."""
+
+
+class RunWatch(Poller[RunSeen]):
+    """Looks at a run while its page is open; `changed` carries a RunSeen, `failed` why it cannot be read."""
+
+    def __init__(self, layout: RunLayout, parent: QObject | None = None) -> None:
+        self._layout = layout
+        self._follower = RunFollower(layout)
+        self._progress = ProgressReader(layout)
+        self._seen: RunSeen | None = None
+        self._origin: Origin | None = None
+        self._remote: bool | None = None
+        self._alone_since: float | None = None
+        super().__init__(f"run {layout.root.name}", self._look_at, LIVE, parent)
+        self.changed.connect(self._pace)
+
+    def _look_at(self) -> RunSeen:
+        """In the thread."""
+        before = self._seen
+        if before is not None and not self._layout.root.exists():
+            self._seen = replace(before, is_gone=True)
+            return self._seen
+        view = self._follower.refresh()
+        if not self._layout.root.exists():
+            raise FileNotFoundError(f"there is no run directory {self._layout.root}: it was removed")
+        origin = origin_of(view) if self._origin is None else self._origin
+        self._origin = origin
+        self._seen = self._with_links(RunSeen(view, self._progress.read(view), origin=origin))
+        return self._seen
+
+    def _with_links(self, seen: RunSeen) -> RunSeen:
+        """What is to be said of its nodes, while it goes on."""
+        if self._remote is None:
+            self._remote = self._follower.links is not None or bool(remote_nodes(self._layout))
+        if seen.view.is_over or not self._remote:
+            return seen
+        links, now = self._follower.links, time.time()
+        if not wants_controller(seen.view, links, now):
+            self._alone_since = None
+        elif self._alone_since is None:
+            self._alone_since = time.monotonic()
+        alone = self._alone_since is not None and time.monotonic() - self._alone_since > ALONE
+        if links is None:
+            return replace(seen, is_left_alone=alone)
+        states = tuple(links.nodes[name] for name in sorted(links.nodes))
+        return replace(seen, links=states, sent_code=links.sent_code(now), is_left_alone=alone)
+
+    def _pace(self, seen: RunSeen) -> None:
+        wanted = OVER if seen.view.is_over else LIVE
+        if wanted != self._interval:
+            self.set_interval(wanted)

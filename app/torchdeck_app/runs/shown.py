@@ -1,0 +1,165 @@
+"""The right side of the Runs place: the page of one run, or several runs compared."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, TypeGuard
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QLabel, QStackedWidget, QWidget
+
+from torchdeck.runs.run_list import RunEntry
+from torchdeck_app.bridge.operations import Operations
+from torchdeck_app.runs.commands import RunCommands
+from torchdeck_app.runs.compare.view import CompareView
+from torchdeck_app.runs.run_page import RunPage
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.empty_state import EmptyState
+
+
+class ShownRuns(QStackedWidget):
+    """One widget at a time; the one before is closed."""
+
+    command_asked = Signal(str, str)
+    """`stop`, `stop_now`, `resume`, `attach` or `clone`, and the id of the run."""
+    run_asked = Signal(str)
+    """Another run is to be shown: its id."""
+    page_changed = Signal()
+    """The page shows another look at its run."""
+
+    def __init__(
+        self, theme: Theme, operations: Operations, commands: RunCommands, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._operations = operations
+        self._commands = commands
+        self._entries: tuple[RunEntry, ...] = ()
+        self._page_state: Mapping[str, Any] = {}
+        self._is_entered = False
+        self.addWidget(self._nothing())
+
+    @property
+    def page(self) -> RunPage | None:
+        """The page that is shown; None where there is none."""
+        shown = self.currentWidget()
+        return shown if isinstance(shown, RunPage) else None
+
+    @property
+    def comparison(self) -> CompareView | None:
+        """The comparison that is shown; None where there is none."""
+        shown = self.currentWidget()
+        return shown if isinstance(shown, CompareView) else None
+
+    @property
+    def said(self) -> str:
+        """Why there is neither; empty where there is one."""
+        shown = self.currentWidget()
+        return "\n".join(each.text() for each in shown.findChildren(QLabel)) if self._is_empty(shown) else ""
+
+    @staticmethod
+    def _is_empty(widget: QWidget | None) -> TypeGuard[EmptyState]:
+        return isinstance(widget, EmptyState)
+
+    def set_entries(self, entries: tuple[RunEntry, ...]) -> None:
+        """All runs as of now."""
+        self._entries = entries
+        if self.page is not None:
+            self.page.set_runs(entries)
+        elif self.comparison is not None:
+            self.comparison.set_entries(entries)
+
+    def show_runs(self, entries: tuple[RunEntry, ...]) -> None:
+        """Show these, unless they are shown already; where there are none, what is there stays."""
+        readable = tuple(entry for entry in entries if not entry.is_unreadable)
+        if len(readable) > 1:
+            self._show_comparison(readable)
+        elif readable:
+            self._show_page(readable[0])
+        elif entries:
+            self._show(EmptyState(self._theme, "warning", f"{entries[0].id} cannot be read", entries[0].why))
+
+    def show_none(self) -> None:
+        """Close what is shown: its runs are gone."""
+        self._keep_page_state()
+        self._show(self._nothing())
+
+    def shows_any(self, ids: Collection[str]) -> bool:
+        """Whether one of these runs is in sight."""
+        page, comparison = self.page, self.comparison
+        if comparison is not None:
+            return any(run_id in ids for run_id in comparison.asked_for)
+        return page is not None and page.run_layout.root.name in ids
+
+    def entered(self) -> None:
+        """It is seen from now on."""
+        self._is_entered = True
+        for part in (self.page, self.comparison):
+            if part is not None:
+                part.entered()
+
+    def left(self) -> None:
+        """It is not seen any more."""
+        self._is_entered = False
+        for part in (self.page, self.comparison):
+            if part is not None:
+                part.left()
+
+    def closing(self) -> None:
+        """Threads end."""
+        self._is_entered = False
+        for part in (self.page, self.comparison):
+            if part is not None:
+                part.closing()
+
+    def save_state(self) -> dict[str, Any]:
+        """How a page is arranged, and which run is shown, as JSON's values."""
+        page = self.page
+        if page is None:
+            return {"run": "", "page": dict(self._page_state)}
+        return {"run": page.run_layout.root.name, "page": page.save_state()}
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        """Take up how a page is arranged; the run is shown by whoever knows it."""
+        if isinstance(state.get("page"), Mapping):
+            self._page_state = state["page"]
+
+    def _show_page(self, entry: RunEntry) -> None:
+        if self.page is not None and self.page.run_layout == entry.layout:
+            return
+        made = RunPage(self._theme, self._operations, entry.layout, self._commands)
+        self._keep_page_state()
+        made.restore_state(self._page_state)
+        made.set_runs(self._entries)
+        made.command_asked.connect(lambda what: self.command_asked.emit(what, entry.id))
+        made.clone_from_asked.connect(lambda path: self._commands.clone(entry.layout, path))
+        made.run_asked.connect(self.run_asked)
+        made.seen.connect(lambda _seen: self.page_changed.emit())
+        self._show(made)
+
+    def _show_comparison(self, entries: tuple[RunEntry, ...]) -> None:
+        before = self.comparison
+        if before is not None and before.asked_for == tuple(entry.id for entry in entries):
+            return
+        self._keep_page_state()
+        self._show(CompareView(self._theme, self._operations, entries))
+
+    def _nothing(self) -> EmptyState:
+        sentence = "Select one in the list, or several to compare them."
+        return EmptyState(self._theme, "runs", "No run is selected", sentence)
+
+    def _keep_page_state(self) -> None:
+        if self.page is not None:
+            self._page_state = self.page.save_state()
+
+    def _show(self, widget: RunPage | CompareView | EmptyState) -> None:
+        before = self.currentWidget()
+        self.addWidget(widget)
+        self.setCurrentWidget(widget)
+        if isinstance(before, RunPage | CompareView):
+            before.closing()
+        if before is not None:
+            self.removeWidget(before)
+            before.deleteLater()
+        if self._is_entered and not isinstance(widget, EmptyState):
+            widget.entered()

@@ -1,0 +1,250 @@
+"""The columns of the list of runs: what each says of a run, and which of them there is room for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from torchdeck.quantities import ago, duration, metric, moment
+from torchdeck.runs.notes import Note
+from torchdeck.runs.run_list import RunEntry
+from torchdeck.runs.training_progress_estimates import time_left
+from torchdeck_app.runs.rates import throughput_text
+from torchdeck_app.widgets.state_badge import LOOKS, UNREADABLE, Look
+
+READING = Look("◷", "reading", "quiet")
+"""Of a run that was not looked at yet."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run as the list shows it."""
+
+    entry: RunEntry
+    note: Note
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column."""
+
+    title: str
+    sample: str
+    """A text as wide as it gets; what decides its width."""
+    text: Callable[[Row, float], str]
+    """What it says of a run at a time (unix seconds)."""
+    key: Callable[[Row], str | float | None]
+    """What it is sorted by; None comes last."""
+    is_number: bool = False
+    of_time: bool = False
+    """It changes though the run does not."""
+    exact: Callable[[Row, float], str] | None = None
+    """More than the text says, for the tooltip."""
+
+
+def look_of(entry: RunEntry) -> Look:
+    """How the state of a run looks."""
+    if entry.view is not None:
+        return LOOKS[entry.view.state]
+    return UNREADABLE if entry.is_unreadable else READING
+
+
+def _state(row: Row, _now: float) -> str:
+    look = look_of(row.entry)
+    return f"{look.sign} {look.word}"
+
+
+def _why(row: Row, _now: float) -> str:
+    entry = row.entry
+    why = entry.why or (entry.view.why if entry.view is not None else "")
+    word = look_of(entry).word
+    return f"{word}: {why}" if why else word
+
+
+def _name(row: Row, _now: float) -> str:
+    return row.entry.name
+
+
+def _name_exact(row: Row, _now: float) -> str:
+    lines = [row.entry.name, row.entry.id] if row.entry.name != row.entry.id else [row.entry.id]
+    view = row.entry.view
+    if view is not None and view.target:
+        lines.append(f"{view.kind} {view.target}".strip())
+    if row.note.text:
+        lines.append(row.note.text)
+    return "\n".join(lines)
+
+
+def _loss(row: Row, _now: float) -> str:
+    value = _loss_key(row)
+    return "" if value is None else metric(value)
+
+
+def _loss_exact(row: Row, _now: float) -> str:
+    value = _loss_key(row)
+    return "" if value is None else f"loss {value!r}, and how it went"
+
+
+def _loss_key(row: Row) -> float | None:
+    return None if row.entry.progress is None else row.entry.progress.loss
+
+
+def step_of(row: Row) -> int | None:
+    """The step a run is at; of one without progress its last checkpoint's."""
+    if row.entry.progress is not None and row.entry.progress.step is not None:
+        return row.entry.progress.step
+    view = row.entry.view
+    return view.checkpoint.step if view is not None and view.checkpoint is not None else None
+
+
+def _step(row: Row, _now: float) -> str:
+    step = step_of(row)
+    if step is None:
+        return ""
+    total = row.entry.progress.total if row.entry.progress is not None else None
+    return f"{step:,}" if total is None else f"{step:,} / {total:,}"
+
+
+def _throughput(row: Row, _now: float) -> str:
+    return "" if row.entry.progress is None else throughput_text(row.entry.progress)
+
+
+def _throughput_exact(row: Row, _now: float) -> str:
+    value = _throughput_key(row)
+    return "" if value is None else f"{value:,.1f} {'tokens' if _counts_tokens(row) else 'samples'} a second"
+
+
+def _counts_tokens(row: Row) -> bool:
+    return row.entry.progress is not None and row.entry.progress.tokens_per_s is not None
+
+
+def _throughput_key(row: Row) -> float | None:
+    progress = row.entry.progress
+    if progress is None:
+        return None
+    return progress.samples_per_s if progress.tokens_per_s is None else progress.tokens_per_s
+
+
+def _eta(row: Row, _now: float) -> str:
+    value = _eta_key(row)
+    return "" if value is None else time_left(value)
+
+
+def _eta_key(row: Row) -> float | None:
+    return row.entry.progress.eta if row.entry.progress is not None and row.entry.is_live else None
+
+
+def _begun(row: Row) -> float | None:
+    view = row.entry.view
+    return None if view is None else view.started or view.created
+
+
+def _started(row: Row, now: float) -> str:
+    begun = _begun(row)
+    return "" if begun is None else ago(now - begun)
+
+
+def _started_exact(row: Row, _now: float) -> str:
+    view = row.entry.view
+    if view is None:
+        return ""
+    ended = "" if view.ended is None else f", ended {moment(view.ended)}"
+    return f"created {moment(view.created)}, started {moment(view.started)}{ended}"
+
+
+def lasted(row: Row, now: float) -> float | None:
+    """Seconds from the run's start to its end, or to now."""
+    view = row.entry.view
+    if view is None or view.started is None:
+        return None
+    return max(0.0, (view.ended if view.ended is not None else now) - view.started)
+
+
+def _duration(row: Row, now: float) -> str:
+    seconds = lasted(row, now)
+    return "" if seconds is None else duration(seconds)
+
+
+def _strategy(row: Row, _now: float) -> str:
+    view = row.entry.view
+    if view is None:
+        return ""
+    return view.strategy if view.kind == "recipe" or view.strategy else view.kind
+
+
+def _ranks_key(row: Row) -> float | None:
+    return None if row.entry.view is None else row.entry.view.world_size
+
+
+def _ranks(row: Row, _now: float) -> str:
+    value = _ranks_key(row)
+    return "" if value is None else f"{value:,.0f}"
+
+
+def _tags(row: Row, _now: float) -> str:
+    return ", ".join(row.note.tags)
+
+
+def _note(row: Row, now: float) -> str:
+    return "\n".join(part for part in (_tags(row, now), row.note.text) if part)
+
+
+def _duration_key(row: Row) -> float | None:
+    view = row.entry.view
+    if view is None or view.started is None:
+        return None
+    # those that go on are by their start, as all of them end after now
+    return (view.ended - view.started) if view.ended is not None else 1e12 - view.started
+
+
+def _state_key(row: Row) -> str:
+    live = "0" if row.entry.is_live else "1"
+    return live + look_of(row.entry).word
+
+
+STATE, NAME, LOSS = "state", "name", "loss"
+COLUMNS: Mapping[str, Column] = {
+    STATE: Column("State", "● succeeded", _state, _state_key, exact=_why),
+    NAME: Column("Name", "a name of a run", _name, lambda row: row.entry.name.lower(), exact=_name_exact),
+    LOSS: Column("Loss", "2.3142 curve c", _loss, _loss_key, is_number=True, exact=_loss_exact),
+    "step": Column("Step", "120,400 / 200,000", _step, step_of, is_number=True),
+    "throughput": Column(
+        "Throughput", "123.4k tok/s", _throughput, _throughput_key, is_number=True, exact=_throughput_exact
+    ),
+    "eta": Column("Left", "12 min 30 s", _eta, _eta_key, is_number=True),
+    "started": Column("Started", "12 min ago", _started, _begun, of_time=True, exact=_started_exact),
+    "duration": Column("Took", "12 min 30 s", _duration, _duration_key, is_number=True, of_time=True),
+    "strategy": Column("Strategy", "deepspeed", _strategy, lambda row: _strategy(row, 0.0)),
+    "ranks": Column("Ranks", "Ranks  ", _ranks, _ranks_key, is_number=True),
+    "tags": Column("Tags", "sweep, best", _tags, lambda row: _tags(row, 0.0) or None, exact=_note),
+}
+KEYS = tuple(COLUMNS)
+_MOST_WANTED_FIRST = (
+    STATE,
+    NAME,
+    LOSS,
+    "step",
+    "eta",
+    "started",
+    "duration",
+    "throughput",
+    "strategy",
+    "ranks",
+    "tags",
+)
+
+
+def columns_for(width: int, widths: Mapping[str, int]) -> tuple[str, ...]:
+    """The columns that `width` pixels have room for: the most wanted ones, in their order in the list.
+
+    Args:
+        width: of the list.
+        widths: of each column.
+    """
+    shown: set[str] = set()
+    for key in _MOST_WANTED_FIRST:
+        if shown >= {STATE, NAME} and width < widths[key]:
+            break
+        width -= widths[key]
+        shown.add(key)
+    return tuple(key for key in KEYS if key in shown)

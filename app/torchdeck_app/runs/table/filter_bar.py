@@ -1,0 +1,96 @@
+"""The filter above the list of runs: words, and which states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QToolButton, QVBoxLayout, QWidget
+
+from torchdeck_app.runs.table.filter import GROUPS, RunFilter
+from torchdeck_app.theme.icons import icon
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.panel import GRID
+
+
+class FilterBar(QWidget):
+    """Says what is wanted by `changed`."""
+
+    changed = Signal(object)
+    """A RunFilter."""
+    left_downwards = Signal()
+    """Arrow down or Return in the field: on to the list."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self.field = QLineEdit()
+        self.field.setPlaceholderText("Filter by name, tag, strategy …")
+        self.field.setAccessibleName("Filter runs")
+        self.field.setToolTip("Show runs in which all these words occur (Ctrl+Shift+F)")
+        self.field.setClearButtonEnabled(True)
+        self._glass = self.field.addAction(
+            icon("search", theme.palette), QLineEdit.ActionPosition.LeadingPosition
+        )
+        self._chips = {group.key: QToolButton() for group in GROUPS}
+        row = QHBoxLayout()
+        row.setSpacing(4)
+        for group in GROUPS:
+            chip = self._chips[group.key]
+            chip.setCheckable(True)
+            chip.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+            chip.setAccessibleName(f"Show runs that are {group.words}")
+            chip.setToolTip(f"Only runs that are {group.words}")
+            chip.toggled.connect(self._tell)
+            row.addWidget(chip)
+        row.addStretch(1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(4)
+        column.addWidget(self.field)
+        column.addLayout(row)
+        self.field.textChanged.connect(self._tell)
+        self.field.returnPressed.connect(self.left_downwards)
+        theme.changed.connect(self._draw)
+        self.set_counts({})
+        self._draw()
+        self.setMinimumWidth(20 * GRID)
+
+    @property
+    def filter(self) -> RunFilter:
+        """What is wanted."""
+        groups = frozenset(key for key, chip in self._chips.items() if chip.isChecked())
+        return RunFilter(self.field.text(), groups)
+
+    def chip(self, group: str) -> QToolButton:
+        """The button of a group of states."""
+        return self._chips[group]
+
+    def set_filter(self, wanted: RunFilter) -> None:
+        """Show `wanted` in the controls."""
+        self.field.setText(wanted.text)
+        for key, chip in self._chips.items():
+            chip.setChecked(key in wanted.groups)
+
+    def set_counts(self, counts: Mapping[str, int]) -> None:
+        """Say how many runs each group of states has."""
+        for group in GROUPS:
+            self._chips[group.key].setText(f"{group.sign} {counts.get(group.key, 0):,}")
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
+        if event.key() == Qt.Key.Key_Down:
+            self.left_downwards.emit()
+        elif event.key() == Qt.Key.Key_Escape and not self.filter.is_empty:
+            self.set_filter(RunFilter())
+        else:
+            super().keyPressEvent(event)
+
+    def _tell(self) -> None:
+        self.changed.emit(self.filter)
+
+    def _draw(self) -> None:
+        self._glass.setIcon(icon("search", self._theme.palette))
+        for group in GROUPS:
+            colour = getattr(self._theme.palette, group.colour)
+            self._chips[group.key].setStyleSheet(f"QToolButton {{ color: {colour}; }}")

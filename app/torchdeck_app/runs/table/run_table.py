@@ -1,0 +1,225 @@
+"""The list of runs: filter, rows, and what there is to say of the looking itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from PySide6.QtCore import QItemSelectionModel, QPoint, Qt, QTimer, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QHeaderView,
+    QVBoxLayout,
+    QWidget,
+)
+
+from torchdeck.quantities import duration
+from torchdeck.runs.notes import Note
+from torchdeck.runs.run_list import RunEntry, RunsSeen
+from torchdeck_app.runs.table.columns import COLUMNS, KEYS, LOSS, NAME, STATE, Row, columns_for
+from torchdeck_app.runs.table.filter import RunFilter, counts
+from torchdeck_app.runs.table.filter_bar import FilterBar
+from torchdeck_app.runs.table.model import ROW, ArrangedRuns, RunModel
+from torchdeck_app.runs.table.sparkline import CellDelegate, SparklineDelegate, StateDelegate
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.row_tree import RowTree
+
+_TICK = 5000
+"""Milliseconds between two looks at the clock, for `3 min ago`."""
+
+
+class RunTable(QWidget):
+    """Shows runs; says which are selected."""
+
+    selection_changed = Signal()
+    menu_asked = Signal(QPoint)
+    """Where on the screen."""
+    opened = Signal()
+    """Return or a double click: on to the run's page."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.model = RunModel(theme, self)
+        self.arranged = ArrangedRuns(self.model, self)
+        self.filter_bar = FilterBar(theme)
+        self.list = _RunView(theme)
+        self.list.setModel(self.arranged)
+        self.list.shortened.connect(lambda short: self.model.set_short(short=short))
+        self.list.sortByColumn(KEYS.index("started"), Qt.SortOrder.DescendingOrder)
+        self.notice = label("", role="warning", wrap=True)
+        self.notice.setTextFormat(Qt.TextFormat.PlainText)
+        self.notice.hide()
+        self.problem = label("", role="error", wrap=True)
+        self.problem.setTextFormat(Qt.TextFormat.PlainText)
+        self.problem.hide()
+        self._nothing = label("No run fits this filter.", role="secondary", wrap=True)
+        self._nothing.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._nothing.setObjectName("nothing fits")
+        self._nothing.hide()
+        column = QVBoxLayout(self)
+        column.setContentsMargins(GRID, GRID, GRID, 0)
+        column.setSpacing(GRID)
+        for widget in (self.filter_bar, self.problem, self.notice, self._nothing):
+            column.addWidget(widget)
+        column.addWidget(self.list, 1)
+        self._clock = QTimer(self)
+        self._clock.setInterval(_TICK)
+        self._clock.timeout.connect(lambda: self.model.tick(time.time()))
+        self.filter_bar.changed.connect(self._filter)
+        self.filter_bar.left_downwards.connect(self._into_list)
+        self.list.selectionModel().selectionChanged.connect(self.selection_changed)
+        self.list.customContextMenuRequested.connect(
+            lambda at: self.menu_asked.emit(self.list.viewport().mapToGlobal(at))
+        )
+        self.list.activated.connect(self.opened)
+
+    def set_seen(self, seen: RunsSeen) -> None:
+        """Show what a look found."""
+        self.model.set_entries(seen.entries, time.time())
+        self.filter_bar.set_counts(counts(seen.entries))
+        self._say_nothing()
+        self.set_notice(f"Reading {seen.unread:,} more runs …" if seen.unread > 50 else "")
+
+    def set_notes(self, notes: Mapping[str, Note]) -> None:
+        """Show tags and notes."""
+        self.model.set_notes(notes)
+
+    def set_notice(self, text: str) -> None:
+        """Say something about the looking; empty: nothing."""
+        self.notice.setText(text)
+        self.notice.setVisible(bool(text))
+
+    def say_problem(self, text: str) -> None:
+        """Say what went wrong with something that was asked; empty: nothing."""
+        self.problem.setText(text)
+        self.problem.setVisible(bool(text))
+
+    def set_waiting(self, seconds: float) -> None:
+        """A look takes long."""
+        slow = f"Looking at the runs takes {duration(seconds)}: is the folder on a slow drive?"
+        self.set_notice(slow if seconds else "")
+
+    def selected(self) -> tuple[RunEntry, ...]:
+        """The selected runs, from the top."""
+        indexes = sorted(self.list.selectionModel().selectedRows(), key=lambda index: index.row())
+        rows = [index.data(ROW) for index in indexes]
+        return tuple(row.entry for row in rows if isinstance(row, Row))
+
+    def select(self, run_id: str) -> bool:
+        """Select one run alone and scroll to it; whether it is in the list."""
+        at = self.model.row_of(run_id)
+        if at is None:
+            return False
+        index = self.arranged.mapFromSource(self.model.index(at, 0))
+        if not index.isValid():
+            self.filter_bar.set_filter(RunFilter())
+            index = self.arranged.mapFromSource(self.model.index(at, 0))
+        flags = QItemSelectionModel.SelectionFlag.ClearAndSelect | QItemSelectionModel.SelectionFlag.Rows
+        self.list.selectionModel().setCurrentIndex(index, flags)
+        self.list.scrollTo(index)
+        return True
+
+    def select_beside(self, ids: Collection[str]) -> bool:
+        """Select the run below the first of these, or above it; whether there is one."""
+        shown = [self.arranged.index(row, 0).data(ROW).entry.id for row in range(self.arranged.rowCount())]
+        at = next((row for row, run_id in enumerate(shown) if run_id in ids), 0)
+        left = [run_id for run_id in (*shown[at:], *reversed(shown[:at])) if run_id not in ids]
+        return bool(left) and self.select(left[0])
+
+    def set_ticking(self, *, on: bool) -> None:
+        """Whether times are kept up to date."""
+        if on:
+            self.model.tick(time.time())
+            self._clock.start()
+        else:
+            self._clock.stop()
+
+    def save_state(self) -> dict[str, Any]:
+        """Sorting and filter, as JSON's values."""
+        wanted = self.arranged.filter
+        return {
+            "sort": KEYS[self.arranged.sortColumn()],
+            "descending": self.arranged.sortOrder() is Qt.SortOrder.DescendingOrder,
+            "text": wanted.text,
+            "groups": sorted(wanted.groups),
+        }
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        """Take up what `save_state` gave."""
+        if state.get("sort") in KEYS:
+            down = state.get("descending") is not False
+            order = Qt.SortOrder.DescendingOrder if down else Qt.SortOrder.AscendingOrder
+            self.list.sortByColumn(KEYS.index(state["sort"]), order)
+        text, groups = state.get("text"), state.get("groups")
+        if isinstance(text, str) and isinstance(groups, list):
+            self.filter_bar.set_filter(RunFilter(text, frozenset(map(str, groups))))
+
+    def _filter(self, wanted: RunFilter) -> None:
+        self.arranged.set_filter(wanted)
+        self._say_nothing()
+
+    def _say_nothing(self) -> None:
+        self._nothing.setVisible(self.arranged.rowCount() == 0 and self.model.rowCount() > 0)
+
+    def _into_list(self) -> None:
+        self.list.setFocus(Qt.FocusReason.TabFocusReason)
+        if not self.list.selectionModel().hasSelection() and self.arranged.rowCount():
+            self.list.setCurrentIndex(self.arranged.index(0, 0))
+
+
+class _RunView(RowTree):
+    """A flat list with as many columns as there is room for."""
+
+    shortened = Signal(bool)
+    """The state is its sign alone, or not any more."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__(theme)
+        self.setAccessibleName("Runs")
+        self.setRootIsDecorated(False)
+        self.setUniformRowHeights(True)
+        self.setSortingEnabled(True)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self.setTextElideMode(Qt.TextElideMode.ElideRight)
+        self.setItemDelegate(CellDelegate(self))
+        self.setItemDelegateForColumn(KEYS.index(STATE), StateDelegate(self))
+        self.setItemDelegateForColumn(KEYS.index(LOSS), SparklineDelegate(theme, self))
+        self.header().setSectionsMovable(False)
+        self.header().setStretchLastSection(False)
+        self._shown: tuple[tuple[str, ...], int] = ((), 0)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+        super().resizeEvent(event)
+        self._fit()
+
+    def _widths(self) -> dict[str, int]:
+        metrics = self.fontMetrics()
+        padding = 2 * GRID
+        return {
+            key: metrics.horizontalAdvance(max(column.sample, f"{column.title} ▾", key=len)) + padding
+            for key, column in COLUMNS.items()
+        }
+
+    def _fit(self) -> None:
+        widths = self._widths()
+        room = self.viewport().width()
+        shown = columns_for(room, widths)
+        if LOSS not in shown:  # the sign of the state says enough then
+            widths[STATE] = 4 * GRID
+            shown = columns_for(room, widths)
+        if (shown, widths[STATE]) == self._shown or self.model() is None:
+            return
+        self._shown = (shown, widths[STATE])
+        self.shortened.emit(LOSS not in columns_for(room, self._widths()))
+        for column, key in enumerate(KEYS):
+            self.setColumnHidden(column, key not in shown)
+            stretches = key == NAME
+            mode = QHeaderView.ResizeMode.Stretch if stretches else QHeaderView.ResizeMode.Fixed
+            self.header().setSectionResizeMode(column, mode)
+            if not stretches:
+                self.header().resizeSection(column, widths[key])

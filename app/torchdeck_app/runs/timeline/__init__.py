@@ -1,0 +1,1 @@
+"""The journals of a run as a list."""

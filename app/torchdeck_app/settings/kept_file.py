@@ -1,0 +1,57 @@
+"""Small JSON files of the window that outlive it: read with care, and what cannot be read is set aside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+_ASIDE = 100
+"""Names tried for a file that is set aside."""
+
+
+class Kept(NamedTuple):
+    """What a file held."""
+
+    value: Mapping[str, Any] = MappingProxyType({})
+    """Empty where there was none, or none that can be used."""
+    said: str = ""
+    """Why it was not used, and where it is now; else empty."""
+
+
+def read_kept(path: Path, version: int) -> Kept:
+    """The table in `path`; one that is damaged, or of a newer version, is renamed and left alone.
+
+    Args:
+        path: a JSON file whose `version` says how to read it.
+        version: the newest that is understood.
+    """
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return Kept()
+    except OSError as error:
+        return Kept(said=f"{path} cannot be read ({error.strerror}), so the window starts afresh.")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return Kept(said=_set_aside(path, "is damaged"))
+    if not isinstance(value, dict) or type(value.get("version")) is not int:
+        return Kept(said=_set_aside(path, "is damaged"))
+    if value["version"] > version:
+        return Kept(said=_set_aside(path, "was written by a newer Torchdeck"))
+    return Kept(value)
+
+
+def _set_aside(path: Path, what: str) -> str:
+    beside = (path.with_name(f"{path.name}.kept{number or ''}") for number in range(_ASIDE))
+    aside = next((name for name in beside if not name.exists()), None)
+    if aside is None:
+        return f"{path} {what}, so the window starts afresh; {_ASIDE} such files are beside it already."
+    try:
+        path.rename(aside)
+    except OSError as error:
+        return f"{path} {what}, so the window starts afresh; it could not be set aside ({error.strerror})."
+    return f"{path} {what}, so the window starts afresh; the file is now {aside.name}."

@@ -1,0 +1,53 @@
+"""What the user can set."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torchdeck_app.theme.theme import MODES, Mode
+
+VERSION = 1
+THEMES: Mapping[Mode, str] = {"system": "As the system", "light": "Light", "dark": "Dark"}
+"""Modes of the theme as they are called."""
+
+
+def settings_file(home: Path) -> Path:
+    """Where the settings lie in TORCHDECK_HOME."""
+    return home / "settings.json"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One choice each; the defaults are those of a first start."""
+
+    theme: Mode = "system"
+    ask_on_close: bool = False
+    """Ask before the window closes while runs go on; they go on either way."""
+    notify_in_window: bool = True
+    notify_on_desktop: bool = True
+
+    def to_text(self) -> str:
+        """The content of the file."""
+        return json.dumps({"version": VERSION, **dataclasses.asdict(self)}, indent=1) + "\n"
+
+
+def read_settings(table: Mapping[str, Any]) -> tuple[Settings, str]:
+    """The settings of a file's table, and a sentence on values that were passed over; else empty."""
+    chosen: dict[str, Any] = {}
+    wrong = []
+    for field in dataclasses.fields(Settings):
+        if field.name not in table:
+            continue
+        value = table[field.name]
+        if value in MODES if field.name == "theme" else isinstance(value, bool):
+            chosen[field.name] = value
+        else:
+            right = "one of " + ", ".join(MODES) if field.name == "theme" else "true or false"
+            wrong.append(f"{field.name} = {json.dumps(value)} (must be {right})")
+    said = f"settings.json: passed over {'; '.join(wrong)}." if wrong else ""
+    return Settings(**chosen), said

@@ -1,0 +1,47 @@
+"""The settings in use, and their file."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QObject, Signal
+
+from torchdeck_app.settings.background_writer import BackgroundWriter
+from torchdeck_app.settings.settings import Settings, settings_file
+
+
+class SettingsStore(QObject):
+    """Hands out the settings, and keeps a change of them."""
+
+    changed = Signal()
+
+    def __init__(
+        self, settings: Settings, home: Path, writer: BackgroundWriter, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._settings = settings
+        self._path = settings_file(home)
+        self._writer = writer
+
+    @property
+    def settings(self) -> Settings:
+        return self._settings
+
+    def take(self, settings: Settings) -> None:
+        """Use these, which were kept."""
+        if settings != self._settings:
+            self._settings = settings
+            self.changed.emit()
+
+    def change(self, **values: Any) -> None:
+        """Take fields of Settings from `values`.
+
+        Raises:
+            TypeError: there is no such setting.
+        """
+        changed = dataclasses.replace(self._settings, **values)
+        if changed != self._settings:
+            self._writer.write(self._path, changed.to_text())
+            self.take(changed)

@@ -1,0 +1,78 @@
+"""What a place shows while there is nothing in it: a picture, a sentence, the button that fills it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from torchdeck_app.theme.fonts import Type
+from torchdeck_app.theme.icons import drawn
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.panel import GRID, label
+
+WIDEST = 64 * GRID
+"""Pixels of a line of the sentence."""
+
+
+class EmptyState(QWidget):
+    """Teaches what will be here."""
+
+    def __init__(
+        self,
+        theme: Theme,
+        icon: str,
+        title: str,
+        sentence: str,
+        *,
+        button: str = "",
+        pressed: Callable[[], None] | None = None,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._icon = icon
+        self._picture = QLabel()
+        self._picture.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        layout = QVBoxLayout(self)
+        layout.setSpacing(GRID)
+        layout.addStretch(1)
+        layout.addWidget(self._picture)
+        self._sentence = label(sentence, role="secondary", wrap=True)
+        for text in (label(title, Type.HEADING), self._sentence):
+            text.setAlignment(Qt.AlignmentFlag.AlignCenter)
+            layout.addLayout(_centred(text))
+        if button:
+            self.button = QPushButton(button)
+            self.button.setProperty("role", "primary")
+            if pressed is not None:
+                self.button.clicked.connect(pressed)
+            layout.addSpacing(GRID)
+            layout.addWidget(self.button, alignment=Qt.AlignmentFlag.AlignCenter)
+        layout.addStretch(2)
+        theme.changed.connect(self._draw)
+        self._draw()
+
+    def set_sentence(self, sentence: str) -> None:
+        """Say something else."""
+        self._sentence.setText(sentence)
+
+    def add_second(self, button: QPushButton) -> None:
+        """Put another way to fill it right below the first."""
+        layout = self.layout()
+        assert isinstance(layout, QVBoxLayout)  # noqa: S101 - made above
+        layout.insertWidget(layout.count() - 1, button, alignment=Qt.AlignmentFlag.AlignCenter)
+
+    def _draw(self) -> None:
+        self._picture.setPixmap(drawn(self._icon, self._theme.palette.quiet, 48, self.devicePixelRatioF()))
+
+
+def _centred(text: QLabel) -> QHBoxLayout:
+    """A text in the middle, no wider than it is read well."""
+    text.setMaximumWidth(WIDEST)
+    row = QHBoxLayout()
+    row.addStretch(1)
+    row.addWidget(text, 100)
+    row.addStretch(1)
+    return row

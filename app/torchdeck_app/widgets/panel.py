@@ -1,0 +1,46 @@
+"""A panel: a heading over content, on a ground of its own."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+
+from torchdeck_app.theme.fonts import Type, font
+
+GRID = 8
+"""Pixels; what is inside controls is on half of it."""
+
+
+def label(text: str = "", kind: Type = Type.BODY, role: str = "", *, wrap: bool = False) -> QLabel:
+    """A text, shown as it is, never as HTML; `role` is `secondary`, `error`, `warning` or nothing."""
+    made = QLabel()
+    made.setTextFormat(Qt.TextFormat.PlainText)
+    made.setText(text)
+    made.setFont(font(kind))
+    made.setWordWrap(wrap)
+    if role:
+        made.setProperty("role", role)
+    return made
+
+
+class Panel(QFrame):
+    """A framed part of a place."""
+
+    def __init__(self, title: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("role", "panel")
+        if title:
+            self.setAccessibleName(title)
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(2 * GRID, GRID + 4, 2 * GRID, GRID + 4)
+        self._layout.setSpacing(GRID)
+        self.header = QHBoxLayout()
+        """Beside the title, for what belongs to the whole panel."""
+        if title:
+            self.header.addWidget(label(title, Type.HEADING))
+            self.header.addStretch(1)
+            self._layout.addLayout(self.header)
+
+    def add(self, widget: QWidget, stretch: int = 0) -> None:
+        """Put `widget` below what is there."""
+        self._layout.addWidget(widget, stretch)

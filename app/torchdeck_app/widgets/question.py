@@ -1,0 +1,40 @@
+"""A question that must be answered before something is lost; asked without stopping anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QMessageBox, QWidget
+
+
+class Choice(NamedTuple):
+    """A button of the question."""
+
+    text: str
+    role: QMessageBox.ButtonRole
+    chosen: Callable[[], None]
+
+
+def ask(parent: QWidget, text: str, more: str, choices: Sequence[Choice], *, default: int = 0) -> QMessageBox:
+    """Ask; the last of the choices is what Esc means, that at `default` what Enter does."""
+    box = QMessageBox(parent)
+    box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    box.setIcon(QMessageBox.Icon.NoIcon)
+    box.setTextFormat(Qt.TextFormat.PlainText)
+    box.setText(text)
+    box.setInformativeText(more)
+    buttons = [box.addButton(choice.text, choice.role) for choice in choices]
+    box.setDefaultButton(buttons[default])
+    box.setEscapeButton(buttons[-1])
+
+    def answered() -> None:
+        clicked = box.clickedButton()
+        for button, choice in zip(buttons, choices, strict=True):
+            if button is clicked:
+                choice.chosen()
+
+    box.finished.connect(answered)
+    box.open()
+    return box

@@ -1,0 +1,68 @@
+"""A run's state as a shape, a word and a colour; never colour alone."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from PySide6.QtWidgets import QLabel, QWidget
+
+from torchdeck.runs.state import RunState
+from torchdeck_app.theme.palette import Palette
+from torchdeck_app.theme.theme import Theme
+
+
+class Look(NamedTuple):
+    """How a state looks."""
+
+    sign: str
+    word: str
+    colour: str
+    """Name of a colour of the palette."""
+
+    def rgb(self, palette: Palette) -> str:
+        """Its colour as #rrggbb."""
+        value: str = getattr(palette, self.colour)
+        return value
+
+
+LOOKS = {
+    RunState.PENDING: Look("◷", "pending", "quiet"),
+    RunState.QUEUED: Look("◷", "queued", "quiet"),
+    RunState.PREPARING: Look("●", "preparing", "busy"),
+    RunState.STARTING: Look("●", "starting", "busy"),
+    RunState.RUNNING: Look("●", "running", "busy"),
+    RunState.STOPPING: Look("◐", "stopping", "warn"),
+    RunState.RESTARTING: Look("◐", "restarting", "warn"),
+    RunState.SUCCEEDED: Look("✓", "succeeded", "good"),
+    RunState.FAILED: Look("✕", "failed", "bad"),
+    RunState.CANCELLED: Look("○", "cancelled", "quiet"),
+    RunState.LOST: Look("?", "lost", "warn"),
+}
+UNREADABLE = Look("?", "unreadable", "warn")
+
+
+class StateBadge(QLabel):
+    """Shows one state."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._look: Look | None = None
+        theme.changed.connect(self._show)
+
+    def set_state(self, state: RunState) -> None:
+        """Show `state`."""
+        self.set_look(LOOKS[state])
+
+    def set_look(self, look: Look) -> None:
+        """Show a state that is no run's."""
+        if look != self._look:  # a style sheet set anew costs a layout of all that is around
+            self._look = look
+            self._show()
+
+    def _show(self) -> None:
+        if self._look is None:
+            return
+        self.setText(f"{self._look.sign} {self._look.word}")
+        self.setAccessibleName(self._look.word)
+        self.setStyleSheet(f"color: {self._look.rgb(self._theme.palette)};")

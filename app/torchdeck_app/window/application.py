@@ -1,0 +1,270 @@
+"""The application: puts window, places, session and news together, and runs until the window is closed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QLibraryInfo, QObject, Qt, QTimer, Signal
+from PySide6.QtGui import QIcon
+from PySide6.QtWidgets import QApplication, QMessageBox
+
+from torchdeck.runs.home import HomeError, torchdeck_home
+from torchdeck_app.bridge.operations import Operations
+from torchdeck_app.settings.background_writer import BackgroundWriter
+from torchdeck_app.settings.settings import VERSION as SETTINGS_VERSION
+from torchdeck_app.settings.settings import Settings, read_settings, settings_file
+from torchdeck_app.settings.store import SettingsStore
+from torchdeck_app.theme.icons import drawn
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.window.connections import Connections
+from torchdeck_app.window.error_report import ErrorReports
+from torchdeck_app.window.garbage import GarbageCollector
+from torchdeck_app.window.importing import Importer
+from torchdeck_app.window.kept_state import KeptState
+from torchdeck_app.window.late_state import LateState
+from torchdeck_app.window.main_window import MainWindow
+from torchdeck_app.window.own_actions import OwnActions
+from torchdeck_app.window.place_stack import PlaceEntry
+from torchdeck_app.window.places import RUN_LIST_MODULES, place_entries
+from torchdeck_app.window.session import VERSION as SESSION_VERSION
+from torchdeck_app.window.session import Session, read_session, session_file
+from torchdeck_app.window.session_keeper import SessionKeeper
+
+if TYPE_CHECKING:  # imported after the first paint
+    from torchdeck_app.bridge.run_list import RunListPoller
+    from torchdeck_app.window.command_palette.items import PaletteItem
+    from torchdeck_app.window.later_parts import LaterParts
+
+BAD_HOME = 2
+"""The exit code where TORCHDECK_HOME cannot be used."""
+_RUN_LIST = "run list"
+MakeEntries = Callable[[Theme, Operations, Path, Callable[[], "RunListPoller"]], tuple[PlaceEntry, ...]]
+_LAST_WRITE = 5.0
+"""Seconds that closing waits for a slow disk; the window is out of sight by then."""
+_PATIENCE = 1.0
+"""Seconds that closing waits for an import or a look at the runs."""
+_ICON_SIZES = (16, 32, 48, 128)
+
+
+def platform_plugins() -> Path:
+    """The folder of Qt's platform plugins."""
+    return Path(QLibraryInfo.path(QLibraryInfo.LibraryPath.PluginsPath)) / "platforms"
+
+
+def run_window(argv: Sequence[str]) -> int:
+    """Show the window until it is closed; the exit code.
+
+    Args:
+        argv: a run file or a script to open, or nothing.
+    """
+    try:
+        home = torchdeck_home()
+    except HomeError as error:
+        print(f"torchdeck: {error}", file=sys.stderr)
+        return BAD_HOME
+    kept = KeptState(
+        settings_file(home),
+        session_file(home),
+        settings_version=SETTINGS_VERSION,
+        session_version=SESSION_VERSION,
+    )
+    app = QApplication([sys.argv[0]])
+    app.setApplicationName("torchdeck")
+    app.setApplicationDisplayName("Torchdeck")
+    app.setDesktopFileName("torchdeck")
+    app.setQuitOnLastWindowClosed(False)  # a dialog that is open would keep it, a tray icon too
+    made = WindowApplication(app, home, kept)
+    made.ended.connect(app.exit, Qt.ConnectionType.QueuedConnection)
+    made.open(Path(argv[0]).absolute() if argv else None)
+    garbage = GarbageCollector(app)
+    made.window.stack.all_made.connect(garbage.start)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            # from the event loop: a signal is handled between any two steps of what goes on here
+            signal.signal(number, lambda which, _frame: QTimer.singleShot(0, lambda: made.end(128 + which)))
+    code = app.exec()
+    if not made.close() or threading.active_count() > 1:
+        # one waits for a slow drive: Python would end it in the middle of C++, which aborts the process
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+class WindowApplication(QObject):
+    """One window and everything that lives as long as it."""
+
+    ended = Signal(int)
+    """The window has been closed; with the exit code."""
+
+    def __init__(
+        self, app: QApplication, home: Path, kept: KeptState, make_entries: MakeEntries = place_entries
+    ) -> None:
+        super().__init__(app)
+        self._exit_code = 0
+        self._home = home
+        self._kept = kept
+        self._run_list: RunListPoller | None = None
+        self._is_sure = False
+        self.operations = Operations(self)
+        self._writer = BackgroundWriter(self)
+        self._was_read = kept.wait()
+        settings, self._passed_over = (
+            read_settings(kept.settings.value) if self._was_read else (Settings(), "")
+        )
+        self.store = SettingsStore(settings, home, self._writer, self)
+        self.theme = Theme(app, settings.theme)
+        self.store.changed.connect(lambda: self.theme.set_mode(self.store.settings.theme))
+        self._importer = Importer(self)
+        entries = make_entries(self.theme, self.operations, home, self.run_list)
+        self.window = MainWindow(self.theme, self.operations, entries, self._importer)
+        self.connections = Connections(self.window.stack)
+        own = OwnActions(self.window, self.store, self.connections.open_path)
+        self.window.set_own_actions(own.menus())
+        self._opens: Path | None = None
+        self._restored = Session()
+        self._late = LateState(kept, self)
+        self._later: LaterParts | None = None
+        self._own = own
+        self._keeper = SessionKeeper(session_file(home), self._writer, self._session, self)
+        self._reports = ErrorReports(self.window)
+        self._connect()
+
+    def open(self, path: Path | None) -> None:
+        """Show the window as it was last, with `path` opened where there is one."""
+        self._reports.install()
+        self._opens = path
+        self._take_up()
+        self.window.show()
+
+    def close(self) -> bool:
+        """Take down what lives beside the window, which has been closed; whether nothing of it goes on."""
+        self._importer.close(_PATIENCE)
+        looks_no_more = self._run_list is None or self._run_list.stop(_PATIENCE)
+        have_ended = self.operations.close()
+        self._writer.close(_LAST_WRITE)
+        self._reports.uninstall()
+        return looks_no_more and have_ended
+
+    def end(self, code: int) -> None:
+        """Close without a question; for signals."""
+        self._is_sure = True
+        self._exit_code = code
+        self.window.close()
+
+    def run_list(self) -> RunListPoller:
+        """The one poller of the runs, made when it is first asked for. In the GUI thread."""
+        if self._run_list is None:
+            from torchdeck_app.bridge.run_list import RunListPoller
+
+            self._run_list = poller = RunListPoller(self._home, self)
+            status = self.window.status
+            poller.changed.connect(status.show_runs)
+            poller.failed.connect(lambda error: status.show_trouble(str(error)))
+            poller.waiting.connect(status.show_waiting)
+            if self._later is not None:
+                poller.changed.connect(self._later.news.take)
+            poller.start()
+        return self._run_list
+
+    def _connect(self) -> None:
+        window = self.window
+        window.may_close = self._may_close
+        window.close_asked.connect(self._ask_to_close)
+        window.closed.connect(self._keep_last)
+        window.painted.connect(self._late.start, Qt.ConnectionType.QueuedConnection)
+        self._late.waiting.connect(window.status.show_waiting)
+        self._late.over.connect(self._begin)
+        window.status.run_chosen.connect(self.connections.open_run)
+        self._importer.imported.connect(lambda name: self.run_list() if name == _RUN_LIST else None)
+
+    def _take_up(self) -> None:
+        """The session, where it has been read, and what is to be opened."""
+        if self._kept.wait(0):
+            self._restored = read_session(self._kept.session.value)
+        self.window.restore(self._restored)
+        if self._opens is not None:
+            self.connections.open_path(self._opens)
+        self.window.focus_place(self.window.stack.current)
+
+    def _begin(self, is_read: bool) -> None:  # noqa: FBT001 - Qt's signal
+        """After the first paint, and once what the last window left has been read."""
+        if is_read and not self._was_read:
+            settings, self._passed_over = read_settings(self._kept.settings.value)
+            self.store.take(settings)
+            chosen = self.window.stack.current
+            self._take_up()
+            if chosen != self.window.stack.names[0]:
+                self.window.focus_place(chosen)  # somebody has gone there while it was waited for
+        self.window.setWindowIcon(_window_icon())
+        self.window.stack.begin()
+        self._importer.request(_RUN_LIST, RUN_LIST_MODULES)
+        from torchdeck_app.window.later_parts import LaterParts
+
+        self._later = later = LaterParts(
+            self.window, self.theme, self.store, self.connections, self._run_items, self._restored.recent
+        )
+        self._own.palette_asked.connect(later.palette.open)
+        self._own.answer_asked.connect(later.notices.answer_newest)
+        self._writer.failed.connect(later.warn)
+        for sentence in (*self._kept.said, self._passed_over):
+            if sentence:
+                later.warn(sentence)
+        if is_read:
+            self._keeper.start()
+        else:
+            later.warn(f"{self._home} does not answer: the window starts afresh, and keeps nothing.")
+
+    def _session(self) -> Session:
+        recent = self._restored.recent if self._later is None else self._later.palette.recent
+        return self.window.session(recent)
+
+    def _run_items(self) -> list[PaletteItem]:
+        from torchdeck_app.window.command_palette.items import run_items
+
+        entries = () if self._run_list is None else self._run_list.seen.entries
+        return run_items(entries, self.connections.open_run)
+
+    def _live(self) -> list[str]:
+        entries = () if self._run_list is None else self._run_list.seen.entries
+        return [entry.name for entry in entries if entry.is_live]
+
+    def _may_close(self) -> bool:
+        return self._is_sure or not (self.store.settings.ask_on_close and self._live())
+
+    def _ask_to_close(self) -> None:
+        live = self._live()
+        box = QMessageBox(self.window)
+        box.setWindowTitle("Close the window?")
+        box.setText("1 run goes on." if len(live) == 1 else f"{len(live)} runs go on.")
+        box.setInformativeText("They are not stopped, and are here again when the window is opened.")
+        leave = box.addButton("&Close window", QMessageBox.ButtonRole.AcceptRole)
+        box.addButton("&Stay", QMessageBox.ButtonRole.RejectRole)
+        box.setDefaultButton(leave)
+        box.finished.connect(lambda _result: self._close_for_good() if box.clickedButton() is leave else None)
+        box.finished.connect(box.deleteLater)
+        box.open()
+
+    def _close_for_good(self) -> None:
+        self._is_sure = True
+        self.window.close()
+
+    def _keep_last(self) -> None:
+        """The window closes: its places are still there to be asked."""
+        self._keeper.stop()
+        if self._later is not None:
+            self._later.tray.close()
+        self.ended.emit(self._exit_code)
+
+
+def _window_icon() -> QIcon:
+    made = QIcon()
+    for size in _ICON_SIZES:
+        made.addPixmap(drawn("torchdeck", "", size))
+    return made

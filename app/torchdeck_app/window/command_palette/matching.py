@@ -1,0 +1,109 @@
+"""How well a text fits what was typed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeVar
+
+_STARTS = 8
+"""Places tried at which letters strewn over a text may begin."""
+_SUBSTRING = 100.0
+_WORD_START = 40.0
+_TEXT_START = 20.0
+_RECENT = 15.0
+T = TypeVar("T")
+
+
+class Match(NamedTuple):
+    """A text that fits."""
+
+    score: float
+    positions: tuple[int, ...]
+    """Of the letters that fit, to be shown."""
+
+
+def match(query: str, text: str, beside: str = "") -> Match | None:
+    """How `text` fits: each word of `query` is in it, whole or letter by letter in order; None else.
+
+    Args:
+        query: words in any order.
+        text: what is searched, and what positions are of.
+        beside: said beside it; a word that is in it whole fits too.
+    """
+    lowered = text.lower()
+    if len(lowered) != len(text):  # a letter that lowers to two would shift the positions
+        lowered = text
+    score, positions = 0.0, set[int]()
+    for word in query.lower().split():
+        found = _whole(word, lowered) or _strewn(word, lowered)
+        if word in beside.lower() and (found is None or found.score < _SUBSTRING):
+            found = Match(_SUBSTRING / 2, ())
+        if found is None:
+            return None
+        score += found.score
+        positions.update(found.positions)
+    return Match(score, tuple(sorted(positions)))
+
+
+def ranked(query: str, texts: Iterable[tuple[T, str, str]], recent: Sequence[T]) -> list[tuple[T, Match]]:
+    """What fits, the best first; what was used lately comes before its equals.
+
+    Args:
+        query: what was typed; with nothing typed everything fits, and the recent ones come first.
+        texts: (key, text, what is said beside it) in the order in which equals stay.
+        recent: keys, the newest first.
+    """
+    lately = {key: len(recent) - index for index, key in enumerate(recent)}
+    found = []
+    for key, text, beside in texts:
+        fit = match(query, text, beside)
+        if fit is not None:
+            bonus = _RECENT + lately[key] if key in lately else 0.0
+            found.append((key, fit, fit.score + bonus))
+    found.sort(key=lambda entry: -entry[2])
+    return [(key, fit) for key, fit, _ in found]
+
+
+def _whole(word: str, text: str) -> Match | None:
+    """The word in one piece, rather at the start of a word of the text."""
+    best = None
+    at = text.find(word)
+    while at >= 0:
+        score = _SUBSTRING + _TEXT_START * (at == 0) + _WORD_START * _begins(text, at) - at / 100
+        if best is None or score > best.score:
+            best = Match(score, tuple(range(at, at + len(word))))
+        at = text.find(word, at + 1)
+    return best
+
+
+def _strewn(word: str, text: str) -> Match | None:
+    """Its letters in order with others between: starts of words count, gaps cost."""
+    best = None
+    start = text.find(word[0])
+    for _ in range(_STARTS):
+        if start < 0:
+            break
+        positions = _after(word, text, start)
+        if positions is None:
+            break
+        starts = sum(_begins(text, at) for at in positions)
+        gaps = positions[-1] - positions[0] + 1 - len(word)
+        score = 40.0 + 8.0 * starts - gaps
+        if best is None or score > best.score:
+            best = Match(score, positions)
+        start = text.find(word[0], start + 1)
+    return best
+
+
+def _after(word: str, text: str, start: int) -> tuple[int, ...] | None:
+    positions = [start]
+    for letter in word[1:]:
+        at = text.find(letter, positions[-1] + 1)
+        if at < 0:
+            return None
+        positions.append(at)
+    return tuple(positions)
+
+
+def _begins(text: str, at: int) -> bool:
+    return at == 0 or not text[at - 1].isalnum()

@@ -1,0 +1,76 @@
+"""Whether a window can be opened here, found out before Qt does: it would abort the process."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from pathlib import Path
+
+_NO_SCREEN = ("offscreen", "minimal", "vnc", "linuxfb", "eglfs", "minimalegl", "vkkhrdisplay")
+"""Platforms of Qt that need neither X nor Wayland."""
+
+
+def why_no_display(environment: Mapping[str, str]) -> str:
+    """Why no window can be shown, as a sentence without its full stop; empty where one can.
+
+    What Qt would use decides: QT_QPA_PLATFORM, else Wayland where its socket answers, else X.
+    """
+    asked = environment.get("QT_QPA_PLATFORM", "")
+    platforms = [name.partition(":")[0] for name in asked.split(";") if name] or ["wayland", "xcb"]
+    if any(name in _NO_SCREEN for name in platforms):
+        return ""
+    if "wayland" in platforms and _wayland_answers(environment):
+        return ""
+    if "xcb" not in platforms:
+        return f"QT_QPA_PLATFORM is {asked}, and no such display answers"
+    display = environment.get("DISPLAY", "")
+    if not display:
+        return "there is no display (neither DISPLAY nor WAYLAND_DISPLAY is set)"
+    if not _x_answers(display):
+        return f"the display {display} cannot be opened"
+    return ""
+
+
+def why_no_plugin(platforms: Path) -> str:
+    """Which library of the system Qt's window lacks, as a sentence without its full stop; else empty.
+
+    Args:
+        platforms: the folder of Qt's platform plugins. To be asked after QtGui is imported, whose libraries
+            they use.
+    """
+    try:
+        ctypes.CDLL(str(platforms / "libqxcb.so"))
+    except OSError as error:
+        return f"a library is missing: {error}"
+    return ""
+
+
+def _wayland_answers(environment: Mapping[str, str]) -> bool:
+    name = environment.get("WAYLAND_DISPLAY", "")
+    if not name:
+        return False
+    import socket  # where there is no Wayland the first paint need not wait for it
+
+    with socket.socket(socket.AF_UNIX) as line:
+        line.settimeout(2.0)
+        try:
+            line.connect(str(Path(environment.get("XDG_RUNTIME_DIR", "/")) / name))
+        except OSError:
+            return False
+    return True
+
+
+def _x_answers(display: str) -> bool:
+    """Whether a client may connect to it, with the cookie it would show; True where that cannot be tried."""
+    try:
+        xcb = ctypes.CDLL("libxcb.so.1")
+    except OSError:
+        return True  # asked of Qt's plugin next, which names the library
+    xcb.xcb_connect.restype = ctypes.c_void_p
+    xcb.xcb_connect.argtypes = [ctypes.c_char_p, ctypes.c_void_p]
+    xcb.xcb_connection_has_error.argtypes = [ctypes.c_void_p]
+    xcb.xcb_disconnect.argtypes = [ctypes.c_void_p]
+    connection = xcb.xcb_connect(display.encode(), None)
+    answers: bool = xcb.xcb_connection_has_error(connection) == 0
+    xcb.xcb_disconnect(connection)
+    return answers

@@ -1,0 +1,42 @@
+"""The report of an error of the window itself."""
+
+from __future__ import annotations
+
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QPlainTextEdit, QVBoxLayout, QWidget
+
+from torchdeck_app.theme.fonts import Type, font
+from torchdeck_app.widgets.dialog_size import begin_with
+from torchdeck_app.widgets.panel import GRID, label
+
+
+class ErrorDialog(QDialog):
+    """Beside the window, which can be used meanwhile."""
+
+    def __init__(self, summary: str, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Error in Torchdeck")
+        begin_with(self, 80 * GRID, 50 * GRID)
+        heading = label(summary[:300], Type.HEADING, wrap=True)
+        self._text = QPlainTextEdit()
+        self._text.setReadOnly(True)
+        self._text.setFont(font(Type.MONO))
+        self._text.setAccessibleName("Traceback")
+        self._text.setTabChangesFocus(True)
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        copy = buttons.addButton("&Copy", QDialogButtonBox.ButtonRole.ActionRole)
+        copy.setToolTip("Copy the report, to send it to the developers")
+        copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self._text.toPlainText()))
+        buttons.rejected.connect(self.reject)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
+        column.setSpacing(GRID)
+        column.addWidget(heading)
+        said = "This is a mistake in the window. Runs are not touched by it, and the window goes on."
+        column.addWidget(label(said, role="secondary", wrap=True))
+        column.addWidget(self._text, 1)
+        column.addWidget(buttons)
+
+    def show_report(self, text: str) -> None:
+        """Show all that went wrong so far."""
+        self._text.setPlainText(text)

@@ -1,0 +1,86 @@
+"""What the window gets after its first paint: palette, notices, tray, files dropped on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from PySide6.QtCore import QObject
+from PySide6.QtGui import QAction
+from shiboken6 import isValid
+
+from torchdeck_app.settings.store import SettingsStore
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.state_badge import UNREADABLE
+from torchdeck_app.window.command_palette.items import PaletteItem, action_items
+from torchdeck_app.window.command_palette.palette import CommandPalette
+from torchdeck_app.window.command_palette.tabs import tab_items
+from torchdeck_app.window.connections import Connections
+from torchdeck_app.window.dropping import DroppedFiles
+from torchdeck_app.window.main_window import MainWindow
+from torchdeck_app.window.notices import Notice, Notices
+from torchdeck_app.window.run_news import RunNews
+from torchdeck_app.window.tray import Tray
+
+_PALETTE_ITSELF = "action:/Command palette"
+_ANSWER = "action:/Answer the newest notice"
+
+
+class LaterParts(QObject):
+    """Nothing of it is needed to see the window; importing and making it takes some 30 ms."""
+
+    def __init__(
+        self,
+        window: MainWindow,
+        theme: Theme,
+        store: SettingsStore,
+        connections: Connections,
+        offer_runs: Callable[[], Sequence[PaletteItem]],
+        recent: Sequence[str],
+    ) -> None:
+        """Args:
+        window: it has been shown.
+        theme: of the window.
+        store: of the settings.
+        connections: open what is asked for.
+        offer_runs: gives the lines of all runs for the palette.
+        recent: keys of what was chosen last in the palette.
+        """
+        super().__init__(window)
+        self._window = window
+        self._offer_runs = offer_runs
+        self.notices = Notices(theme, window.stack)
+        self.palette = CommandPalette(theme, self._items, window, recent)
+        self.tray = Tray(window.windowIcon(), self._bring_up, self)
+        self.news = RunNews(
+            store, self.notices, self.tray, connections.open_run, connections.run_in_sight, self
+        )
+        dropped = DroppedFiles(window.windowHandle(), self)
+        dropped.dropped.connect(connections.open_path)
+
+    def warn(self, sentence: str) -> None:
+        """Say something that stays until it is closed."""
+        self.notices.show_notice(Notice(sentence, UNREADABLE, stays=True))
+
+    def _items(self) -> list[PaletteItem]:
+        """The place in sight comes first."""
+        here = self._window.stack.current
+        by_place = self._window.actions_by_place()
+        ordered = {name: by_place[name] for name in sorted(by_place, key=lambda name: name != here)}
+        found = action_items(ordered, self._trigger)
+        places = {name: place for name in ordered if (place := self._window.stack.places.get(name))}
+        found += tab_items(places, self._window.focus_place)
+        void = {_PALETTE_ITSELF} if self.notices.shown else {_PALETTE_ITSELF, _ANSWER}
+        return [item for item in found if item.key not in void] + list(self._offer_runs())
+
+    def _trigger(self, place: str, action: QAction) -> None:
+        if place and place != self._window.stack.current:
+            self._window.focus_place(place)
+        if isValid(action):  # it may have gone with the page that offered it
+            action.trigger()
+
+    def _bring_up(self) -> None:
+        window = self._window
+        if window.isMinimized():
+            window.showNormal()
+        window.raise_()
+        window.activateWindow()

@@ -1,0 +1,118 @@
+"""The actions of the window itself, as they stand in its menus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QDialog, QFileDialog, QMessageBox
+
+import torchdeck
+from torchdeck_app.settings.store import SettingsStore
+from torchdeck_app.window.main_window import MainWindow
+from torchdeck_app.window.main_window import OwnActions as Menus
+from torchdeck_app.window.window_actions import ANSWER_KEYS, ThemeActions, make_action
+
+
+class OwnActions(QObject):
+    """Makes them, and opens the dialogs that some of them lead to."""
+
+    palette_asked = Signal()
+    answer_asked = Signal()
+    """The newest notice is to be answered."""
+
+    def __init__(self, window: MainWindow, store: SettingsStore, open_path: Callable[[Path], None]) -> None:
+        super().__init__(window)
+        self._window = window
+        self._store = store
+        self._open_path = open_path
+        self._dialogs: dict[str, QDialog] = {}
+
+    def menus(self) -> Menus:
+        """By the menu each stands in; None is a separator."""
+        make, close = self._make, self._window.close
+        return {
+            "File": (
+                make("&Open…", "Ctrl+O", "Open a run file or a script", self._open),
+                None,
+                make("&Settings…", "Ctrl+,", "What can be set", self._settings),
+                make("&Close window", "Ctrl+Q", "Runs go on without it", close),
+            ),
+            "View": self._view(),
+            "Help": (
+                make("&Keyboard shortcuts", ("F1", "Ctrl+/"), "All shortcuts", self._shortcuts),
+                make("&About Torchdeck", "", "Version and licence", self._about),
+            ),
+        }
+
+    def _make(self, text: str, keys: str | tuple[str, ...], hint: str, call: Callable[[], object]) -> QAction:
+        return make_action(text, keys, hint, call, self._window)
+
+    def _view(self) -> tuple[QAction | None, ...]:
+        make, answer_hint = self._make, "Do what the button of the newest notice does"
+        return (
+            *self._places(),
+            None,
+            make("Command &palette…", "Ctrl+K", "Find an action or a run", self.palette_asked.emit),
+            make("Answer the newest &notice", ANSWER_KEYS, answer_hint, self.answer_asked.emit),
+            None,
+            *ThemeActions(self._store, self._window).actions,
+            None,
+            make("&Full screen", "F11", "The whole screen, or not", self._full_screen),
+        )
+
+    def _places(self) -> list[QAction]:
+        return [
+            self._make(
+                name,
+                f"Ctrl+{number}",
+                f"Go to {name}",
+                lambda name=name: self._window.focus_place(name),  # type: ignore[misc]  # no default inferred
+            )
+            for number, name in enumerate(self._window.stack.names, 1)
+        ]
+
+    def _full_screen(self) -> None:
+        self._window.setWindowState(self._window.windowState() ^ Qt.WindowState.WindowFullScreen)
+
+    def _open(self) -> None:
+        dialog = QFileDialog(self._window, "Open a run file or a script")
+        dialog.setNameFilters(["Run files and scripts (*.toml *.py)", "All files (*)"])
+        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+        dialog.fileSelected.connect(lambda name: self._open_path(Path(name)))
+        self._present("open", dialog)
+
+    def _settings(self) -> None:
+        from torchdeck_app.settings.dialog import SettingsDialog
+
+        self._present("settings", SettingsDialog(self._store, self._window))
+
+    def _shortcuts(self) -> None:
+        from torchdeck_app.window.shortcut_sheet import ShortcutSheet
+
+        self._present("shortcuts", ShortcutSheet(self._window.actions_by_place(), self._window))
+
+    def _about(self) -> None:
+        box = QMessageBox(self._window)
+        box.setWindowTitle("About Torchdeck")
+        box.setText(f"Torchdeck {torchdeck.__version__}")
+        box.setInformativeText("Launches distributed PyTorch training and watches it. Apache License 2.0.")
+        self._present("about", box)
+
+    def _present(self, name: str, dialog: QDialog) -> None:
+        """Show a dialog beside the window, which goes on; one of each kind."""
+        before = self._dialogs.get(name)
+        if before is not None:
+            dialog.deleteLater()
+            before.raise_()
+            before.activateWindow()
+            return
+        self._dialogs[name] = dialog
+        dialog.setModal(False)
+        dialog.finished.connect(lambda _result: self._forget(name))
+        dialog.show()
+
+    def _forget(self, name: str) -> None:
+        self._dialogs.pop(name).deleteLater()

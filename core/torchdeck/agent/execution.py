@@ -1,0 +1,172 @@
+"""Carries out on this node what was decided, and journals what is news."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchdeck.agent import commands as do
+from torchdeck.agent import events as on
+from torchdeck.agent.attempt_plan import Given, prepare_attempt
+from torchdeck.agent.failures import signal_of
+from torchdeck.agent.gang_node import GangNode
+from torchdeck.agent.node import LocalNode
+from torchdeck.agent.part import Part
+from torchdeck.agent.verdict import is_resumable
+from torchdeck.plan.elastic import Elastic, Place
+from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.plan.smaller_plan import smaller_plan
+from torchdeck.rundir.atomic import write_bytes
+from torchdeck.rundir.journal import PatientJournalWriter
+from torchdeck.rundir.layout import RunLayout
+
+if TYPE_CHECKING:
+    from torchdeck.agent.observation import Observation
+
+
+class Execution:
+    """One node's hands.
+
+    Attributes:
+        finished: the run is over here.
+    """
+
+    def __init__(
+        self,
+        layout: RunLayout,
+        plan: LaunchPlan,
+        name: str,
+        journal: PatientJournalWriter,
+        node: LocalNode,
+        part: Part,
+        seen: Callable[[], Observation],
+    ) -> None:
+        self.finished = False
+        self._layout, self._plan, self._name, self._journal = layout, plan, name, journal
+        self._node, self._part, self._seen = node, part, seen
+        self._elastic = Elastic.of_plan(plan)
+
+    def carry_out(self, command: do.Command) -> list[on.Event]:
+        """Do it; returns what that leads to at once."""
+        if isinstance(command, do.AcquireLeases):
+            return [self._node.acquire_leases()]
+        if isinstance(command, do.ReleaseLeases):
+            self._node.leases.release()
+        elif isinstance(command, do.RetakeLeases):
+            self._node.retake_leases()
+        elif isinstance(command, do.TouchStop):
+            self._touch_stop(command.attempt)
+        elif isinstance(command, do.Terminate):
+            self._signalled("SIGTERM", self._node.terminate())
+        elif isinstance(command, do.Kill):
+            self._signalled("SIGKILL", self._node.kill())
+        elif isinstance(command, do.Sweep):
+            self._node.sweep(command.grace)
+        elif isinstance(command, do.LaunchAttempt):
+            self._node.launch(command.attempt, command.reason, self._plan_without(command.left_out))
+        elif isinstance(command, (do.Gather, do.Launch, do.Abandon, do.GoAlone, do.GoTogether)):
+            return self._among_nodes(command)
+        elif isinstance(command, (do.EndAttempt, do.CloseAttempt)):
+            return self._end_attempt(command)
+        elif isinstance(command, (do.Finish, do.Depart)):
+            self._finish(command)
+        else:
+            self._announce(command)
+        return []
+
+    def _among_nodes(
+        self, command: do.Gather | do.Launch | do.Abandon | do.GoAlone | do.GoTogether
+    ) -> list[on.Event]:
+        node = self._node
+        if not isinstance(node, GangNode):
+            raise TypeError(f"{type(command).__name__} is for a node of several")
+        if isinstance(command, do.Abandon):
+            event = node.abandon_attempt(command.attempt)
+            return [] if event is None else [event]
+        if isinstance(command, do.GoAlone):
+            node.go_alone(command.attempt)
+            return []
+        if isinstance(command, do.GoTogether):
+            node.go_together()
+            return []
+        plan = self._plan_without(command.left_out)
+        if self._name not in [part.name for part in plan.nodes]:
+            return self._write_plan(command, plan)
+        if isinstance(command, do.Launch):
+            node.launch_given(command, plan)
+            return []
+        ended = self._seen().end() if node.number and node.number < command.attempt else []
+        node.gather(command, plan)
+        return ended
+
+    def _write_plan(self, command: do.Gather | do.Launch, plan: LaunchPlan) -> list[on.Event]:
+        """A lead that was left out decides on, and what was decided lies with it."""
+        if isinstance(command, do.Launch):
+            shipped = Path(__file__).resolve().parents[2]
+            given = Given(command.port, None, self._name, leads=True)
+            prepare_attempt(self._layout, plan, command.attempt, shipped, lambda *_: None, given)
+        return []
+
+    def _plan_without(self, left_out: tuple[Place, ...]) -> LaunchPlan:
+        return smaller_plan(self._plan, self._elastic.without(left_out) or self._elastic.full)
+
+    def _signalled(self, name: str, count: int) -> None:
+        if count or self._part.leads:
+            self._journal.append("signalled", signal=name, count=count)
+
+    def _announce(self, command: do.Command) -> None:
+        if isinstance(command, do.AnnounceQueued):
+            self._journal.append(
+                "queued", devices=[held["device"] for held in command.held_by], held_by=command.held_by
+            )
+        elif isinstance(command, do.AnnounceRefused):
+            self._journal.append("refused", held_by=command.held_by)
+        elif isinstance(command, do.AnnounceRunning):
+            self._journal.append("running", attempt=command.attempt)
+        elif isinstance(command, do.AnnounceStopping):
+            self._journal.append("stopping", **command._asdict())
+        elif isinstance(command, do.AnnounceRestart):
+            resume, suspect = self._seen().newest_checkpoint, command.suspect
+            told = {**command._asdict(), "suspect": suspect and suspect._asdict()}
+            self._journal.append("restarting", **told, resume=resume)
+
+    def _touch_stop(self, attempt: int) -> None:
+        try:
+            write_bytes(self._layout.attempt(attempt).stop, b"")
+        except OSError as error:
+            # the stop's deadline still ends the ranks
+            print(f"the ranks cannot be asked to stop: {error}", file=sys.stderr, flush=True)
+
+    def _end_attempt(self, command: do.EndAttempt | do.CloseAttempt) -> list[on.Event]:
+        events = self._seen().end()
+        if isinstance(command, do.CloseAttempt):
+            self._journal.append("attempt_over", attempt=command.attempt, outcome=command.outcome)
+            return events
+        failure = command.failure
+        if failure is not None and failure.signal is None:
+            failure = failure._replace(signal=signal_of(failure.code))
+        self._journal.append(
+            "attempt_ended",
+            attempt=command.attempt,
+            outcome=command.outcome,
+            first_failure=None if failure is None else failure._asdict(),
+            killed=command.killed,
+        )
+        return events
+
+    def _finish(self, command: do.Finish | do.Depart) -> None:
+        self.finished = True
+        if isinstance(command, do.Depart):
+            self._journal.append("node_finished", why=command.why, attempt=self._part.number)
+            return
+        checkpoint = self._seen().newest_checkpoint
+        self._journal.append(
+            "finished",
+            state=command.state,
+            why=command.why,
+            resumable=is_resumable(command.state, checkpoint),
+            checkpoint=checkpoint,
+            attempt=self._part.number,
+        )

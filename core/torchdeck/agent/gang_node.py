@@ -1,0 +1,114 @@
+"""A node of several: what all share of an attempt is asked for first, and given by the lead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torchdeck.agent import commands as do
+from torchdeck.agent import events as on
+from torchdeck.agent.attempt_plan import Given
+from torchdeck.agent.node import LocalNode
+from torchdeck.agent.offering import Offering
+from torchdeck.plan.launch_plan import LaunchPlan
+
+
+class GangNode(LocalNode):
+    """Takes every order as often as it comes: connections break, and either agent may be a new one."""
+
+    leads = False
+    _offering: Offering | None = None
+    _gathered: tuple[int, LaunchPlan] | None = None
+    _clean = 0
+    """The attempt of which nothing is left here."""
+    _terminated = 0
+    """The attempt whose torchrun was told to end."""
+    _alone = 0
+    """The attempt that goes on here without a lead."""
+
+    @property
+    def number(self) -> int:
+        """Of the attempt that this node takes part in, 0 before the first."""
+        return self._number
+
+    @property
+    def urgent(self) -> bool:
+        return super().urgent or self._offering is not None
+
+    def gather(self, command: do.Gather, plan: LaunchPlan) -> None:
+        """Find out what the node can begin the attempt with; what an earlier one left is ended first."""
+        if command.attempt < self._number or (command.attempt == self._number and self._began):
+            return
+        self._gathered = (command.attempt, plan)
+        if self._began and self._clean != self._number:
+            self.kill()
+            self.sweep(0.0)
+        elif self._sweep is None:
+            self._offer()
+
+    def launch_given(self, command: do.Launch, plan: LaunchPlan) -> None:
+        """Begin the attempt with what the lead gives."""
+        if command.attempt < self._number or (command.attempt == self._number and self._began):
+            return
+        self._gathered = self._offering = None
+        given = Given(command.port, command.resume, self._name, self.leads)
+        self.launch(command.attempt, command.reason, plan, given)
+
+    def abandon_attempt(self, number: int) -> on.Event | None:
+        """Give up an attempt that has not started torchrun here; None where it has."""
+        started = self._began and number == self._number and self._preparation is None
+        if started or number < self._number:
+            return None
+        if self.local is not None:
+            self._former_holder = self.local.holder
+        self._number, self._preparation = number, None
+        self._gathered = self._offering = self.local = None
+        return on.TorchrunExited(self._name, number, None, completed=False)
+
+    def go_alone(self, number: int) -> None:
+        """Nobody waits for this node in attempt `number`, nor is it to wait for anybody."""
+        self._alone = number
+
+    def go_together(self) -> None:
+        """The lead is back: what `go_alone` said holds no more."""
+        self._alone = 0
+
+    def terminate(self) -> int:
+        """As of one node; a torchrun that has been told is not told again."""
+        if self._terminated == self._number:
+            return 0
+        count = super().terminate()
+        if count:
+            self._terminated = self._number
+        return count
+
+    def poll(self, exits: Mapping[int, int]) -> list[on.Event]:
+        events = super().poll(exits)
+        for event in list(events):
+            if isinstance(event, on.NodeClean):
+                self._clean = event.attempt
+                if self._gathered is not None and event.attempt < self._gathered[0]:
+                    events.remove(event)  # the lead has gone on
+                    self._offer()
+        if self._offering is not None and self._offering.done:
+            events.append(self._offered(self._offering))
+        return events
+
+    @property
+    def _waits_for_others(self) -> bool:
+        return super()._waits_for_others and self._alone != self._number
+
+    @property
+    def _began(self) -> bool:
+        return self.local is not None or self._preparation is not None
+
+    def _offer(self) -> None:
+        if self._gathered is not None:
+            number, plan = self._gathered
+            self._gathered = None
+            self._offering = Offering(self._layout, plan, number, self._name)
+
+    def _offered(self, offering: Offering) -> on.Event:
+        self._offering = None
+        for path, why in offering.damaged:
+            self._journal.append("checkpoint_damaged", path=path, why=why)
+        return offering.offered

@@ -1,0 +1,123 @@
+"""What an agent gets on standard input and nowhere else: the run's token, the lead's address, secrets.
+
+It is one line of JSON, `{"token": text, "lead": {"address", "port"} | null, "secrets": {name: value}}`, or
+nothing at all where a run on one node has no secrets. It stays in memory: the holder hands it to the next
+agent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+READ_LIMIT = 30.0
+"""Seconds in which whoever started this process must have written all of it."""
+LINE_LIMIT = 2**20
+"""Bytes of it: a pipe takes 64 KiB, and nobody hands over more than one takes."""
+
+
+class HandoverError(ValueError):
+    """What came on standard input is not what an agent is handed; the message says what is wrong."""
+
+
+class NothingCameError(HandoverError):
+    """Nothing came on standard input in time, not even its end."""
+
+
+class MissingSecretError(Exception):
+    """A rank needs a secret that nobody handed over; the message names it."""
+
+
+class Handover(NamedTuple):
+    """What was handed over."""
+
+    token: str = ""
+    lead: tuple[str, int] | None = None
+    """Where the lead listens: (address, port); None at the lead itself, or on one node."""
+    secrets: Mapping[str, str] = {}
+
+    def line(self) -> bytes:
+        """As it is handed on; nothing where there is nothing."""
+        if self == NOTHING:
+            return b""
+        lead = None if self.lead is None else {"address": self.lead[0], "port": self.lead[1]}
+        value = {"token": self.token, "lead": lead, "secrets": dict(self.secrets)}
+        return json.dumps(value).encode() + b"\n"
+
+    def values(self, names: Iterable[str]) -> dict[str, str]:
+        """The secrets of these names.
+
+        Raises:
+            MissingSecretError: one was not handed over.
+        """
+        missing = [name for name in names if name not in self.secrets]
+        if missing:
+            raise MissingSecretError(
+                f"secret {', '.join(missing)} has no value here: resume the run from a shell that has it"
+            )
+        return {name: self.secrets[name] for name in names}
+
+
+NOTHING = Handover()
+
+
+def read_handover() -> Handover:
+    """What stands on standard input; `NOTHING` where it is empty.
+
+    Raises:
+        NothingCameError: nothing comes, and no end of it.
+        HandoverError: it is not what it should be, or does not end.
+    """
+    if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
+        return NOTHING
+    return handover_from(_line(sys.stdin.fileno()))
+
+
+def _line(reading: int) -> bytes:
+    """What comes before the end of a line, or of all; it is within both limits."""
+    until = time.monotonic() + READ_LIMIT
+    content = bytearray()
+    while b"\n" not in content:
+        if not select.select([reading], [], [], max(0.0, until - time.monotonic()))[0]:
+            if content:
+                raise HandoverError(f"the line on standard input did not end within {READ_LIMIT:.0f} s")
+            raise NothingCameError(
+                f"nothing came on standard input within {READ_LIMIT:.0f} s, not even its end"
+            )
+        piece = os.read(reading, LINE_LIMIT)
+        content += piece
+        if len(content) > LINE_LIMIT:
+            raise HandoverError(f"the line on standard input has more than {LINE_LIMIT >> 10} KiB")
+        if not piece:
+            break
+    return bytes(content.partition(b"\n")[0])
+
+
+def handover_from(line: bytes) -> Handover:
+    """One line of standard input, checked. Raises HandoverError, which shows nothing of it."""
+    if not line.strip():
+        return NOTHING
+    try:
+        value = json.loads(line)
+    except ValueError as error:
+        raise HandoverError("standard input is not one line of JSON") from error
+    if not isinstance(value, dict):
+        raise HandoverError("standard input is not a JSON object")
+    token, lead, secrets = value.get("token", ""), value.get("lead"), value.get("secrets", {})
+    texts = isinstance(secrets, dict) and all(isinstance(text, str) for text in secrets.values())
+    if not isinstance(token, str) or not texts:
+        raise HandoverError("token is a text, and secrets an object of texts")
+    return Handover(token, None if lead is None else _address(lead), secrets)
+
+
+def _address(lead: Any) -> tuple[str, int]:
+    address = lead.get("address") if isinstance(lead, dict) else None
+    port = lead.get("port") if isinstance(lead, dict) else None
+    if not isinstance(address, str) or type(port) is not int or not 0 < port < 65536:
+        raise HandoverError("lead is an object of an address and a port, or null")
+    return address, port

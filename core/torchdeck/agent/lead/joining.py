@@ -1,0 +1,60 @@
+"""What part an agent has in a gang of several nodes: the first node's leads, the others follow."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from torchdeck.agent.handover import Handover
+from torchdeck.agent.lead.follower import Follower
+from torchdeck.agent.lead.lead import Lead
+from torchdeck.agent.lead.listener import Listener, ListenError, listen
+from torchdeck.agent.part import Part
+from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.rundir.journal import JournalWriter, read_journal
+from torchdeck.rundir.layout import RunLayout
+
+
+class JoinError(Exception):
+    """An agent cannot take part in its gang; the message says why."""
+
+
+def join(layout: RunLayout, plan: LaunchPlan, name: str, journal: JournalWriter, handover: Handover) -> Part:
+    """Lead, or follow who leads.
+
+    The lead listens on its node's address for training and journals `listening`; its port stays the same
+    when it is started again; every life of the run says it anew.
+
+    Raises:
+        JoinError: no token was handed over, a follower does not know its lead, or the lead cannot listen.
+    """
+    if not handover.token:
+        raise JoinError(f"the agent of {name} was handed no token, and the run has {len(plan.nodes)} nodes")
+    token, now = handover.token.encode(), time.monotonic()
+    first = plan.nodes[0]
+    if name != first.name:
+        if handover.lead is None:
+            raise JoinError(f"the agent of {name} was not told where the lead listens")
+        return Follower(plan, name, journal, layout.root.name, token, handover.lead, now)
+    before, said = _port_before(layout.node(name).journal)
+    try:
+        found = listen(first.address, before)
+    except ListenError as error:
+        raise JoinError(str(error)) from error
+    port: int = found.getsockname()[1]
+    if not said or port != before:
+        journal.append("listening", address=first.address, port=port)
+    others = frozenset(node.name for node in plan.nodes[1:])
+    return Lead(plan, name, journal, Listener(found, token, layout.root.name, others), now)
+
+
+def _port_before(journal: Path) -> tuple[int, bool]:
+    """The port that an earlier lead of this run listened on, 0 for none; and whether in this life of it."""
+    port, said = 0, False
+    for event in read_journal(journal):
+        if event.name == "finished":
+            said = False
+        elif event.name == "listening":
+            found = event.fields.get("port")
+            port, said = (found, True) if isinstance(found, int) else (port, said)
+    return port, said

@@ -1,0 +1,70 @@
+"""What the nodes of an attempt can begin with, until all have said it and the lead has chosen. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torchdeck.agent import commands as do
+from torchdeck.agent import events as on
+from torchdeck.agent.attempt_plan import AttemptError
+from torchdeck.agent.past import Launching
+from torchdeck.agent.resume_points import common_point
+from torchdeck.plan.elastic import Place
+
+
+class Opening:
+    """One attempt before its start.
+
+    Attributes:
+        chosen: every node's order to start, once there is one.
+        given_up: nothing of it will be started.
+    """
+
+    def __init__(self, command: do.LaunchAttempt, nodes: Sequence[str]) -> None:
+        self.number = command.attempt
+        self.nodes = tuple(nodes)
+        self.chosen: tuple[do.Launch, ...] = ()
+        self.given_up = False
+        self._command = command
+        self._offers: dict[str, on.Offered] = {}
+
+    @classmethod
+    def resumed(cls, launching: Launching, nodes: Sequence[str]) -> Opening:
+        """One whose start an earlier lead has journaled."""
+        opening = cls(do.LaunchAttempt(launching.attempt, launching.reason, launching.left_out), nodes)
+        opening.chosen = tuple(do.Launch(node, *launching) for node in nodes)
+        return opening
+
+    @property
+    def orders(self) -> list[do.Command]:
+        """What every node is asked."""
+        return [do.Gather(node, self.number, self.left_out) for node in self.nodes]
+
+    @property
+    def left_out(self) -> tuple[Place, ...]:
+        return self._command.left_out
+
+    def offered(self, offer: on.Offered) -> list[on.Event]:
+        """Take in a node's answer; returns what is to be told to the gang where it cannot begin."""
+        if offer.attempt != self.number or offer.node not in self.nodes or self.chosen or self.given_up:
+            return []
+        if offer.error:
+            return [on.LaunchFailed(offer.node, self.number, f"{offer.error} (on node {offer.node})")]
+        self._offers[offer.node] = offer
+        if len(self._offers) < len(self.nodes):
+            return []
+        try:
+            self._choose()
+        except AttemptError as error:
+            return [on.LaunchFailed(self.nodes[0], self.number, str(error))]
+        return []
+
+    def _choose(self) -> None:
+        point = common_point({node: self._offers[node].points for node in self.nodes})
+        port = self._offers[self.nodes[0]].port
+        if port is None:
+            raise AttemptError(f"node {self.nodes[0]} named no port for the rendezvous")
+        reason = self._command.reason
+        self.chosen = tuple(
+            do.Launch(node, self.number, reason, port, point, self.left_out) for node in self.nodes
+        )

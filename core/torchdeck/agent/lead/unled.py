@@ -1,0 +1,74 @@
+"""A follower whose lead is given up ends its ranks, or lets them come to their end, and departs. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from torchdeck.agent import commands as do
+from torchdeck.agent import events as on
+from torchdeck.agent.gang import Gang
+from torchdeck.agent.past import Past
+from torchdeck.plan.policy import Policy
+
+WHY = "the leading node has been silent for longer than launch.node_grace"
+
+
+class Unled:
+    """This node as a gang of its own, which starts nothing any more."""
+
+    def __init__(self, node: str, policy: Policy, number: int, now: float, *, running: bool) -> None:
+        """`running`: torchrun of attempt `number` has been started and nothing says that all is over."""
+        self._node, self._policy, self._number = node, policy, number
+        self._gang = Gang([node], dataclasses.replace(policy, max_restarts=0, on_hang="watch"))
+        self._running = running
+        # once it had a part in an attempt, the lead may come back and begin another
+        self._depart_at: float | None = None if running else now + policy.node_grace * (number > 0)
+
+    @property
+    def deadline(self) -> float | None:
+        return self._gang.deadline if self._depart_at is None else self._depart_at
+
+    @property
+    def ends_something(self) -> bool:
+        """Ranks are being ended: that goes on, though the lead may come back."""
+        return self._depart_at is None and self._policy.unattended == "stop"
+
+    def begin(self, now: float, exited: on.TorchrunExited | None = None) -> list[do.Command]:
+        """What is to be done at once; `exited` has been told already, if it was."""
+        if not self._running:
+            return self._lease([do.Abandon(self._node, self._number)] if self._number else [])
+        commands = self._gang.resume(Past(attempt=self._number, open=True, running=True), now)
+        if self._policy.unattended == "stop":
+            stop = on.StopRequested("now", "lead", None, WHY)
+            commands += self._gang.handle(stop, now)
+        else:
+            commands.append(do.GoAlone(self._node, self._number))
+        if exited is not None:
+            commands += self._gang.handle(exited, now)
+        return self._translated(commands, now)
+
+    def handle(self, event: on.Event, now: float) -> list[do.Command]:
+        """Take in what happens on this node."""
+        return self._translated(self._gang.handle(event, now), now) if self._running else []
+
+    def tick(self, now: float) -> list[do.Command]:
+        """What time alone brings."""
+        if self._depart_at is not None:
+            return [do.Depart(WHY)] if now >= self._depart_at else []
+        return self._translated(self._gang.handle(on.Tick(), now), now)
+
+    def _translated(self, commands: list[do.Command], now: float) -> list[do.Command]:
+        found: list[do.Command] = []
+        for command in commands:
+            if isinstance(command, do.EndAttempt):
+                found.append(do.CloseAttempt(command.attempt, command.outcome))
+            elif isinstance(command, do.Finish):
+                self._depart_at = now + self._policy.node_grace
+                found += self._lease([])
+            elif not isinstance(command, (do.AnnounceStopping, do.AnnounceRunning)):
+                found.append(command)
+        return found
+
+    def _lease(self, commands: list[do.Command]) -> list[do.Command]:
+        """Nothing runs here: the devices are free for others."""
+        return [*commands, do.ReleaseLeases(self._node)]

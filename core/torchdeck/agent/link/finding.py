@@ -1,0 +1,83 @@
+"""Finds the files of a run directory that are mirrored, as they appear."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from torchdeck.agent.link.names import Mirrored, mirrored
+from torchdeck.rundir.layout import RunLayout
+
+RECENT = 2
+"""Attempts that are looked at every time; what came before them hardly changes."""
+FILES_LIMIT = 200_000
+"""Files that are mirrored at most. A rank can make any number of them."""
+
+
+class Finder:
+    """Gives each mirrored file once."""
+
+    def __init__(self, root: Path, node: str) -> None:
+        self._root = root
+        self._layout = RunLayout(root)
+        self._node = node
+        self._known: set[str] = set()
+        self.refused: list[str] = []
+        """Links where files should be, which are not followed; each once."""
+
+    def look(self, *, everywhere: bool) -> list[tuple[str, Mirrored]]:
+        """The files that were not given yet.
+
+        Args:
+            everywhere: in all attempts, not only in the last.
+        """
+        found = []
+        for folder in self._folders(everywhere=everywhere):
+            for entry in _entries(folder):
+                path = f"{folder}/{entry.name}"[len(str(self._root)) + 1 :]
+                if path in self._known or len(self._known) >= FILES_LIMIT:
+                    continue
+                kind = mirrored(path, self._node)
+                if kind is None:
+                    continue
+                self._known.add(path)
+                if entry.is_file(follow_symlinks=False):
+                    found.append((path, kind))
+                else:
+                    self.refused.append(path)
+        return found
+
+    def forget(self, path: str) -> None:
+        """It is gone; should there be one again, it is a new one."""
+        self._known.discard(path)
+
+    def newest_attempts(self, count: int) -> list[int]:
+        """Numbers of the last attempts, the newest first."""
+        try:
+            return sorted(self._layout.attempt_numbers(), reverse=True)[:count]
+        except OSError:
+            return []
+
+    def _folders(self, *, everywhere: bool) -> Iterator[str]:
+        node = self._layout.node(self._node)
+        yield str(node.root)
+        yield str(node.system)
+        for number in self.newest_attempts(FILES_LIMIT if everywhere else RECENT):
+            attempt = self._layout.attempt(number)
+            yield str(attempt.root)
+            yield str(attempt.node(self._node).root)
+            for rank in _entries(str(attempt.ranks)):
+                if rank.is_dir(follow_symlinks=False):
+                    yield rank.path
+                    yield f"{rank.path}/metrics"
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        if os.path.islink(folder):  # noqa: PTH114 - many times a second: Path objects cost
+            return []
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []

@@ -1,0 +1,117 @@
+"""What passes over a link: frames of a JSON head and bytes, both with their length before them.
+
+A frame is two unsigned 32-bit numbers in network order, the bytes of head and body, then the two. Both ends
+use this.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+PROTOCOL = 1
+"""Version of what the frames mean; both ends say theirs in their first frame."""
+HEAD_LIMIT = 64 * 1024
+"""Longest head in bytes: a path and a few numbers."""
+BODY_LIMIT = 4 * 1024 * 1024
+_LENGTHS = struct.Struct("!II")
+
+
+class FrameError(ValueError):
+    """The other end sent what is no frame; the stream cannot be read any further."""
+
+
+class Frame(NamedTuple):
+    """One message."""
+
+    head: Mapping[str, Any]
+    """`k` is its kind."""
+    body: bytes = b""
+
+    @property
+    def kind(self) -> str:
+        kind = self.head.get("k")
+        return kind if isinstance(kind, str) else ""
+
+    def text(self, name: str) -> str:
+        """The text `name` of the head. Raises FrameError where it is none."""
+        value = self.head.get(name)
+        if not isinstance(value, str):
+            raise FrameError(f"a frame {self.kind!r} has no text {name!r}")
+        return value
+
+    def number(self, name: str) -> int:
+        """The whole number `name` of the head, from 0 on. Raises FrameError where it is none."""
+        value = self.head.get(name)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise FrameError(f"a frame {self.kind!r} has no number {name!r}")
+        return value
+
+    def time(self, name: str) -> float:
+        """The seconds `name` of the head. Raises FrameError where they are none."""
+        value = self.head.get(name)
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < 1e15:
+            raise FrameError(f"a frame {self.kind!r} has no time {name!r}")
+        return float(value)
+
+
+def encode(kind: str, body: bytes = b"", /, **fields: Any) -> bytes:
+    """The bytes of a frame.
+
+    Raises:
+        FrameError: it is longer than the other end takes.
+    """
+    head = json.dumps({"k": kind, **fields}, separators=(",", ":")).encode("ascii")
+    if len(head) > HEAD_LIMIT or len(body) > BODY_LIMIT:
+        raise FrameError(
+            f"a frame {kind!r} of {len(head)} and {len(body)} bytes is too long: "
+            f"{HEAD_LIMIT} and {BODY_LIMIT} are the most"
+        )
+    return b"".join((_LENGTHS.pack(len(head), len(body)), head, body))
+
+
+class FrameReader:
+    """Cuts a stream of bytes into frames, however it arrives."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """The frames that `data` completes.
+
+        Raises:
+            FrameError: what came is no frame.
+        """
+        self._held += data
+        begun = 0
+        try:
+            while (end := self._end(begun)) is not None:
+                middle = begun + _LENGTHS.size + _LENGTHS.unpack_from(self._held, begun)[0]
+                head = _head(bytes(self._held[begun + _LENGTHS.size : middle]))
+                body = bytes(memoryview(self._held)[middle:end])
+                begun = end
+                yield Frame(head, body)
+        finally:
+            del self._held[:begun]
+
+    def _end(self, begun: int) -> int | None:
+        """Where the frame at `begun` ends; None while it is not all there."""
+        if len(self._held) - begun < _LENGTHS.size:
+            return None
+        head, body = _LENGTHS.unpack_from(self._held, begun)
+        if head > HEAD_LIMIT or body > BODY_LIMIT:
+            raise FrameError(f"what should be a frame says it has {head} and {body} bytes")
+        end: int = begun + _LENGTHS.size + head + body
+        return end if end <= len(self._held) else None
+
+
+def _head(text: bytes) -> Mapping[str, Any]:
+    try:
+        head = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FrameError(f"a frame's head is not JSON: {text[:80]!r}") from error
+    if not isinstance(head, dict):
+        raise FrameError(f"a frame's head is no object: {text[:80]!r}")
+    return head

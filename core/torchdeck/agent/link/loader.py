@@ -1,0 +1,219 @@
+"""The first that runs on a node: sees to it that the shipped folder is there, and becomes the link server.
+
+Sent as text over standard input, so it imports nothing of Torchdeck before it has checked what is there. What
+it writes to standard output begins with a line that the controller chose; what a login prints before that is
+no part of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+PACKAGE = "torchdeck"
+HASH_LENGTH = 16
+TRIES = 3
+ARCHIVE_LIMIT = 64 * 1024 * 1024
+"""Bytes of the shipped part, packed or not; it has some two million."""
+
+
+class LoaderError(Exception):
+    """The node cannot be used; the message says why and what would help."""
+
+
+def main(order: Mapping[str, Any], reading: int, writing: int) -> int:
+    """Serve a link; what went wrong before that goes to the controller as a line of JSON.
+
+    Args:
+        order: `home`, `hash`, and what the link server is told.
+        reading: descriptor of what the controller sends.
+        writing: descriptor to it.
+    """
+    os.umask(0o077)
+    try:
+        home = _home(str(order["home"]))
+        folder = home / "shipped" / str(order["hash"])
+        if folder_hash(folder) != order["hash"]:
+            _say(writing, {"need": order["hash"]})
+            install(folder, _archive(reading), str(order["hash"]))
+    except (LoaderError, OSError) as error:
+        _say(writing, {"failed": str(error)})
+        return 2
+    _say(writing, {"ready": True, "python": sys.executable})
+    sys.path.insert(0, str(folder))
+    from torchdeck.agent.link.order import LinkOrder
+    from torchdeck.agent.link.server import serve
+
+    return serve(LinkOrder.from_json(order, home), reading, writing)
+
+
+def folder_hash(folder: Path) -> str:
+    """The name that `folder`'s content gives it; empty when there is no such folder or it cannot be read."""
+    try:
+        content = dict(sorted(_content(folder / PACKAGE)))
+    except OSError:
+        return ""
+    return content_hash(content) if content else ""
+
+
+def content_hash(content: Mapping[str, bytes]) -> str:
+    """The name of the folder that holds `content`, sorted by name: the first digits of its SHA-256."""
+    digest = hashlib.sha256()
+    for name, data in content.items():
+        digest.update(f"{name}\0{len(data)}\0".encode())
+        digest.update(data)
+    return digest.hexdigest()[:HASH_LENGTH]
+
+
+def install(folder: Path, archive: bytes, wanted: str) -> None:
+    """Make `folder` of an archive.
+
+    Raises:
+        LoaderError: the archive is not what it should be, or what is written is not what is there.
+        OSError: the disk does not take it.
+    """
+    content = unpack(archive)
+    if content_hash(content) != wanted:
+        raise LoaderError(
+            f"what came is not {wanted}: the link is broken, or both ends differ in their versions"
+        )
+    write(folder, content, wanted)
+
+
+def write(folder: Path, content: Mapping[str, bytes], wanted: str) -> None:
+    """Make `folder`, in one step, of `content` whose hash is `wanted`; who else makes it makes the same.
+
+    Raises:
+        LoaderError: it cannot be put in its place, or what is written is not what is there.
+        OSError: the disk does not take it.
+    """
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
+    try:
+        for name, data in content.items():
+            path = made / PACKAGE / name
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.write_bytes(data)
+        _compile(made, content)
+        _move(made, folder, wanted)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    if folder_hash(folder) != wanted:
+        raise LoaderError(f"{folder} is not what was written into it: is its disk sound?")
+
+
+def unpack(archive: bytes) -> dict[str, bytes]:
+    """Name → content. The archive is zlib's, of a line of JSON ([name, size], ...) and the contents after it.
+
+    Raises:
+        LoaderError: it is damaged, too long, or has a name that leads elsewhere.
+    """
+    try:
+        engine = zlib.decompressobj()
+        data = engine.decompress(archive, ARCHIVE_LIMIT)
+        line, _, rest = data.partition(b"\n")
+        found, at = {}, 0
+        for name, size in json.loads(line):
+            parts = str(name).split("/")
+            if ".." in parts or "" in parts or not isinstance(size, int) or size < 0:
+                raise LoaderError(f"the archive has a file {name!r}")
+            found[str(name)] = rest[at : at + size]
+            at += size
+    except (zlib.error, ValueError, TypeError) as error:
+        raise LoaderError(f"the archive is damaged: {error}") from error
+    return found
+
+
+def _home(text: str) -> Path:
+    if not text:  # as `agent.probe` and the desktop's side find it
+        data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+        text = os.environ.get("TORCHDECK_HOME") or f"{data}/torchdeck"
+    home = Path(os.path.abspath(os.path.expanduser(text)))  # noqa: PTH100, PTH111 - links in it stay as they are named
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in (home, home / "shipped"):
+        with contextlib.suppress(FileNotFoundError):
+            found = folder.stat()
+            if found.st_uid != os.geteuid():
+                raise LoaderError(f"{folder} belongs to user {found.st_uid}: name another home for this node")
+            if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                raise LoaderError(f"others may write in {folder}: `chmod go-w {folder}` first")
+    return home
+
+
+def _content(package: Path) -> list[tuple[str, bytes]]:
+    found = []
+    for folder, folders, files in os.walk(package):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        for file in files:
+            path = Path(folder, file)
+            found.append((path.relative_to(package).as_posix(), path.read_bytes()))
+    return found
+
+
+def _archive(reading: int) -> bytes:
+    """A number of bytes in eight, big end first, and these."""
+    size = int.from_bytes(read_exactly(reading, 8), "big")
+    if size > ARCHIVE_LIMIT:
+        raise LoaderError(f"the archive says it has {size} bytes; {ARCHIVE_LIMIT} are the most")
+    return read_exactly(reading, size)
+
+
+def read_exactly(reading: int, count: int) -> bytes:
+    """`count` bytes. Raises LoaderError when the stream ends before."""
+    found = bytearray()
+    while len(found) < count:
+        data = os.read(reading, min(1 << 20, count - len(found)))
+        if not data:
+            raise LoaderError(f"the link ended after {len(found)} of {count} bytes")
+        found += data
+    return bytes(found)
+
+
+def _compile(folder: Path, content: Mapping[str, bytes]) -> None:
+    """Byte code beside the sources: what runs with -B would compile itself at every start.
+
+    It is checked by hash, since the folder's name promises its content and not its times.
+    """
+    import py_compile
+
+    for name in content:
+        if name.endswith(".py"):
+            py_compile.compile(
+                str(folder / PACKAGE / name),
+                doraise=False,
+                quiet=2,
+                dfile=f"{PACKAGE}/{name}",
+                invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH,
+            )
+
+
+def _move(made: Path, folder: Path, wanted: str) -> None:
+    """Put the folder in its place; one that is there is the same, or damaged and gives way."""
+    for _ in range(TRIES):
+        if folder_hash(folder) == wanted:
+            return
+        if folder.exists():
+            damaged = Path(tempfile.mkdtemp(prefix=".damaged-", dir=folder.parent))
+            with contextlib.suppress(OSError):
+                folder.rename(damaged / folder.name)
+            shutil.rmtree(damaged, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            made.rename(folder)
+            return
+    raise LoaderError(f"{folder} cannot be put in its place: something else writes there")
+
+
+def _say(writing: int, value: Mapping[str, Any]) -> None:
+    data = json.dumps(value).encode("ascii") + b"\n"
+    while data:
+        data = data[os.write(writing, data) :]

@@ -1,0 +1,126 @@
+"""Which files of a run directory are mirrored, how, and what comes first: by their names in `RunLayout`.
+
+Both ends ask this: the node for what to send, the controller for what to take.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from torchdeck.rundir.layout import AttemptLayout, AttemptNodeLayout, NodeLayout, RankLayout, RunLayout
+from torchdeck.telemetry.segment_format import SEGMENT_SUFFIX
+
+
+class Way(enum.Enum):
+    """How a file changes."""
+
+    APPENDED = "appended"
+    ROWS = "rows"
+    """Appended, a metrics segment: a row may be written after one that follows it."""
+    REPLACED = "replaced"
+    """Small, and another one each time."""
+
+
+class Level(enum.IntEnum):
+    """What goes first over a slow link."""
+
+    EVENTS = 0
+    STATE = 1
+    METRICS = 2
+    MACHINE = 3
+    LOGS = 4
+    BULK = 5
+
+
+class Mirrored(NamedTuple):
+    """How a file is mirrored."""
+
+    way: Way
+    level: Level
+
+
+_HERE = RunLayout(Path())
+_NODE = NodeLayout(Path())
+_ATTEMPT = AttemptLayout(Path())
+_ATTEMPT_NODE = AttemptNodeLayout(Path())
+_RANK = RankLayout(Path())
+
+_NODE_FILES = {
+    str(_NODE.journal): Mirrored(Way.APPENDED, Level.EVENTS),
+    str(_NODE.heartbeat): Mirrored(Way.REPLACED, Level.STATE),
+    str(_NODE.log): Mirrored(Way.APPENDED, Level.LOGS),
+}
+_ATTEMPT_FILES = {str(_ATTEMPT.plan): Mirrored(Way.REPLACED, Level.STATE)}
+_ATTEMPT_NODE_FILES = {
+    str(_ATTEMPT.plan): Mirrored(Way.REPLACED, Level.STATE),
+    str(_ATTEMPT_NODE.holder): Mirrored(Way.REPLACED, Level.STATE),
+    str(_ATTEMPT_NODE.exit): Mirrored(Way.REPLACED, Level.EVENTS),
+    str(_ATTEMPT_NODE.torchrun_log): Mirrored(Way.APPENDED, Level.LOGS),
+}
+_RANK_FILES = {
+    str(_RANK.stdout): Mirrored(Way.APPENDED, Level.LOGS),
+    str(_RANK.stderr): Mirrored(Way.APPENDED, Level.LOGS),
+    str(_RANK.log_times): Mirrored(Way.APPENDED, Level.LOGS),
+    str(_RANK.error): Mirrored(Way.REPLACED, Level.EVENTS),
+    str(_RANK.exit): Mirrored(Way.REPLACED, Level.EVENTS),
+    str(_RANK.holder): Mirrored(Way.REPLACED, Level.STATE),
+    str(_RANK.progress): Mirrored(Way.REPLACED, Level.STATE),
+    str(_RANK.trace): Mirrored(Way.APPENDED, Level.BULK),
+    str(_RANK.samples): Mirrored(Way.APPENDED, Level.BULK),
+}
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,6}", re.ASCII)
+_SEGMENT = re.compile(r"[A-Za-z0-9_-]{1,120}", re.ASCII)
+_LONGEST = 512
+
+
+def mirrored(path: str, node: str) -> Mirrored | None:
+    """How the file at `path`, relative to the run directory, is mirrored from `node`; None: not at all.
+
+    Only names that that node's part of the run can write are any: no `..`, nothing absolute, no other node.
+    """
+    if len(path) > _LONGEST or "\0" in path:
+        return None
+    parts = path.split("/")
+    if parts[:2] == [_HERE.nodes.name, node]:
+        return _of_node(parts[2:])
+    if parts[0] != _HERE.attempts.name or len(parts) < 3 or not _NUMBER.fullmatch(parts[1]):
+        return None
+    return _of_attempt(parts[2:], node)
+
+
+def rank_of(path: str) -> int | None:
+    """The rank that a mirrored file belongs to; None for one that belongs to none."""
+    parts = path.split("/")
+    return int(parts[3]) if len(parts) > 4 and parts[2] == _ATTEMPT.ranks.name else None
+
+
+def is_node_name(name: str) -> bool:
+    """Whether `name` can be a folder of its own and nothing else."""
+    return 0 < len(name) <= 200 and name not in {".", ".."} and "/" not in name and "\0" not in name
+
+
+def _of_node(rest: list[str]) -> Mirrored | None:
+    if len(rest) == 2 and rest[0] == _NODE.system.name:
+        return _segment(rest[1], Level.MACHINE)
+    return _NODE_FILES.get(rest[0]) if len(rest) == 1 else None
+
+
+def _of_attempt(rest: list[str], node: str) -> Mirrored | None:
+    if len(rest) == 1:
+        return _ATTEMPT_FILES.get(rest[0])
+    if rest[:2] == [_HERE.nodes.name, node]:
+        return _ATTEMPT_NODE_FILES.get(rest[2]) if len(rest) == 3 else None
+    if rest[0] != _ATTEMPT.ranks.name or len(rest) < 3 or not _NUMBER.fullmatch(rest[1]):
+        return None
+    if len(rest) == 4 and rest[2] == _RANK.metrics.name:
+        return _segment(rest[3], Level.METRICS)
+    return _RANK_FILES.get(rest[2]) if len(rest) == 3 else None
+
+
+def _segment(name: str, level: Level) -> Mirrored | None:
+    stem = name[: -len(SEGMENT_SUFFIX)]
+    whole = name.endswith(SEGMENT_SUFFIX) and _SEGMENT.fullmatch(stem)
+    return Mirrored(Way.ROWS, level) if whole else None

@@ -1,0 +1,199 @@
+"""The link server: sends what of a run's files the controller lacks, and answers what it asks. One loop."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from torchdeck.agent.link.agent_start import AgentStart
+from torchdeck.agent.link.asking import Asking
+from torchdeck.agent.link.code import CodeRequests
+from torchdeck.agent.link.flow import Window
+from torchdeck.agent.link.frames import PROTOCOL, Frame, FrameError, FrameReader, encode
+from torchdeck.agent.link.order import LinkOrder
+from torchdeck.agent.link.outgoing import Outgoing
+from torchdeck.agent.link.requests import RequestError, Requests, pong
+from torchdeck.agent.link.sources import Sources
+from torchdeck.rundir.processes import boot_id
+
+LOOK_INTERVAL = 0.25
+"""Seconds between two looks at the files."""
+EARLY_INTERVAL = 0.05
+"""The same for `EARLY` seconds after an agent was started: what it says first is waited for."""
+EARLY = 5.0
+STATUS_INTERVAL = 1.0
+SILENCE = 30.0
+"""Seconds without a word of the controller, which speaks every few: its end of the link is gone."""
+READ_SIZE = 256 * 1024
+QUEUE = 1024 * 1024
+"""Bytes that may wait for the pipe."""
+
+
+class LinkServer:
+    """One link's end on a node."""
+
+    def __init__(self, order: LinkOrder, reading: int, writing: int) -> None:
+        self._reading = reading
+        os.set_blocking(reading, False)
+        self._outgoing = Outgoing(writing)
+        self._frames = FrameReader()
+        self._window = Window()
+        self._shared = order.shared()
+        self._agent = AgentStart(order.layout, order.node, order.home)
+        self._requests = Requests(order.layout, order.node, self._agent, shared=self._shared)
+        self._requests.handlers["code"] = CodeRequests(order.home).take
+        self._sources = Sources(order.layout.root, order.node)
+        self._asking = Asking(order.layout.node(order.node).inbox)
+        self._catching: list[int] = []
+        self._over = False
+        now = time.monotonic()
+        self._heard = now
+        self._early_until = 0.0
+        self._look_due = self._status_due = now
+
+    def run(self) -> None:
+        """Serve until the controller says so, or is gone."""
+        self._hello()
+        try:
+            while not self._over:
+                self._wait()
+                self._receive()
+                now = time.monotonic()
+                if now - self._heard > SILENCE:
+                    return
+                self._look(now)
+                self._fill()
+                self._outgoing.flush()
+        finally:
+            self._asking.close()
+
+    def _hello(self) -> None:
+        self._send(
+            "hello",
+            v=PROTOCOL,
+            shared=self._shared,
+            boot=boot_id(),
+            python=".".join(map(str, sys.version_info[:3])),
+            node_time=time.time(),
+        )
+
+    def _wait(self) -> None:
+        poll = select.poll()
+        poll.register(self._reading, select.POLLIN)
+        poll.register(self._outgoing.descriptor, select.POLLOUT if self._outgoing.pending else 0)
+        busy = len(self._sources) and self._window.room and not self._outgoing.pending
+        until = 0.0 if busy else min(self._look_due, self._status_due) - time.monotonic()
+        if self._asking:
+            until = min(until, EARLY_INTERVAL)
+        poll.poll(max(0.0, until) * 1000.0)
+
+    # what comes
+
+    def _receive(self) -> None:
+        try:
+            data = os.read(self._reading, READ_SIZE)
+        except BlockingIOError:
+            return
+        self._heard = time.monotonic()
+        if not data:
+            self._over = True
+        for frame in self._frames.feed(data):
+            self._handle(frame)
+
+    def _handle(self, frame: Frame) -> None:
+        if frame.kind == "ack":
+            self._window.acknowledge(frame.number("total"), time.monotonic())
+        elif frame.kind == "have":
+            self._sources.resume(frame.text("path"), frame.head)
+        elif frame.kind == "ping":
+            self._send("pong", **pong(frame))
+        elif frame.kind == "call":
+            self._answer(frame)
+        elif frame.kind == "bye":
+            self._over = True
+        else:
+            raise FrameError(f"a frame of kind {frame.kind!r} is not known")
+
+    def _answer(self, frame: Frame) -> None:
+        number = frame.number("id")
+        if frame.head.get("do") == "catch_up":
+            self._catching.append(number)
+            self._sources.look_at_all()
+            self._look_due = 0.0
+            return
+        fields: Mapping[str, Any]
+        try:
+            if frame.head.get("do") == "handover":
+                self._asking.begin(number, time.monotonic())
+                return
+            fields, body = self._requests.answer(frame)
+        except (RequestError, FrameError, OSError, ValueError) as error:
+            fields, body = {"error": str(error)}, b""
+        self._send("reply", body, **fields, id=number)
+        self._look_due = 0.0  # it may have changed a file
+        if frame.head.get("do") == "start_agent":
+            self._early_until = time.monotonic() + EARLY
+            self._status_due = 0.0  # or it would be asked for again
+
+    # what goes
+
+    def _look(self, now: float) -> None:
+        if self._shared:
+            self._look_due = now + STATUS_INTERVAL
+        elif now >= self._look_due:
+            self._look_due = now + (EARLY_INTERVAL if now < self._early_until else LOOK_INTERVAL)
+            self._sources.look()
+        if now >= self._status_due:
+            self._status_due = now + STATUS_INTERVAL
+            self._send(
+                "status",
+                alive=self._agent.alive(self._sources.attempt),
+                exit=self._agent.exit_code(),
+                starting=self._agent.starting(),
+                behind=self._sources.behind,
+            )
+
+    def _fill(self) -> None:
+        while self._window.room and self._outgoing.pending < QUEUE:
+            message = self._sources.next(min(self._window.piece, max(4096, self._window.room)))
+            if message is None:
+                break
+            kind, body, fields = message
+            self._send(kind, body, **fields)
+        if len(self._sources) and not self._window.room:
+            self._window.wants()
+        for number, answer, line in self._asking.take(time.monotonic()):
+            self._send("reply", line, **answer, id=number)
+        for text in self._sources.take_said():
+            self._send("say", text=text)
+        if self._catching and (self._shared or self._sources.all_sent):
+            for number in self._catching:
+                self._send("reply", id=number)
+            self._catching.clear()
+
+    def _send(self, kind: str, body: bytes = b"", /, **fields: Any) -> None:
+        data = encode(kind, body, **fields)
+        self._outgoing.put(data)
+        self._window.send(len(data), time.monotonic())
+
+
+def serve(order: LinkOrder, reading: int, writing: int) -> int:
+    """Serve a link over two descriptors until it ends; 0, or 1 when the other end broke the rules.
+
+    Args:
+        order: which run and node.
+        reading: what the controller sends.
+        writing: what goes to it; nothing else may be written there.
+    """
+    try:
+        LinkServer(order, reading, writing).run()
+    except BrokenPipeError:
+        return 0
+    except (FrameError, ValueError) as error:
+        print(f"torchdeck: the link is ended: {error}", file=sys.stderr, flush=True)
+        return 1
+    return 0

@@ -1,0 +1,168 @@
+"""All files of a run that are mirrored from a node: which have something to send, and what comes next."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torchdeck.agent.link.finding import RECENT, Finder
+from torchdeck.agent.link.growth import Cut, GrowingFile
+from torchdeck.agent.link.names import Mirrored, Way
+from torchdeck.agent.link.open_file import NotPlainError
+from torchdeck.agent.link.priority import Backlog
+from torchdeck.agent.link.segments import SegmentFile
+from torchdeck.agent.link.tails import Have
+from torchdeck.agent.link.whole import WholeFile
+
+OLD_INTERVAL = 5.0
+"""Seconds between two looks at attempts before the last."""
+
+Source = GrowingFile | WholeFile
+Message = tuple[str, bytes, Mapping[str, Any]]
+"""Kind, bytes and fields of a frame."""
+
+
+class Sources:
+    """The mirrored files of one node's part of a run."""
+
+    def __init__(self, root: Path, node: str) -> None:
+        self._root = root
+        self._finder = Finder(root, node)
+        self._files: dict[str, dict[str, Source]] = {}
+        """Attempt ("" for what belongs to none) → path → file."""
+        self._backlog: Backlog[Source] = Backlog()
+        self._asked: dict[str, Source] = {}
+        self._said: set[str] = set()
+        self._to_say: list[str] = []
+        self._old_due = 0.0
+        self._thorough = False
+        self._looked = False
+        self.attempt: int | None = None
+        """The last one."""
+
+    def __len__(self) -> int:
+        """Files that wait for their turn."""
+        return len(self._backlog)
+
+    @property
+    def behind(self) -> int:
+        """Bytes that the other end lacks, as far as was seen."""
+        return sum(file.behind for files in self._files.values() for file in files.values())
+
+    @property
+    def all_sent(self) -> bool:
+        """Since `look_at_all` was called, all was looked at, and nothing is left to be sent."""
+        return (
+            self._looked and not self._thorough and not self._backlog and not self._asked and not self.behind
+        )
+
+    def look_at_all(self) -> None:
+        """At the next look, look at everything."""
+        self._thorough, self._looked = True, False
+
+    def look(self) -> None:
+        """Find out which files have grown or changed."""
+        now = time.monotonic()
+        everywhere = now >= self._old_due or self._thorough
+        if everywhere:
+            self._old_due = now + OLD_INTERVAL
+        for path, kind in self._finder.look(everywhere=everywhere):
+            self._add(path, kind)
+        for path in self._finder.refused:
+            self._say(f"{path} is no plain file and is not mirrored")
+        self._finder.refused.clear()
+        newest = self._finder.newest_attempts(RECENT)
+        self.attempt = newest[0] if newest else None
+        groups = list(self._files) if everywhere else ["", *map(str, newest)]
+        for group in groups:
+            for file in list(self._files.get(group, {}).values()):
+                self._look_at(file)
+        self._thorough, self._looked = False, True
+
+    def resume(self, path: str, have: Mapping[str, Any]) -> None:
+        """The other end has said what it has of `path`. Raises ValueError where that is nonsense."""
+        file = self._asked.pop(path, None)
+        if file is None:
+            return
+        if have.get("unwanted") is True:
+            self._drop(file)
+            return
+        theirs = Have.from_json(have)
+        if self._attempted(file, lambda: file.resume(theirs)):
+            self._backlog.push(file)
+
+    def next(self, limit: int) -> Message | None:
+        """What to send next, with at most `limit` bytes of a file; None when there is nothing."""
+        while (file := self._backlog.pop()) is not None:
+            if file.offset is None:
+                if file.path not in self._asked:
+                    self._asked[file.path] = file
+                    return "ask", b"", {"path": file.path}
+                continue
+            message = self._piece(file, limit)
+            if message is not None:
+                self._backlog.push(file)
+                return message
+        return None
+
+    def take_said(self) -> list[str]:
+        """What a person should know; each once."""
+        said, self._to_say = self._to_say, []
+        return said
+
+    def _piece(self, file: Source, limit: int) -> Message | None:
+        found: list[Message] = []
+
+        def read() -> None:
+            piece = file.read(limit)
+            if isinstance(piece, Cut):
+                found.append(("cut", b"", {"path": file.path, "size": piece.size}))
+            elif piece is not None:
+                kind = "piece" if isinstance(file, WholeFile) else "put"
+                last = {"last": piece.last} if isinstance(file, WholeFile) else {}
+                found.append((kind, piece.data, {"path": file.path, "at": piece.at, **last}))
+
+        self._attempted(file, read)
+        return found[0] if found else None
+
+    def _look_at(self, file: Source) -> None:
+        found = []
+        if self._attempted(file, lambda: found.append(file.look())) and (found[0] or self._thorough):
+            self._backlog.push(file)
+
+    def _attempted(self, file: Source, act: Any) -> bool:
+        """Do something with a file, which its rank may do anything with meanwhile; whether that went well."""
+        try:
+            act()
+        except FileNotFoundError:
+            self._drop(file)
+            self._finder.forget(file.path)
+        except (NotPlainError, ValueError) as error:
+            self._drop(file)
+            self._say(f"{error}: it is not mirrored")
+        except OSError as error:
+            self._say(f"{file.path} cannot be read: {error.strerror}")
+        else:
+            return True
+        return False
+
+    def _add(self, path: str, kind: Mirrored) -> None:
+        makers = {Way.APPENDED: GrowingFile, Way.ROWS: SegmentFile, Way.REPLACED: WholeFile}
+        file: Source = makers[kind.way](self._root, path, kind)  # type: ignore[assignment] # one of the three
+        self._files.setdefault(_group(path), {})[path] = file
+
+    def _drop(self, file: Source) -> None:
+        self._files.get(_group(file.path), {}).pop(file.path, None)
+        self._asked.pop(file.path, None)
+
+    def _say(self, text: str) -> None:
+        if text not in self._said and len(self._said) < 1000:
+            self._said.add(text)
+            self._to_say.append(text)
+
+
+def _group(path: str) -> str:
+    parts = path.split("/", 2)
+    return parts[1] if parts[0] == "attempts" else ""

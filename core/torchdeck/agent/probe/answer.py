@@ -1,0 +1,200 @@
+"""Answers questions about this node: a JSON line in, a JSON line out, until standard input ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+from torchdeck.agent.probe import files, network, pythons, run_folders, runs, system
+from torchdeck.agent.probe.gpus import gpu_facts
+from torchdeck.agent.probe.marks import Marks
+from torchdeck.agent.probe.reach import Listener, reach
+from torchdeck.agent.probe.seen import seen
+from torchdeck.agent.probe.trial import Trial, free_port
+
+VERSION = 1
+CLEAN_GRACE = 5.0
+"""Seconds between SIGTERM and SIGKILL for orphans."""
+CLEAN_LIMIT = 10.0
+"""Seconds after SIGKILL until what still lives is given up."""
+
+
+def serve(questions: TextIO, answers: TextIO) -> None:
+    """Answer until `questions` ends; a question that cannot be answered gets `{"error": …}`."""
+    trial, marks = Trial(), Marks()
+    asked: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+        "facts": facts,
+        "time": lambda _: {"time": time.time()},
+        "sample": Sampling().sample,
+        "owners": lambda question: {"owners": owners(question)},
+        "clean": clean,
+        "listen": listen,
+        "reach": reached,
+        "seen": seen,
+        "runs": lambda question: files.runs_of(_home(question)),
+        "remove_runs": lambda question: run_folders.remove_runs(_home(question), question),
+        "tree": files.tree,
+        "read": files.read,
+        "digest": files.digest,
+        "free_port": free_port,
+        "trial": trial.start,
+        "trial_look": trial.look,
+        "trial_end": trial.end,
+        "lay_mark": marks.lay,
+        "see_mark": marks.see,
+        "remove_marks": marks.remove,
+    }
+    try:
+        _answer_all(asked, questions, answers)
+    finally:
+        trial.end({})  # who asked for it is gone
+        marks.remove({})
+
+
+def _answer_all(
+    asked: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]], questions: TextIO, answers: TextIO
+) -> None:
+    # by readline: iterating a file reads ahead
+    for line in iter(questions.readline, ""):
+        try:
+            question = json.loads(line)
+            answer = asked[question["ask"]](question)
+        except Exception as error:  # noqa: BLE001 - whatever it is, who asks must hear of it
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        answers.write(json.dumps({"v": VERSION, **answer}) + "\n")
+        answers.flush()
+
+
+def facts(question: Mapping[str, Any]) -> dict[str, Any]:
+    """All that a plan and the checks before a start need to know of a node.
+
+    Args:
+        question: `home` (TORCHDECK_HOME here), `folders` to look at the disks of, `peers` to find the way to,
+            `others` whether to look for further Pythons, `deep` whether to import torch.
+    """
+    home = _home(question)
+    known = network.interfaces()
+    chosen = pythons.own_python()
+    if question.get("deep"):
+        chosen["deep"] = pythons.deep_python(chosen["executable"])
+    return {
+        "time": time.time(),
+        "home": str(home),
+        "system": system.system_facts(),
+        "cpu": system.cpu_facts(),
+        "memory": system.memory_facts(),
+        "disks": system.disk_facts([str(home), *map(str, question.get("folders", ()))]),
+        "gpu": gpu_facts(),
+        "pythons": [chosen, *(pythons.other_pythons() if question.get("others") else ())],
+        "interfaces": known,
+        "routes": [network.route_to(str(peer), known) for peer in question.get("peers", ())],
+        "own_name": network.own_name(),
+        "runs": runs.running(),
+        "kills_after_logout": system.kills_after_logout(),
+    }
+
+
+class Sampling:
+    """What the node does now; rates are over the time since the last sample."""
+
+    def __init__(self) -> None:
+        self._machine: Any = None
+        self._gpus: Any = None
+
+    def sample(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        """Series of the machine and its GPUs, owners of leased devices, runs with processes here."""
+        home = _home(question)
+        if self._machine is None:
+            from torchdeck.agent.gpus import gpu_sampler
+            from torchdeck.agent.machine import MachineSampler
+
+            self._machine = MachineSampler(system.nearest(home))
+            self._gpus = gpu_sampler()
+        values = self._machine.sample()
+        if self._gpus is not None:
+            values.update(self._gpus())
+        return {
+            "time": time.time(),
+            "values": values,
+            "load": os.getloadavg(),
+            "owners": owners(question),
+            "runs": runs.running() if question.get("runs") else None,
+        }
+
+
+def owners(question: Mapping[str, Any]) -> dict[str, Any]:
+    """The runs that lease `devices` below `home`, by device; those that nobody leases are left out."""
+    from torchdeck.agent.leases import lease_holder
+
+    leases = _home(question) / "leases"
+    devices = question.get("devices", ())
+    return {key: holder for key in devices if (holder := lease_holder(leases, key)) is not None}
+
+
+def clean(question: Mapping[str, Any]) -> dict[str, Any]:
+    """End the processes of the named runs, unless somebody looks after them here; SIGTERM, grace, SIGKILL.
+
+    Returns:
+        `ended`: run id → processes that got a signal; `kept`: runs that are supervised; `left`: processes
+        that do not end.
+    """
+    from torchdeck.agent.ending import Sweep
+
+    here = {str(run["run_id"]): run for run in runs.running()}
+    ended: dict[str, int] = {}
+    kept: list[str] = []
+    left = 0
+    grace = float(question.get("grace", CLEAN_GRACE))
+    for run_id in map(str, question["run_ids"]):
+        if run_id not in here:
+            ended[run_id] = 0
+            continue
+        if here[run_id]["supervised"]:
+            kept.append(run_id)
+            continue
+        sweep = Sweep(run_id, None, grace, CLEAN_LIMIT, time.monotonic())
+        ended[run_id] = len(sweep.survivors())
+        while (still := sweep.step(time.monotonic())) is None:
+            time.sleep(0.05)
+        left += still
+    return {"ended": ended, "kept": kept, "left": left}
+
+
+def listen(question: Mapping[str, Any]) -> dict[str, Any]:
+    """Listen on `address` and `port` for `seconds`, for those who know `word`; the port."""
+    port = Listener(
+        str(question["address"]), int(question["port"]), str(question["word"]), float(question["seconds"])
+    ).port
+    return {"port": port}
+
+
+def reached(question: Mapping[str, Any]) -> dict[str, Any]:
+    """Connect to `peers`; see `reach`."""
+    return {
+        "reached": reach(
+            question["peers"],
+            str(question["word"]),
+            float(question["limit"]),
+            int(question.get("size", 0)),
+        )
+    }
+
+
+def _home(question: Mapping[str, Any]) -> Path:
+    """TORCHDECK_HOME on this node: as the node book says, the environment, or where it is by default."""
+    named = question.get("home") or os.environ.get("TORCHDECK_HOME")
+    if named:
+        return Path(str(named)).expanduser()
+    data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(data).expanduser() / "torchdeck"
+
+
+def main() -> None:
+    """Serve standard input."""
+    os.umask(0o077)
+    serve(sys.stdin, sys.stdout)

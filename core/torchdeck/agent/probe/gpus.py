@@ -1,0 +1,128 @@
+"""NVIDIA GPUs by nvidia-smi: what they are, the driver, and which processes use them."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+LIMIT = 8.0
+"""Seconds; a driver in trouble makes nvidia-smi hang."""
+_USER_FIELDS = "gpu_uuid,pid,used_memory"
+_LISTED_FIELDS = "index,uuid,memory.total,memory.free,driver_version,name"
+_MIB = 2**20
+_CUDA = re.compile(r"CUDA Version:\s*([0-9.]+)")
+
+
+@dataclass(frozen=True)
+class ListedGpu:
+    """A GPU as nvidia-smi lists it."""
+
+    index: int
+    uuid: str
+    memory: int
+    """Bytes in all; 0 where unknown."""
+    free: int | None
+    """Bytes; None where the driver does not tell."""
+    driver: str
+    """Its version, the same for all of them."""
+    name: str
+
+
+def gpu_facts(program: str = "nvidia-smi", limit: float = LIMIT) -> dict[str, Any]:
+    """`devices` (index, uuid, name, memory, free, users), `driver` and the newest `cuda` that it can.
+
+    Nothing but empty fields where there is no driver; `error` says when it did not answer.
+    """
+    facts: dict[str, Any] = {"devices": [], "driver": "", "cuda": "", "error": ""}
+    path = shutil.which(program)
+    if path is None:
+        return facts
+    try:
+        listed = listed_gpus(path, limit)
+        # what no process uses has no row in the second answer
+        facts["devices"] = [_device(gpu) for gpu in listed]
+        if not listed:
+            return facts
+        facts["driver"] = listed[0].driver
+        for user in users(_query(path, "compute-apps", _USER_FIELDS, limit)):
+            for device in facts["devices"]:
+                if device["uuid"] == user["uuid"]:
+                    device["users"].append({"pid": user["pid"], "memory": user["memory"]})
+        match = _CUDA.search(_ask([path], limit))
+        facts["cuda"] = match.group(1) if match else ""
+    except subprocess.TimeoutExpired:
+        facts["error"] = f"nvidia-smi did not answer within {limit:g} s"
+    except (OSError, subprocess.CalledProcessError) as error:
+        facts["error"] = f"nvidia-smi failed: {error}"
+    return facts
+
+
+def listed_gpus(program: str = "nvidia-smi", limit: float = LIMIT) -> list[ListedGpu]:
+    """GPUs in the driver's order; none where there is no such program.
+
+    Raises:
+        OSError: it cannot be started.
+        subprocess.SubprocessError: it fails, or takes more than `limit` seconds.
+    """
+    path = shutil.which(program)
+    return [] if path is None else parse_listed(_query(path, "gpu", _LISTED_FIELDS, limit))
+
+
+def parse_listed(text: str) -> list[ListedGpu]:
+    """The GPUs in nvidia-smi's CSV of `_LISTED_FIELDS`; what is no row of it is passed over."""
+    return [
+        ListedGpu(
+            index=int(cells[0]),
+            uuid=cells[1],
+            memory=_bytes(cells[2]) or 0,
+            free=_bytes(cells[3]),
+            driver=cells[4],
+            name=", ".join(cells[5:]),
+        )
+        for cells in _rows(text)
+        if len(cells) >= 6 and cells[0].isdecimal()
+    ]
+
+
+def users(text: str) -> list[dict[str, Any]]:
+    """Rows of nvidia-smi's CSV of processes as uuid, pid and memory in bytes (None where it may not tell)."""
+    return [
+        {"uuid": cells[0], "pid": int(cells[1]), "memory": _bytes(cells[2])}
+        for cells in _rows(text)
+        if len(cells) >= 3 and cells[1].isdecimal()
+    ]
+
+
+def _device(gpu: ListedGpu) -> dict[str, Any]:
+    return {
+        "index": gpu.index,
+        "uuid": gpu.uuid,
+        "name": gpu.name,
+        "memory": gpu.memory,
+        "free": gpu.free,
+        "users": [],
+    }
+
+
+def _query(path: str, what: str, fields: str, limit: float) -> str:
+    return _ask([path, f"--query-{what}={fields}", "--format=csv,noheader,nounits"], limit)
+
+
+def _rows(text: str) -> Iterator[list[str]]:
+    for row in csv.reader(text.splitlines(), skipinitialspace=True):
+        yield [cell.strip() for cell in row]
+
+
+def _ask(argv: Sequence[str], limit: float) -> str:
+    result = subprocess.run(argv, capture_output=True, text=True, timeout=limit, check=True, errors="replace")
+    return result.stdout
+
+
+def _bytes(text: str) -> int | None:
+    """Bytes of a number of MiB; None for "[N/A]"."""
+    return int(text) * _MIB if text.isdecimal() else None

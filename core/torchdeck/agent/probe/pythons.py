@@ -1,0 +1,143 @@
+"""Pythons of a node and what they have installed, by their files; torch is imported apart, if asked."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("torch", "numpy", "deepspeed")
+LIMIT = 20.0
+"""Seconds another interpreter may take to answer without importing torch."""
+DEEP_LIMIT = 60.0
+"""Seconds that importing torch may take."""
+_PATHS = "import json, sys; print(json.dumps(['%d.%d.%d' % sys.version_info[:3], sys.path]))"
+_DEEP = """
+import json, torch
+cuda = torch.cuda.is_available()
+has_nccl = cuda and torch.distributed.is_nccl_available()
+nccl = ".".join(map(str, torch.cuda.nccl.version())) if has_nccl else None
+print(json.dumps({"torch": torch.__version__, "cuda": torch.version.cuda, "nccl": nccl,
+                  "devices": torch.cuda.device_count() if cuda else 0,
+                  "gloo": torch.distributed.is_available() and torch.distributed.is_gloo_available()}))
+"""
+
+
+def own_python() -> dict[str, Any]:
+    """The Python that runs this, which is the one that runs would use."""
+    return {**_facts(sys.executable, platform.python_version(), sys.path), "chosen": True}
+
+
+def other_pythons(most: int = 8) -> Iterator[dict[str, Any]]:
+    """Further Pythons on PATH, each once, new enough for torchrun or not."""
+    seen = {os.path.realpath(sys.executable)}
+    for path in _candidates():
+        real = os.path.realpath(path)
+        if real in seen or len(seen) > most:
+            continue
+        seen.add(real)
+        found = asked_python(path)
+        if not found["error"]:  # a shim of a version manager, for a Python that is not there
+            yield {**found, "chosen": False}
+
+
+def asked_python(path: str, limit: float = LIMIT) -> dict[str, Any]:
+    """What the Python at `path` has, found by asking it where it looks for packages."""
+    try:
+        answer = subprocess.run(
+            [path, "-I", "-c", _PATHS], capture_output=True, text=True, timeout=limit, check=True, cwd="/"
+        )
+        version, folders = json.loads(answer.stdout)
+        return _facts(path, str(version), folders)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        return {**_facts(path, "", ()), "error": f"it cannot be asked: {error}"}
+
+
+def deep_python(path: str, limit: float = DEEP_LIMIT) -> dict[str, Any]:
+    """What torch itself says, imported in a process of its own; `error` says why it cannot be."""
+    try:
+        answer = subprocess.run(
+            [path, "-I", "-c", _DEEP], capture_output=True, text=True, timeout=limit, check=False, cwd="/"
+        )
+    except subprocess.TimeoutExpired:
+        return {"error": f"importing torch took more than {limit:g} s"}
+    except OSError as error:
+        return {"error": f"it cannot be started: {error}"}
+    if answer.returncode != 0:
+        last = (answer.stderr.strip().splitlines() or [f"exit code {answer.returncode}"])[-1]
+        return {"error": f"torch cannot be imported: {last[:300]}"}
+    try:
+        found = json.loads(answer.stdout.splitlines()[-1])
+    except (ValueError, IndexError):
+        return {"error": "importing torch printed something else than what was asked"}
+    return {**found, "error": ""}
+
+
+def versions(folders: Iterable[str]) -> dict[str, str | None]:
+    """Versions of the packages in `folders` by the names of their metadata, as the first folder has them."""
+    found: dict[str, str | None] = dict.fromkeys((*PACKAGES, "nccl"))
+    for folder in folders:
+        for name, version in _installed(folder):
+            key = "nccl" if name.startswith("nvidia_nccl_cu") else name
+            if key in found and found[key] is None:
+                found[key] = version
+    return found
+
+
+def cuda_of_torch(folders: Iterable[str]) -> str | None:
+    """The CUDA that torch was built for, as its version.py says; None on CPU builds and without torch."""
+    for folder in folders:
+        path = Path(folder) / "torch" / "version.py"
+        try:
+            tree = ast.parse(path.read_text())
+        except (OSError, ValueError, SyntaxError):
+            continue
+        for node in tree.body:
+            if isinstance(node, ast.AnnAssign):
+                target: ast.expr = node.target
+            elif isinstance(node, ast.Assign) and len(node.targets) == 1:
+                target = node.targets[0]
+            else:
+                continue
+            if isinstance(target, ast.Name) and target.id == "cuda" and isinstance(node.value, ast.Constant):
+                return None if node.value.value is None else str(node.value.value)
+        return None
+    return None
+
+
+def _facts(executable: str, version: str, folders: Iterable[str]) -> dict[str, Any]:
+    folders = [folder for folder in folders if folder]
+    return {
+        "executable": executable,
+        "version": version,
+        **versions(folders),
+        "cuda": cuda_of_torch(folders),
+        "error": "",
+    }
+
+
+def _installed(folder: str) -> Iterator[tuple[str, str]]:
+    """(normalised name, version) of each distribution whose metadata lies in `folder`."""
+    try:
+        names = [entry.name for entry in Path(folder).iterdir()]
+    except OSError:
+        return
+    for entry in sorted(names):
+        stem, dot, kind = entry.rpartition(".")
+        if dot and kind in ("dist-info", "egg-info"):
+            name, _, rest = stem.partition("-")
+            yield name.lower().replace("-", "_"), rest.partition("-py")[0]
+
+
+def _candidates() -> Iterator[str]:
+    for name in ("python3", *(f"python3.{minor}" for minor in range(15, 8, -1))):
+        path = shutil.which(name)
+        if path is not None:
+            yield path

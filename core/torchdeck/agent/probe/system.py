@@ -1,0 +1,163 @@
+"""The machine: its system, processors, memory, disks, and what its login system does to processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from torchdeck.agent.machine import machine_memory
+from torchdeck.rundir.processes import PROC
+
+CGROUP = Path("/sys/fs/cgroup")
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where Linux keeps it; asked for its size only
+OS_RELEASE = (Path("/etc/os-release"), Path("/usr/lib/os-release"))
+"""The first that is there counts (os-release(5))."""
+LOGIND = Path("/etc/systemd")
+LINGER = Path("/var/lib/systemd/linger")
+SYSTEMD = Path("/run/systemd/system")
+"""There where systemd is process 1 (sd_booted(3))."""
+
+
+def system_facts() -> dict[str, Any]:
+    """Host name, distribution, kernel, architecture and the kernel's identity of this boot."""
+    return {
+        "host": platform.node(),
+        "os": _distribution(),
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "boot": _read(PROC / "sys/kernel/random/boot_id").strip(),
+        "user": _user(),
+    }
+
+
+def cpu_facts(cgroup: Path = CGROUP) -> dict[str, Any]:
+    """Cores of the machine, those that this user's processes may use, and load."""
+    usable = usable_cores(cgroup)
+    model = ""
+    for line in _read(PROC / "cpuinfo").splitlines():
+        if line.startswith("model name"):
+            model = line.partition(":")[2].strip()
+            break
+    return {"cores": os.cpu_count() or usable, "usable": usable, "model": model, "load": os.getloadavg()[0]}
+
+
+def usable_cores(cgroup: Path = CGROUP) -> int:
+    """Cores that this process may use: its affinity, cut by the container's quota (cgroup v2 `cpu.max`)."""
+    cores = len(os.sched_getaffinity(0))
+    with contextlib.suppress(ValueError, ZeroDivisionError):  # no quota ("max"), or no cgroup v2
+        quota, period = _read(cgroup / "cpu.max").split()
+        return max(1, min(cores, int(quota) // int(period)))
+    return cores
+
+
+def memory_facts() -> dict[str, int]:
+    """Bytes of main memory in all and free, and of shared memory."""
+    total, free = main_memory()
+    shared = _disk(SHARED_MEMORY) or {"total": 0, "free": 0}
+    return {"total": total, "free": free, "shm_total": shared["total"], "shm_free": shared["free"]}
+
+
+def main_memory(cgroup: Path = CGROUP) -> tuple[int, int]:
+    """Bytes in all and bytes free: the machine's, cut by the container's limit (cgroup v2 `memory.max`).
+
+    Of a container's memory, file cache that was not used lately counts as free, since the kernel drops it
+    when memory is asked for (`inactive_file` in `memory.stat`).
+    """
+    total, free = machine_memory()
+    with contextlib.suppress(ValueError):  # no limit ("max"), or no cgroup v2
+        limit = int(_read(cgroup / "memory.max"))
+        used = int(_read(cgroup / "memory.current"))
+        cached = _statistic(_read(cgroup / "memory.stat"), "inactive_file")
+        return min(total, limit), min(free, max(0, limit - max(0, used - cached)))
+    return total, free
+
+
+def disk_facts(folders: Iterable[str]) -> list[dict[str, Any]]:
+    """Bytes in all and free where each of `folders` is, or would be made, and whether it may be written."""
+    found = []
+    for folder in folders:
+        place = nearest(Path(folder).expanduser())
+        disk = _disk(str(place))
+        if disk is not None:
+            found.append(
+                {
+                    "path": str(Path(folder).expanduser()),
+                    "there": place == Path(folder).expanduser(),
+                    "writable": os.access(place, os.W_OK | os.X_OK),
+                    **disk,
+                }
+            )
+    return found
+
+
+def nearest(folder: Path) -> Path:
+    """`folder`, or the nearest around it that is there, as far as this user may look."""
+    # of os.path: Path.exists raises where a folder on the way may not be entered
+    return next(
+        place
+        for place in (folder, *folder.parents)
+        if os.path.exists(place) or place == place.parent  # noqa: PTH110
+    )
+
+
+def kills_after_logout(config: Path = LOGIND, linger: Path = LINGER) -> bool:
+    """Whether systemd-logind ends what a session leaves (KillUserProcesses=yes, this user not lingering).
+
+    Read from logind.conf(5) and its drop-ins; the later file wins.
+    """
+    if not SYSTEMD.is_dir() or (linger / _user()).exists():
+        return False
+    files = [config / "logind.conf", *sorted((config / "logind.conf.d").glob("*.conf"))]
+    kills, excluded = False, {"root"}
+    for line in (line.strip() for file in files for line in _read(file).splitlines()):
+        name, _, value = line.partition("=")
+        if name.strip() == "KillUserProcesses":
+            kills = value.strip().lower() in ("yes", "true", "1", "on")
+        elif name.strip() == "KillExcludeUsers":
+            excluded = set(value.split())
+    return kills and _user() not in excluded
+
+
+def _user() -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def _distribution() -> str:
+    text = next((text for file in OS_RELEASE if (text := _read(file))), "")
+    for line in text.splitlines():
+        if line.startswith("PRETTY_NAME="):
+            return line.partition("=")[2].strip().strip("\"'") or platform.system()
+    return platform.system()
+
+
+def _disk(folder: str) -> dict[str, int] | None:
+    try:
+        usage = shutil.disk_usage(folder)
+    except OSError:
+        return None
+    return {"total": usage.total, "free": usage.free}
+
+
+def _statistic(text: str, name: str) -> int:
+    for line in text.splitlines():
+        key, _, value = line.partition(" ")
+        if key == name:
+            return int(value)
+    return 0
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,57 @@
+"""Asking a person at the terminal what a connection needs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torchdeck.nodes.ssh.credentials import Asker
+    from torchdeck.nodes.ssh.target import SshTarget
+
+
+def terminal_asker(home: Path) -> Asker:
+    """Asks the keyring for what the user has put there, and the terminal for the rest.
+
+    Where there is no terminal, nobody is asked.
+
+    Args:
+        home: Torchdeck's.
+    """
+    from torchdeck.nodes.ssh.credentials import NoAsker
+    from torchdeck.nodes.ssh.keyring_store import Keyring, KeyringAsker
+
+    person = TerminalAsker() if sys.stdin.isatty() and sys.stderr.isatty() else NoAsker()
+    return KeyringAsker(Keyring(home), person)
+
+
+class TerminalAsker:
+    """Questions go to the terminal, not to standard output, and what is secret is not shown."""
+
+    def password(self, target: SshTarget, *, again: bool) -> str | None:
+        """Nothing typed, or Ctrl-D, is to do without."""
+        return _secret(f"{'Wrong. ' if again else ''}Password of {target.user}@{target.host}: ")
+
+    def passphrase(self, path: Path, *, again: bool) -> str | None:
+        """Nothing typed, or Ctrl-D, is to do without."""
+        return _secret(f"{'Wrong. ' if again else ''}Passphrase of {path}: ")
+
+    def trust(self, target: SshTarget, key_type: str, fingerprint: str) -> bool:
+        """Only a yes counts."""
+        print(
+            f"{target.name}: the host key of {target.host}, port {target.port}, is not known yet:",
+            file=sys.stderr,
+        )
+        print(f"  {key_type} {fingerprint}", file=sys.stderr)
+        print("Is it the right one? (yes/no) ", end="", file=sys.stderr, flush=True)
+        return sys.stdin.readline().strip().lower() in ("yes", "y")
+
+
+def _secret(prompt: str) -> str | None:
+    from getpass import getpass
+
+    try:
+        return getpass(prompt) or None
+    except EOFError:
+        return None

@@ -1,0 +1,103 @@
+"""One rank of a trial: joins the others, reduces known content, measures latency and bandwidth."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+MARK = "torchdeck-trial "
+CONTENT = 100_003
+"""Numbers of known content; the prime makes every part of it differ from every other."""
+PERIOD = 251
+LATENCIES = 25
+BANDWIDTH_SECONDS = 1.5
+"""Seconds that measuring bandwidth takes about."""
+
+
+def say(stage: str, **more: object) -> None:
+    """A line to whoever reads, in one piece, as other ranks write into the same pipe."""
+    head = {"rank": int(os.environ["RANK"]), "stage": stage, **more}
+    os.write(1, f"{MARK}{json.dumps(head)}\n".encode())
+
+
+def trial(backend: str, size: int, limit: float) -> None:
+    """All of it.
+
+    Args:
+        backend: `gloo` or `nccl`.
+        size: bytes of the all-reduce that bandwidth is measured by.
+        limit: seconds after which torch gives up waiting for other ranks.
+    """
+    import torch
+    import torch.distributed as dist
+
+    say("imported", torch=torch.__version__)
+    device = torch.device("cpu")
+    if backend == "nccl":
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    dist.init_process_group(backend, timeout=timedelta(seconds=limit))
+    say("joined")
+    world = dist.get_world_size()
+
+    def settled() -> None:
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+
+    _check_content(torch, dist, device, world)
+    say("reduced")
+    small = torch.zeros(1, device=device)
+    latency = statistics.median(_timed(lambda: dist.all_reduce(small), settled) for _ in range(LATENCIES))
+    bandwidth = _bandwidth(torch, dist, device, size, settled)
+    say("measured", latency=latency, bandwidth=bandwidth, world_size=world)
+    dist.barrier()
+    dist.destroy_process_group()
+    say("done")
+
+
+def _check_content(torch: Any, dist: Any, device: Any, world: int) -> None:
+    """Rank r gives (r + 1) · (i mod 251); all of it are whole numbers that a float holds exactly."""
+    pattern = torch.arange(CONTENT, device=device, dtype=torch.float64) % PERIOD
+    content = pattern * (dist.get_rank() + 1)
+    dist.all_reduce(content)
+    wrong = int((content != pattern * (world * (world + 1) // 2)).sum())
+    if wrong:
+        raise RuntimeError(f"{wrong} of {CONTENT} sums came back wrong: the network or a library is at fault")
+
+
+def _bandwidth(torch: Any, dist: Any, device: Any, size: int, settled: Callable[[], None]) -> float:
+    """Bytes a second that an all-reduce of `size` bytes gets through, the median of a few."""
+    big = torch.zeros(max(1, size // 4), device=device)
+    first = _timed(lambda: dist.all_reduce(big), settled)
+    agreed = torch.tensor([first], device=device)
+    dist.broadcast(agreed, 0)  # all must reduce equally often
+    count = int(min(10, max(1, BANDWIDTH_SECONDS / float(agreed))))
+    return size / statistics.median(_timed(lambda: dist.all_reduce(big), settled) for _ in range(count))
+
+
+def _timed(do: Callable[[], Any], settled: Callable[[], None]) -> float:
+    started = time.perf_counter()
+    do()
+    settled()
+    return max(1e-9, time.perf_counter() - started)
+
+
+def main(argv: list[str]) -> int:
+    """Run; whatever goes wrong is said, and is the exit code 1."""
+    say("started")
+    try:
+        trial(argv[0], int(argv[1]), float(argv[2]))
+    except BaseException as error:  # noqa: BLE001 - who reads names the node by it
+        say("failed", why=f"{type(error).__name__}: {str(error).strip()}"[:600])
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,150 @@
+"""Starts the process that exports and converts checkpoints, hears how far it is, and reads its answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+import torchdeck
+
+SILENCE = 300.0
+"""Seconds without a word after which it is taken for stuck: a disk may be slow, and tensors large."""
+_LAST_WORDS = 10.0
+"""Seconds it may take to remove what is half written."""
+_ENTRY = ("-m", "torchdeck.distributed.checkpoints.exchange.tool")
+_READ_SIZE = 1 << 16
+
+
+class ExchangeFailedError(Exception):
+    """Nothing was made; the message says why."""
+
+
+def exchange_in_process(
+    request: Mapping[str, Any],
+    interpreter: str,
+    progress: Callable[[str, int, int], None],
+    silence: float = SILENCE,
+) -> dict[str, Any]:
+    """What `torchdeck.distributed.checkpoints.exchange.tool` answers `request` with.
+
+    There is no limit for how long it takes, only for how long it says nothing.
+
+    Args:
+        request: what is to be made of what.
+        interpreter: one that has torch.
+        progress: called with what is done, how much of it, and out of how much (0: nobody knows); what it
+            raises ends the process, and is raised here.
+        silence: seconds without a word.
+
+    Raises:
+        ExchangeFailedError: it says that it cannot, ends without an answer, or is stuck.
+    """
+    with tempfile.TemporaryFile() as said, _started(interpreter, said) as process:
+        assert process.stdin is not None  # noqa: S101 - a pipe was asked for
+        with suppress(BrokenPipeError):  # it ended at once, and says why below
+            process.stdin.write(json.dumps(request).encode() + b"\n")
+            process.stdin.flush()
+        for line in _lines(process, silence):
+            answer = _answer(line)
+            if "done" in answer:
+                done: dict[str, Any] = answer["done"]
+                return done
+            if "error" in answer:
+                raise ExchangeFailedError(answer["error"])
+            what, finished, total = answer["progress"]
+            progress(f"{what}, bytes" if total else what, finished, total)
+        code = process.wait()
+        said.seek(0)
+        last = (said.read().decode(errors="replace").strip().splitlines() or ["it printed nothing"])[-1]
+        raise ExchangeFailedError(f"{interpreter} ended with exit code {code}: {last[:300]}")
+
+
+@contextmanager
+def _started(interpreter: str, said: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """The process; at the end it is let go, and killed if it does not."""
+    package = str(Path(torchdeck.__file__).parents[1])
+    users_path = os.environ.get("PYTHONPATH", "")
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{package}:{users_path}" if users_path else package,
+        "PYTHONSAFEPATH": "1",  # what lies in the folder it is started in is not imported
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+    try:
+        process = subprocess.Popen(
+            [interpreter, *_ENTRY],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            env=environment,
+        )
+    except OSError as error:
+        raise ExchangeFailedError(f"{interpreter} could not be started: {error.strerror}") from error
+    with process:
+        try:
+            yield process
+        finally:
+            assert process.stdin is not None  # noqa: S101 - a pipe was asked for
+            with suppress(BrokenPipeError):
+                process.stdin.close()  # it ends by that
+            try:
+                process.wait(_LAST_WORDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _lines(process: subprocess.Popen[bytes], silence: float) -> Iterator[bytes]:
+    assert process.stdout is not None  # noqa: S101 - a pipe was asked for
+    pending = b""
+    heard = time.monotonic()
+    with selectors.DefaultSelector() as waiting:
+        waiting.register(process.stdout, selectors.EVENT_READ)
+        while True:
+            if not waiting.select(max(0.0, heard + silence - time.monotonic())):
+                process.kill()
+                raise ExchangeFailedError(f"nothing was heard for {silence:g} s: is the disk gone?")
+            data = os.read(process.stdout.fileno(), _READ_SIZE)
+            if not data:
+                return
+            heard = time.monotonic()
+            *lines, pending = (pending + data).split(b"\n")
+            yield from lines
+
+
+def _answer(line: bytes) -> dict[str, Any]:
+    try:
+        answer = json.loads(line)
+        if isinstance(answer, dict) and answer.keys() & {"done", "error", "progress"}:
+            return answer
+    except ValueError:
+        pass
+    raise ExchangeFailedError(f"the process answered {line[:80]!r}, which is no answer")
+
+
+def export_request(source: Path, target: Path) -> dict[str, Any]:
+    """What asks for a checkpoint's weights as safetensors and JSON, as they were saved, in a new folder.
+
+    Args:
+        source: the checkpoint's folder.
+        target: the folder to make.
+    """
+    return {
+        "source": str(source.absolute()),
+        "target": str(target.absolute()),
+        "to": "export",
+        "force": False,
+        "max_file": 5_000_000_000,
+        "dtype": None,
+        "optimizer": False,
+        "ema": False,
+        "trust": False,
+        "ranks": None,
+    }

@@ -1,0 +1,123 @@
+"""Which files stay behind: what .gitignore and .torchdeckignore say, and what nobody wants to be copied."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+GIT = ".gitignore"
+OWN = ".torchdeckignore"
+_FOLDERS = frozenset(
+    (
+        *("__pycache__", "node_modules", "site-packages", "venv", ".venv", ".tox", ".nox", ".hg", ".svn"),
+        *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".ipynb_checkpoints"),
+    )
+)
+_MARKS = frozenset({"pyvenv.cfg", "conda-meta", "CACHEDIR.TAG"})
+"""What makes a folder one of installed packages, or a cache."""
+_ENDINGS = (".pyc", ".pyo", ".swp", "~")
+_LIMIT = 1 << 20
+"""Bytes of a file of rules."""
+
+
+class Rules(NamedTuple):
+    """Lines of one file, and the folder they are for."""
+
+    folder: str
+    """Absolute, ending in a slash."""
+    spec: GitIgnoreSpec
+
+
+class Ignored(NamedTuple):
+    """All rules that hold in one folder, those of the folders above it first. Paths are absolute texts.
+
+    As in git: the last line that fits decides, and below an ignored folder nothing is looked at.
+    .torchdeckignore is stronger than .gitignore, so that `!data/` in it takes along what git does not have.
+    """
+
+    git: tuple[Rules, ...] = ()
+    own: tuple[Rules, ...] = ()
+
+    def within(self, folder: str, names: Iterable[str]) -> Ignored:
+        """With the rules that lie in `folder`, which holds `names`."""
+        there = frozenset(names)
+        git = _rules(folder, GIT) if GIT in there else None
+        own = _rules(folder, OWN) if OWN in there else None
+        if git is None and own is None:
+            return self
+        return Ignored((*self.git, git) if git else self.git, (*self.own, own) if own else self.own)
+
+    def file(self, path: str) -> bool:
+        """Whether the file (or link) at `path` stays behind."""
+        decided = _decide(self.own, path)
+        if decided is None:
+            decided = True if path.endswith(_ENDINGS) else _decide(self.git, path)
+        return bool(decided)
+
+    def folder(self, path: str) -> bool:
+        """Whether the folder at `path` stays behind with all that it holds."""
+        decided = _decide(self.own, f"{path}/")
+        if decided is None:
+            known = os.path.basename(path) in _FOLDERS  # noqa: PTH119 - thousands of texts
+            decided = True if known else _decide(self.git, f"{path}/")
+        return bool(decided)
+
+
+def is_marked(names: Iterable[str]) -> bool:
+    """Whether a folder that holds `names` is a virtual environment or a cache."""
+    return not _MARKS.isdisjoint(names)
+
+
+def rules_above(folder: Path) -> Ignored:
+    """Rules of the repository around `folder`, from above it; none where they leave all of it behind."""
+    above: list[Path] = []
+    for parent in (folder, *folder.parents):
+        above.append(parent)
+        if (parent / ".git").exists():
+            break
+    else:
+        return Ignored()
+    found = Ignored()
+    for parent in reversed(above[1:]):
+        found = found.within(str(parent), [name for name in (GIT, OWN) if (parent / name).is_file()])
+    return Ignored() if found.folder(str(folder)) else found
+
+
+def _rules(folder: str, name: str) -> Rules | None:
+    from pathspec import GitIgnoreSpec
+    from pathspec.patterns.gitignore import GitIgnorePatternError
+
+    try:
+        with open(os.path.join(folder, name), "rb") as file:  # noqa: PTH118, PTH123
+            lines = file.read(_LIMIT).decode("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return None
+    try:
+        spec = GitIgnoreSpec.from_lines(lines)
+    except GitIgnorePatternError:  # git passes over what it cannot read, too
+        spec = GitIgnoreSpec.from_lines(line for line in lines if _is_sound(line))
+    return Rules(folder.rstrip("/") + "/", spec) if len(spec) else None
+
+
+def _is_sound(line: str) -> bool:
+    from pathspec import GitIgnoreSpec
+    from pathspec.patterns.gitignore import GitIgnorePatternError
+
+    try:
+        GitIgnoreSpec.from_lines([line])
+    except GitIgnorePatternError:
+        return False
+    return True
+
+
+def _decide(rules: Sequence[Rules], path: str) -> bool | None:
+    for found in reversed(rules):
+        include = found.spec.check_file(path[len(found.folder) :]).include
+        if include is not None:
+            return include
+    return None

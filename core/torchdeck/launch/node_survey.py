@@ -1,0 +1,67 @@
+"""What is known of the nodes of a run that are reached over SSH."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchdeck.config.problems import Problem
+from torchdeck.config.schema import RunConfig
+from torchdeck.nodes.inventory import LOCALHOST, InterpreterFacts, NodeInfo
+
+if TYPE_CHECKING:
+    from torchdeck.nodes.probe.probing import Probed
+
+
+KEY = "distributed.nodes"
+
+
+class NodeFault(NamedTuple):
+    """Why nothing can be planned with a node that the node book knows."""
+
+    node: str
+    check: str
+    """Of the checks before a start the one that it fails."""
+    what: str
+    """What was found; it names the node."""
+    fix: str
+
+    @property
+    def problem(self) -> Problem:
+        """The same for who wants a plan."""
+        return Problem(KEY, "", None, self.what, self.fix)
+
+
+@dataclass(frozen=True)
+class NodeSurvey:
+    """What is known of the nodes of a run; nothing where it has none but this machine."""
+
+    names: tuple[str, ...] = ()
+    """All of the run's nodes, in their order."""
+    nodes: tuple[NodeInfo, ...] = ()
+    interpreters: Mapping[str, InterpreterFacts] = field(default_factory=dict)
+    """By node."""
+    probed: Mapping[str, Probed] = field(default_factory=dict)
+    """What each node said, those that said nothing too."""
+    problems: tuple[Problem, ...] = ()
+    """What is wrong with the node book, or with the run's names of nodes."""
+    faults: tuple[NodeFault, ...] = ()
+
+    @property
+    def in_the_way(self) -> tuple[Problem, ...]:
+        """Everything for which no plan can be made."""
+        return (*self.problems, *(fault.problem for fault in self.faults))
+
+
+def is_here_alone(config: RunConfig) -> bool:
+    """Whether `config` names this machine and no other, so that nothing of SSH is needed."""
+    return config.distributed.nodes == [LOCALHOST]
+
+
+def with_nodes(config: RunConfig, remote: NodeSurvey) -> RunConfig:
+    """`config` with groups and tags in distributed.nodes taken apart, as `remote` has them."""
+    if not remote.names or isinstance(config.distributed.nodes, str):
+        return config
+    distributed = config.distributed.model_copy(update={"nodes": list(remote.names)})
+    return config.model_copy(update={"distributed": distributed})

@@ -1,0 +1,235 @@
+"""A trial of torchrun and one all-reduce on the nodes of a plan; every wait is limited, and names a node."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torchdeck.distributed
+from torchdeck.nodes.probe.conversation import Conversation, ProbeError
+from torchdeck.plan.launch_plan import LaunchPlan, NodePlan
+
+MARK = "torchdeck-trial "
+SIZE = 16 * 2**20
+"""Bytes of the all-reduce that bandwidth is measured by."""
+ALL = 150.0
+"""Seconds after which a node ends its part by itself."""
+ASK_LIMIT = 10.0
+START_LIMIT = 20.0
+POLL = 0.1
+STAGES = ("asked", "torchrun", "started", "imported", "joined", "reduced", "measured", "done")
+_WORDS = {
+    "asked": "its torchrun has not begun: torch cannot be imported there in time",
+    "torchrun": "its torchrun waits for the others",
+    "started": "it cannot import torch in time",
+    "imported": "it waits for the others to join",
+    "joined": "its all-reduce does not end",
+    "reduced": "it is held up while it is measured",
+    "measured": "it is held up at the end",
+}
+SENT_VARIABLES = ("GLOO_", "NCCL_", "CUDA_", "OMP_", "TORCH_", "TP_")
+"""Beginnings of the names of a plan's variables that say how ranks talk to each other."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds without any progress."""
+
+    imports: float = 60.0
+    """While torch is imported, which a cold disk takes long for."""
+    stuck: float = 15.0
+    """Else."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a trial found."""
+
+    latency: float = 0.0
+    """Seconds of an all-reduce of one number."""
+    bandwidth: float = 0.0
+    """Bytes a second of a large one."""
+    world_size: int = 0
+    node: str = ""
+    """The node that something is wrong with; empty when all is well."""
+    why: str = ""
+
+
+@dataclass
+class _Part:
+    """One node's part, as far as it has come."""
+
+    ranks: range
+    stage: str = "asked"
+    """Of torchrun itself."""
+    stages: dict[int, str] = field(default_factory=dict)
+    code: int | None = None
+    errors: str = ""
+    why: str = ""
+    measured: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def least(self) -> str:
+        """How far the slowest of it is."""
+        if len(self.stages) < len(self.ranks):
+            return self.stage
+        return min(self.stages.values(), key=STAGES.index)
+
+
+def run_trial(talks: Mapping[str, Conversation], plan: LaunchPlan, limits: Limits | None = None) -> Measured:
+    """Start torchrun on all nodes with one script, follow it, and end it, whatever comes.
+
+    Args:
+        talks: with every node of the plan, in its order.
+        plan: backend, ranks, addresses and variables.
+        limits: how long nothing may happen.
+    """
+    nodes = list(plan.nodes)
+    with ThreadPoolExecutor(len(nodes), thread_name_prefix="trial") as pool:
+        try:
+            port = int(talks[nodes[0].name].ask("free_port", ASK_LIMIT, address=nodes[0].address)["port"])
+            # a run id for each node: namespaces of processes may see into each other
+            run_id = f"trial-{secrets.token_hex(8)}"
+            starts = [
+                pool.submit(
+                    talks[node.name].ask,
+                    "trial",
+                    START_LIMIT,
+                    **_order(node, plan, port, f"{run_id}-{node.name}"),
+                )
+                for node in nodes
+            ]
+            for start in starts:
+                start.result()
+            return _follow(talks, plan, pool, limits or Limits())
+        except ProbeError as error:
+            return Measured(node=_named(str(error), nodes), why=str(error))
+        finally:
+            list(pool.map(lambda node: _end(talks[node.name]), nodes))
+
+
+def scripts() -> dict[str, str]:
+    """The two that are sent, by name."""
+    folder = Path(torchdeck.distributed.__path__[0]) / "trial"
+    return {name: (folder / name).read_text(encoding="utf-8") for name in ("start.py", "rank.py")}
+
+
+def _order(node: NodePlan, plan: LaunchPlan, port: int, run_id: str) -> dict[str, Any]:
+    env = {
+        name: value
+        for name, value in node.env.items()
+        if name.startswith(SENT_VARIABLES) and "@{" not in value
+    }
+    torchrun = [
+        *("--nnodes", str(len(plan.nodes)), "--nproc-per-node", str(node.nproc)),
+        *(
+            "--node-rank",
+            str(node.node_rank),
+            "--rdzv-backend",
+            "static",
+            "--rdzv-id",
+            run_id.rpartition("-")[0],
+        ),
+        *("--master-addr", plan.nodes[0].address, "--master-port", str(port)),
+        *("--max-restarts", "0", "--log-dir", "@/logs"),
+    ]
+    rank = ["@/rank.py", plan.backend, str(SIZE), str(ALL)]
+    return {
+        "run_id": run_id,
+        "files": scripts(),
+        "arguments": ["@/start.py", *torchrun, *rank],
+        "env": env,
+        "seconds": ALL,
+    }
+
+
+def _follow(
+    talks: Mapping[str, Conversation], plan: LaunchPlan, pool: ThreadPoolExecutor, limits: Limits
+) -> Measured:
+    parts: dict[str, _Part] = {}
+    for node in plan.nodes:
+        parts[node.name] = _Part(range(node.nproc))
+    moved = time.monotonic()
+    until = moved + ALL
+    while True:
+        looks = {name: pool.submit(talks[name].ask, "trial_look", ASK_LIMIT) for name in parts}
+        news = [_take(parts[name], look.result()) for name, look in looks.items()]
+        now = time.monotonic()
+        moved = now if any(news) else moved
+        failed = next((name for name, part in parts.items() if part.why), None) or next(
+            (name for name, part in parts.items() if part.code), None
+        )
+        if failed is not None:
+            return Measured(node=failed, why=f"node {failed}: {_failure(parts[failed])}")
+        if all(part.code == 0 for part in parts.values()):
+            return _result(parts)
+        importing = any(part.least in ("asked", "started") for part in parts.values())
+        if now - moved > (limits.imports if importing else limits.stuck) or now > until:
+            return _stuck(parts, now - moved)
+        time.sleep(POLL)
+
+
+def _take(part: _Part, answer: Mapping[str, Any]) -> bool:
+    """What a node has said since the last look; whether that was anything."""
+    before = part.code
+    part.code = answer["code"] if isinstance(answer["code"], int) else None
+    part.errors = str(answer["errors"])
+    said = [line[len(MARK) :] for line in map(str, answer["lines"]) if line.startswith(MARK)]
+    for text in said:
+        try:
+            line = json.loads(text)
+            stage, rank = str(line["stage"]), line.get("rank")
+        except (ValueError, TypeError, KeyError, AttributeError):
+            continue  # another line in the middle of it
+        if stage == "failed":
+            part.why = part.why or str(line.get("why"))
+        elif stage in STAGES and isinstance(rank, int):
+            part.stages[rank] = stage
+            part.measured = line if stage == "measured" else part.measured
+        elif stage in STAGES:
+            part.stage = stage
+    return bool(said) or part.code != before
+
+
+def _failure(part: _Part) -> str:
+    if part.why:
+        return part.why
+    lines = [line for line in part.errors.strip().splitlines() if line.strip()]
+    return f"torchrun ended with exit code {part.code}: {lines[-1] if lines else 'it said nothing'}"
+
+
+def _stuck(parts: Mapping[str, _Part], seconds: float) -> Measured:
+    """Who is furthest behind holds up the others."""
+    least = min((part.least for part in parts.values()), key=STAGES.index)
+    behind = [name for name, part in parts.items() if part.least == least]
+    who = f"node {behind[0]}" if len(behind) == 1 else f"nodes {', '.join(behind)}"
+    return Measured(node=behind[0], why=f"{who}: nothing has happened for {seconds:.0f} s: {_WORDS[least]}")
+
+
+def _result(parts: Mapping[str, _Part]) -> Measured:
+    for part in parts.values():
+        line = part.measured
+        try:
+            return Measured(float(line["latency"]), float(line["bandwidth"]), int(line["world_size"]))
+        except (KeyError, TypeError, ValueError):
+            continue
+    first = next(iter(parts))
+    return Measured(node=first, why=f"node {first}: the trial ended without a measurement")
+
+
+def _end(talk: Conversation) -> None:
+    """What cannot be told to end ends by itself, when the conversation or its time is over."""
+    try:
+        talk.ask("trial_end", ASK_LIMIT)
+    except Exception:  # noqa: BLE001 - whatever the connection does now, the outcome is known
+        return
+
+
+def _named(text: str, nodes: list[NodePlan]) -> str:
+    return next((node.name for node in nodes if f"node {node.name}" in text), nodes[0].name)

@@ -1,0 +1,125 @@
+"""From a run file that was just edited to its preview, at once: for who shows it while it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchdeck.config.loader import LoadedConfig
+from torchdeck.config.problems import Problem
+from torchdeck.launch.looks import RememberedLooks
+from torchdeck.launch.model_and_data import OnProgress
+from torchdeck.launch.prepare import Survey, plan_from, survey, with_model
+from torchdeck.launch.remembered_digests import RememberedDigests
+from torchdeck.launch.remembered_profiles import RememberedProfiles
+from torchdeck.launch.strange_code import strange_interpreter, untrusted
+from torchdeck.launch.trust import trust
+from torchdeck.nodes.inventory import Inventory
+from torchdeck.plan.preview import Preview, make_preview
+from torchdeck.plan.problems import PlanError
+
+if TYPE_CHECKING:
+    from torchdeck.launch.reach import Reach
+
+CANCELLED = "tracing the model was cancelled"
+UNTRACED = "memory is not known yet: the model is being traced"
+
+
+@dataclass(frozen=True)
+class Previewed:
+    """What could be said at once."""
+
+    preview: Preview | None
+    """None where no plan can be made, as `problems` say."""
+    inventory: Inventory
+    """The machines that were looked at, or are described; the run may use a part of them."""
+    problems: tuple[Problem, ...] = ()
+    untraced: str = ""
+    """Key of a profile that would tell more and that `Previewer.trace` traces; empty where none would."""
+    needs_trust: Path | None = None
+    """Folder whose code would have to run to say more, and that is not trusted."""
+    given_up: bool = False
+    """Memory is not known as somebody has given it up."""
+
+
+class Previewer:
+    """Makes previews again and again; remembers what takes long to find out. For several threads.
+
+    Args:
+        home: TORCHDECK_HOME, where profiles of models and the list of trusted folders are.
+        reach: how nodes of the node book are reached; None: nobody is asked for a login.
+    """
+
+    def __init__(self, home: Path, reach: Reach | None = None) -> None:
+        self._home = home
+        digest = RememberedDigests()
+        self._looks = RememberedLooks(
+            may_ask=lambda path: strange_interpreter(path, home) is None,
+            digest=digest,
+            home=home,
+            reach=reach,
+        )
+        self._profiles = RememberedProfiles(home, digest)
+
+    def preview(self, loaded: LoadedConfig, check: Callable[[], None] = lambda: None) -> Previewed:
+        """What `loaded` would do, as far as it is known without tracing a model.
+
+        Args:
+            loaded: a run file that is right.
+            check: called between parts; what it raises ends it.
+        """
+        config = loaded.config
+        found = survey(config, looks=self._looks)
+        check()
+        folder = untrusted(config, self._home, loaded.files)
+        if folder is not None:
+            if found.known.profile is None and config.run.recipe is not None:
+                failure = f"memory is not predicted: the code in {folder} is not trusted yet"
+                found = replace(found, known=replace(found.known, failure=failure))
+        else:
+            known = partial(self._profiles.known, files=loaded.files)
+            found = with_model(config, found, self._home, find=known)
+        check()
+        return self._laid_out(loaded, found, folder, check)
+
+    def trace(self, loaded: LoadedConfig, on_progress: OnProgress) -> None:
+        """Trace the model, so that `preview` knows it from then on, or why it cannot be.
+
+        Args:
+            loaded: a run file that is right.
+            on_progress: told what is done, often; what it raises ends the tracing.
+        """
+        found = survey(loaded.config, on_progress=on_progress, looks=self._looks)
+        traced = partial(self._profiles.traced, files=loaded.files)
+        with_model(loaded.config, found, self._home, on_progress, traced)
+
+    def give_up(self, key: str) -> None:
+        """Do not ask for the profile `key` again: nobody wants to wait for it."""
+        self._profiles.give_up(key, CANCELLED)
+
+    def look_again(self) -> None:
+        """Forget what was seen and what has failed."""
+        self._looks.forget()
+        self._profiles.try_again()
+
+    def trust(self, folder: Path) -> None:
+        """Let code below `folder` run from now on; raises TrustError."""
+        trust(folder, self._home)
+
+    def _laid_out(
+        self, loaded: LoadedConfig, found: Survey, folder: Path | None, check: Callable[[], None]
+    ) -> Previewed:
+        shown = found
+        if found.untraced and found.known.profile is None:
+            shown = replace(found, known=replace(found.known, remarks=(*found.known.remarks, UNTRACED)))
+        try:
+            plan = plan_from(loaded.config, shown, loaded.locate)
+        except PlanError as error:
+            return Previewed(None, found.inventory, error.problems, found.untraced, folder)
+        check()
+        preview = make_preview(loaded.config, plan, found.inventory, shown.known)
+        given_up = found.known.failure.endswith(CANCELLED)
+        return Previewed(preview, found.inventory, (), found.untraced, folder, given_up)

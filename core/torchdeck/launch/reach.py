@@ -1,0 +1,68 @@
+"""How nodes are reached from here: the node book, what has been asked for, and who is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchdeck.nodes.book.file import book_path, read_book
+from torchdeck.nodes.book.schema import NodeBook
+from torchdeck.nodes.ssh.connection import Connection, connect
+from torchdeck.nodes.ssh.credentials import Asker, Credentials, NoAsker
+from torchdeck.nodes.ssh.target import SshTarget, target_of
+
+if TYPE_CHECKING:
+    from torchdeck.nodes.probe.conversation import Conversation
+    from torchdeck.nodes.probe.probing import Talking
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Connects to nodes of the book. Any thread may use it."""
+
+    home: Path
+    """TORCHDECK_HOME."""
+    asker: Asker = field(default_factory=NoAsker)
+    credentials: Credentials = field(default_factory=Credentials)
+    talking: Talking | None = None
+    """How a conversation is begun; None: by a connection of its own."""
+
+    def book(self) -> NodeBook:
+        """The node book as it is now. Raises ConfigError."""
+        return read_book(book_path(self.home))
+
+    def stamp(self) -> tuple[int, int]:
+        """Time and size of the book's file: what was remembered of nodes holds while it is the same."""
+        try:
+            found = book_path(self.home).stat()
+        except OSError:
+            return (0, 0)
+        return (found.st_mtime_ns, found.st_size)
+
+    def target(self, name: str) -> SshTarget:
+        """The way to a node. Raises ConfigError, TargetError."""
+        return target_of(name, self.book(), self.home)
+
+    def connect(self, name: str, limit: float) -> Connection:
+        """Connect to a node of the book within `limit` seconds. Raises ConfigError, SshError."""
+        return connect(self.target(name), self.credentials, self.asker, limit)
+
+    def talk(self, name: str, limit: float) -> AbstractContextManager[Conversation]:
+        """A conversation with a node of the book. Raises ConfigError; on entering SshError, ProbeError."""
+        from torchdeck.nodes.probe.probing import talk  # a controller needs none of it
+
+        return (self.talking or talk)(name, self.book().nodes[name], self.connect, limit)
+
+    @contextmanager
+    def keeping_talks(self) -> Iterator[Reach]:
+        """The same, with conversations that stay open for the next who asks until the block ends."""
+        from torchdeck.nodes.probe.kept_talks import KeptTalks
+
+        kept = KeptTalks()
+        try:
+            yield replace(self, talking=kept)
+        finally:
+            kept.close()

@@ -1,0 +1,40 @@
+"""Hashes of files that are asked for at every edit of a run file, and seldom change."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from pathlib import Path
+
+from torchdeck.launch.code_tree import MAX_FILES, content_digest
+
+KEPT = 4 * MAX_FILES
+
+
+class RememberedDigests:
+    """A `Digest` that reads a file again only where its size or one of its times is another.
+
+    For several threads.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[Path, tuple[tuple[int, ...], str]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __call__(self, path: Path, stat: os.stat_result) -> str:
+        """SHA-256 of the file's content; raises OSError."""
+        # the time of the last change of any kind, which no program sets, shows what an editor hides
+        stamp = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
+        with self._lock:
+            known = self._known.get(path)
+            if known is not None and known[0] == stamp:
+                self._known.move_to_end(path)
+                return known[1]
+        made = content_digest(path, stat)
+        with self._lock:
+            self._known[path] = stamp, made
+            self._known.move_to_end(path)
+            while len(self._known) > KEPT:
+                self._known.popitem(last=False)
+        return made

@@ -1,0 +1,169 @@
+"""Starting the link server on a node that has nothing but a Python: one round trip where our part is there.
+
+The command line holds a stub that reads the loader from standard input, so that nothing of the run stands in
+it. The loader (`agent/link/loader.py`) checks the shipped folder and takes an archive when it is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torchdeck.agent.link.loader
+from torchdeck.launch.remote.stream import ByteStream
+from torchdeck.launch.shipping import PACKAGE, ShippingError
+
+# Python 2 and early 3 read this too, and say what is wrong instead of an error of syntax
+_STUB = """
+import os, sys
+if sys.version_info < (3, 10):
+    sys.exit("Torchdeck needs Python 3.10 or newer; %s is %s" % (sys.executable, sys.version.split()[0]))
+def take(n):
+    b = b""
+    while len(b) < n:
+        d = os.read(0, n - len(b))
+        if not d:
+            sys.exit(3)
+        b += d
+    return b
+exec(compile(take(int(take(8))), "torchdeck loader", "exec"), {"__name__": "__main__", "take": take})
+"""
+PYTHON_ARGUMENTS = ("-I", "-B", "-c", _STUB)
+"""Arguments of the node's Python: it reads a loader's text, its length in eight digits before it."""
+NOISE_LIMIT = 64 * 1024
+"""Bytes that a login may print before our first line."""
+_ENTRY = """
+import json, os, sys
+order = json.loads(take(int(take(8))))
+reading, writing = os.dup(0), os.dup(1)
+nothing = os.open(os.devnull, os.O_RDWR)
+os.dup2(nothing, 0)
+os.dup2(2, 1)
+os.write(writing, ("\\n" + order["marker"] + "\\n").encode())
+sys.exit(main(order, reading, writing))
+"""
+
+
+class BootstrapError(Exception):
+    """The link server could not be started on the node; the message says why."""
+
+
+def packed(shipped: Path) -> bytes:
+    """The archive of a shipped folder, as the loader takes it.
+
+    Raises:
+        ShippingError: it cannot be read.
+    """
+    package = shipped / PACKAGE
+    try:
+        paths = [path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+        content = {path.relative_to(package).as_posix(): path.read_bytes() for path in paths}
+    except OSError as error:
+        raise ShippingError(f"{shipped} cannot be read: {error.strerror}") from error
+    # in the order that gave the folder its name
+    names = sorted(content)
+    head = json.dumps([[name, len(content[name])] for name in names]).encode("ascii") + b"\n"
+    return zlib.compress(head + b"".join(content[name] for name in names), 6)
+
+
+def start_link_server(stream: ByteStream, shipped: Path, order: Mapping[str, Any], limit: float) -> bytes:
+    """Begin a link over a process that was started with `PYTHON_ARGUMENTS`.
+
+    Args:
+        stream: the process.
+        shipped: the run's shipped folder on this side, named by its hash.
+        order: what the link server is told, and `home`, TORCHDECK_HOME there.
+        limit: seconds for all of it.
+
+    Returns:
+        The first bytes of the link, if any came already.
+
+    Raises:
+        BootstrapError: the node cannot be used.
+        TimeoutError: it took too long.
+        OSError: the way to it is gone.
+        ShippingError: the shipped folder cannot be read.
+    """
+    marker = f"torchdeck-link-{secrets.token_hex(16)}"
+    told = json.dumps({**order, "hash": shipped.name, "marker": marker}).encode("ascii")
+    loader = Path(torchdeck.agent.link.loader.__file__).read_bytes() + _ENTRY.encode("ascii")
+    answers = _Answers(stream, time.monotonic() + limit)
+    answers.send(b"".join(b"%08d" % len(part) + part for part in (loader, told)))
+    answers.pass_over(marker)
+    answer = answers.line()
+    if answer.get("need") == shipped.name:
+        archive = packed(shipped)
+        answers.send(len(archive).to_bytes(8, "big") + archive)
+        answer = answers.line()
+    if "failed" in answer:
+        raise BootstrapError(str(answer["failed"])[:2000])
+    if answer.get("ready") is not True:
+        raise BootstrapError(f"the node answered {str(answer)[:200]!r}")
+    return answers.rest
+
+
+class _Answers:
+    """The lines with which the loader answers, within a limit of time."""
+
+    def __init__(self, stream: ByteStream, deadline: float) -> None:
+        self._stream = stream
+        self._deadline = deadline
+        self.rest = b""
+
+    def send(self, data: bytes) -> None:
+        try:
+            self._stream.write(data)
+        except OSError as error:
+            if self._stream.said:  # it ended, and says why
+                raise BootstrapError(f"the node's Python ended{_said(self._stream.said.encode())}") from error
+            raise
+
+    def pass_over(self, marker: str) -> None:
+        """Everything up to the line `marker`."""
+        needle = f"\n{marker}\n".encode("ascii")
+        while needle not in self.rest:
+            if len(self.rest) > NOISE_LIMIT:
+                raise BootstrapError(f"the node's login prints without end: {_shown(self.rest)}")
+            self._more()
+        self.rest = self.rest.partition(needle)[2]
+
+    def line(self) -> dict[str, Any]:
+        """The next line's JSON."""
+        while b"\n" not in self.rest:
+            if len(self.rest) > NOISE_LIMIT:
+                raise BootstrapError("the node answers with a line without end")
+            self._more()
+        line, _, self.rest = self.rest.partition(b"\n")
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            raise BootstrapError(f"the node answered {_shown(line)}")
+        return value
+
+    def _more(self) -> None:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError(f"the node's Python did not answer in time{_said(self.rest)}")
+        try:
+            data = self._stream.read(64 * 1024, left)
+        except TimeoutError:
+            raise TimeoutError(f"the node's Python did not answer in time{_said(self.rest)}") from None
+        if not data:
+            said = self._stream.said.encode() or self.rest
+            raise BootstrapError(f"the node's Python ended (exit code {self._stream.exit_code}){_said(said)}")
+        self.rest += data
+
+
+def _said(noise: bytes) -> str:
+    return f"; it said: {_shown(noise)}" if noise.strip() else ""
+
+
+def _shown(noise: bytes) -> str:
+    return "".join(c if c.isprintable() else " " for c in noise[-500:].decode("utf-8", "replace")).strip()

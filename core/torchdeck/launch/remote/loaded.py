@@ -1,0 +1,20 @@
+"""Everything that a link to a node imports once it is wanted: for who has time before that."""
+
+from torchdeck.config import problems
+from torchdeck.launch import reach
+from torchdeck.launch.remote import bootstrap, code, dial, link_file, own_files, transport
+from torchdeck.nodes import start_line
+from torchdeck.nodes.ssh import loaded
+
+__all__ = [
+    "bootstrap",
+    "code",
+    "dial",
+    "link_file",
+    "loaded",
+    "own_files",
+    "problems",
+    "reach",
+    "start_line",
+    "transport",
+]

@@ -1,0 +1,158 @@
+"""Writes what a node sends into the controller's run directory. Nothing that the node says is trusted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from torchdeck.agent.link.growth import SIZE_LIMIT
+from torchdeck.agent.link.names import Way, is_node_name, mirrored
+from torchdeck.agent.link.open_file import NotPlainError, open_plain, refuse_links
+from torchdeck.agent.link.tails import Have, digest, have
+from torchdeck.agent.link.whole import WHOLE_LIMIT
+from torchdeck.rundir.atomic import write_bytes
+
+FILES_LIMIT = 200_000
+"""Files that one node may have here."""
+UNFINISHED_LIMIT = 64
+"""Files in pieces at once; a node sends them one after the other within a level."""
+
+
+class MirrorRefusedError(Exception):
+    """The node sent what it must not; the message says what."""
+
+
+class Mirror:
+    """One node's files below the controller's run directory. One thread."""
+
+    def __init__(self, root: Path, node: str, wants: Callable[[str], bool] = lambda _path: True) -> None:
+        """A mirror of `node`'s part into the run directory `root`.
+
+        Args:
+            root: the run directory.
+            node: the node's name.
+            wants: which of the files, by path, are taken from this node; see `own_files`.
+
+        Raises:
+            MirrorRefusedError: the node's name is no name of a folder.
+        """
+        if not is_node_name(node):
+            raise MirrorRefusedError(f"{node!r} cannot be the name of a node")
+        self._root = root
+        self._node = node
+        self._wants = wants
+        self._known: dict[str, Way] = {}
+        self._pieces: dict[str, bytearray] = {}
+
+    def wants(self, path: str) -> bool:
+        """Whether a file that the node may have is taken from it. Raises MirrorRefusedError for another."""
+        if mirrored(path, self._node) is None:
+            raise MirrorRefusedError(f"{path!r} is no file of node {self._node}'s part of a run")
+        return self._wants(path)
+
+    def have(self, path: str) -> Have:
+        """What there is of a file; one that grows is there from now on.
+
+        Raises:
+            MirrorRefusedError: the node has no such file, or a link lies in its place.
+            OSError: it cannot be read.
+        """
+        way = self._way(path)
+        self._pieces.pop(path, None)
+        try:
+            descriptor = self._opened(path, os.O_RDONLY if way is Way.REPLACED else os.O_RDONLY | os.O_CREAT)
+        except FileNotFoundError:
+            return Have(0)
+        try:
+            size = os.fstat(descriptor).st_size
+            if way is not Way.REPLACED:
+                return have(descriptor, size)
+            content = os.pread(descriptor, WHOLE_LIMIT + 1, 0)
+            return Have(size, whole=digest(content) if len(content) <= WHOLE_LIMIT else "")
+        finally:
+            os.close(descriptor)
+
+    def put(self, path: str, at: int, data: bytes) -> None:
+        """Bytes of a file that grows; raises as `have`."""
+        self._must_grow(path)
+        descriptor = self._opened(path, os.O_WRONLY | os.O_CREAT)
+        try:
+            size = os.fstat(descriptor).st_size
+            if at > size or at + len(data) > SIZE_LIMIT:
+                raise MirrorRefusedError(f"{path} has {size} bytes here, and the node goes on at {at}")
+            _write_all(descriptor, data, at)
+        finally:
+            os.close(descriptor)
+
+    def cut(self, path: str, size: int) -> None:
+        """A file is shorter than what was mirrored of it; raises as `have`."""
+        self._must_grow(path)
+        descriptor = self._opened(path, os.O_WRONLY | os.O_CREAT)
+        try:
+            if size < os.fstat(descriptor).st_size:
+                os.ftruncate(descriptor, size)
+        finally:
+            os.close(descriptor)
+
+    def piece(self, path: str, at: int, data: bytes, *, last: bool) -> None:
+        """Part of a file that is replaced whole, which the last one does; raises as `have`."""
+        if self._way(path) is not Way.REPLACED:
+            raise MirrorRefusedError(f"{path} is not replaced but appended to")
+        if at == 0:
+            self._pieces[path] = bytearray()
+        held = self._pieces.get(path)
+        if (
+            held is None
+            or at != len(held)
+            or at + len(data) > WHOLE_LIMIT
+            or len(self._pieces) > UNFINISHED_LIMIT
+        ):
+            raise MirrorRefusedError(f"a piece of {path} at {at} does not follow what came before")
+        held += data
+        if last:
+            del self._pieces[path]
+            self._refuse_links(path)
+            write_bytes(self._root / path, bytes(held), durable=False, private=True)
+
+    def _must_grow(self, path: str) -> None:
+        if self._way(path) is Way.REPLACED:
+            raise MirrorRefusedError(f"{path} is not appended to but replaced")
+
+    def _way(self, path: str) -> Way:
+        """How a file changes; its folders are made when it is seen first."""
+        way = self._known.get(path)
+        if way is None:
+            kind = mirrored(path, self._node)
+            if kind is None or not self._wants(path):
+                raise MirrorRefusedError(f"{path!r} is no file of node {self._node}'s part of a run")
+            if len(self._known) >= FILES_LIMIT:
+                raise MirrorRefusedError(f"node {self._node} has more than {FILES_LIMIT} files")
+            self._refuse_links(path)
+            (self._root / path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            way = self._known[path] = kind.way
+        return way
+
+    def _opened(self, path: str, flags: int) -> int:
+        try:
+            return open_plain(self._root, path, flags)
+        except NotPlainError as error:
+            raise MirrorRefusedError(str(error)) from error
+
+    def _refuse_links(self, path: str) -> None:
+        try:
+            refuse_links(self._root, path)
+        except NotPlainError as error:
+            raise MirrorRefusedError(str(error)) from error
+
+
+def have_json(found: Have) -> Mapping[str, int | str]:
+    """For a frame's head."""
+    return {name: value for name, value in found._asdict().items() if value != ""}
+
+
+def _write_all(descriptor: int, data: bytes, at: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(descriptor, view, at)
+        view, at = view[written:], at + written

@@ -1,0 +1,29 @@
+"""Which of a run's files are a node's own, by the plan: nodes that share a home see each other's, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torchdeck.agent.link.names import rank_of
+from torchdeck.plan.elastic import Elastic
+from torchdeck.plan.launch_plan import LaunchPlan
+
+
+def own_files(plan: LaunchPlan, node: str) -> Callable[[str], bool]:
+    """Whether a mirrored file, by its path in the run directory, is written on `node`.
+
+    The plan of an attempt is the lead's, and a rank's files are its node's. Where the gang may go on with
+    fewer, ranks are numbered anew in a smaller attempt, and any rank may be on any node.
+    """
+    lead = plan.nodes[0].name == node
+    shrinks = Elastic.of_plan(plan).shrinks
+    ranks = {placed.rank for placed in plan.ranks if shrinks or placed.node == node}
+
+    def own(path: str) -> bool:
+        rank = rank_of(path)
+        if rank is not None:
+            return rank in ranks
+        parts = path.split("/")
+        return lead or parts[0] != "attempts" or len(parts) > 3
+
+    return own

@@ -1,0 +1,63 @@
+"""The journals of one run, read as they grow, as a controller needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torchdeck.rundir.journal import Event, JournalReader
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs import fields as read
+from torchdeck.runs.history import RunHistory
+
+
+class RunFiles:
+    """The run's journals.
+
+    Attributes:
+        history: what they say.
+        forwarded: ids of requests that a controller handed over.
+        listening: where the agents' lead listens in this life of the run; None: nowhere, or not yet.
+    """
+
+    def __init__(self, layout: RunLayout, nodes: Sequence[str]) -> None:
+        """`nodes`: all of the run's, the lead's first."""
+        self.history = RunHistory()
+        self.forwarded: set[str] = set()
+        self.listening: tuple[str, int] | None = None
+        self._lead = nodes[0]
+        self._lives: dict[str, int] = {}
+        self._left: set[str] = set()
+        self._journal = JournalReader(layout.journal)
+        self._nodes = {node: JournalReader(layout.node(node).journal) for node in nodes}
+
+    def read(self) -> RunHistory:
+        """The history as of now. Raises NewerFormatError."""
+        for event in self._journal.read_new():
+            self.history.controller_event(event)
+            if event.name == "request":
+                self.forwarded.add(str(event.fields.get("id")))
+        for node, reader in self._nodes.items():
+            for event in reader.read_new():
+                self.history.node_event(node, event)
+                if node == self._lead:
+                    self._of_lead(event)
+                self._of_agent(node, event)
+        return self.history
+
+    def has_left(self, node: str, life: int) -> bool:
+        """Whether the agent of `node` has said that it has no more to do in this life of the run."""
+        return node in self._left and self._lives.get(node) == life
+
+    def _of_agent(self, node: str, event: Event) -> None:
+        if event.name == "agent_started":
+            self._lives[node] = read.whole(event.fields, "life") or 0
+            self._left.discard(node)
+        elif event.name == "node_finished":
+            self._left.add(node)
+
+    def _of_lead(self, event: Event) -> None:
+        if event.name == "finished":
+            self.listening = None
+        elif event.name == "listening":
+            port = read.whole(event.fields, "port")
+            self.listening = None if port is None else (read.text(event.fields, "address"), port)

@@ -1,0 +1,211 @@
+"""What this machine does now: how busy it is, who uses its devices, and which processes take most of it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from torchdeck.agent.gpus import Sampler, gpu_sampler
+from torchdeck.agent.leases import lease_holder
+from torchdeck.agent.machine import MachineSampler
+from torchdeck.agent.probe.system import nearest, usable_cores
+from torchdeck.nodes.core_loads import CoreLoads
+from torchdeck.nodes.gpus import probe_gpus
+from torchdeck.nodes.inventory import Device
+from torchdeck.nodes.process_name import process_name
+
+PROCESSES = 12
+"""Busiest processes that are told."""
+PROCESS_INTERVAL = 2.0
+"""Seconds between two looks at all processes."""
+FIRST_INTERVAL = 0.5
+"""The same, from the first to the second."""
+_RUN_ID = "TORCHDECK_RUN_ID"
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The run that has a device."""
+
+    run_id: str
+    name: str
+
+
+@dataclass(frozen=True)
+class DeviceActivity:
+    """One GPU now; None where it does not tell."""
+
+    device: Device
+    utilisation: float | None = None
+    """Percent."""
+    memory_used: float | None = None
+    """Bytes."""
+    temperature: float | None = None
+    """Degrees Celsius."""
+    power: float | None = None
+    """Watts."""
+    owner: Owner | None = None
+
+
+@dataclass(frozen=True)
+class ProcessActivity:
+    """One process."""
+
+    pid: int
+    name: str
+    user: str
+    cpu: float
+    """Percent of one core."""
+    resident: int
+    """Bytes."""
+    run_id: str = ""
+    """The run it belongs to; empty where it belongs to none of this user's."""
+
+
+@dataclass(frozen=True)
+class Activity:
+    """One machine at one moment."""
+
+    time: float
+    host: str
+    system: str
+    """Such as `Linux 6.1, x86_64`."""
+    cores: int
+    """That this user's processes may use."""
+    cpu: float
+    """Percent of all cores together."""
+    load: tuple[float, float, float]
+    """Processes that ran or waited, over 1, 5 and 15 minutes."""
+    memory_total: int
+    memory_used: int
+    disk_free: int
+    """Bytes, where runs are kept."""
+    disk_total: int
+    received: float
+    """Bytes a second over all interfaces but loopback."""
+    sent: float
+    devices: tuple[DeviceActivity, ...]
+    processes: tuple[ProcessActivity, ...]
+    """The busiest first."""
+    core_loads: tuple[float, ...] = ()
+    """Percent of each core of the machine; empty at the first look."""
+
+
+class ActivityWatch:
+    """Looks at this machine; rates are over the time since the last look. For one thread at a time."""
+
+    def __init__(
+        self, home: Path, *, probe: Callable[[], tuple[Device, ...]] = probe_gpus, gpus: Sampler | None = None
+    ) -> None:
+        """Watch the machine that keeps its runs in `home`."""
+        self._home = home
+        self._machine = MachineSampler(nearest(home))
+        self._cores = CoreLoads()
+        self._probe = probe
+        self._gpus = gpus
+        self._known: tuple[Device, ...] | None = None
+        self._watched: dict[int, psutil.Process] = {}
+        self._processes: tuple[ProcessActivity, ...] = ()
+        self._due = 0.0
+
+    def look(self) -> Activity:
+        """As of now: some milliseconds, and some tens every other second for the processes."""
+        values = self._machine.sample()
+        disk = psutil.disk_usage(str(nearest(self._home)))
+        return Activity(
+            time=time.time(),
+            host=platform.node(),
+            system=f"{platform.system()} {platform.release().partition('-')[0]}, {platform.machine()}",
+            cores=usable_cores(),
+            cpu=values.get("cpu_percent", 0.0),
+            load=os.getloadavg(),
+            memory_total=int(values.get("memory_total_bytes", 0)),
+            memory_used=int(values.get("memory_used_bytes", 0)),
+            disk_free=disk.free,
+            disk_total=disk.total,
+            received=values.get("net_rx_bytes_per_s", 0.0),
+            sent=values.get("net_tx_bytes_per_s", 0.0),
+            devices=self._devices(),
+            processes=self._busiest(),
+            core_loads=self._cores.look(),
+        )
+
+    def _devices(self) -> tuple[DeviceActivity, ...]:
+        if self._known is None:
+            self._known = self._probe()
+            self._gpus = self._gpus or (gpu_sampler() if self._known else None)
+        values = self._gpus() if self._gpus is not None else {}
+        return tuple(self._device(device, values) for device in self._known)
+
+    def _device(self, device: Device, values: dict[str, float]) -> DeviceActivity:
+        holder = lease_holder(self._home / "leases", device.key)
+        name = f"gpu{device.index}"
+        return DeviceActivity(
+            device,
+            utilisation=values.get(f"{name}_util"),
+            memory_used=values.get(f"{name}_memory_used_bytes"),
+            temperature=values.get(f"{name}_temperature_c"),
+            power=values.get(f"{name}_power_w"),
+            owner=None if holder is None else Owner(str(holder["run_id"]), str(holder["name"])),
+        )
+
+    def _busiest(self) -> tuple[ProcessActivity, ...]:
+        now = time.monotonic()
+        if now < self._due:
+            return self._processes
+        is_first = not self._watched
+        self._due = now + (FIRST_INTERVAL if is_first else PROCESS_INTERVAL)
+        alive = set(psutil.pids())
+        self._watched = {pid: process for pid, process in self._watched.items() if pid in alive}
+        loads = []
+        for pid in alive:
+            try:
+                if pid not in self._watched:
+                    self._watched[pid] = psutil.Process(pid)
+                process = self._watched[pid]
+                loads.append((process.cpu_percent(None), process))
+            except psutil.Error:
+                self._watched.pop(pid, None)
+        if is_first:
+            return ()  # how much each takes is known from the second look on
+        loads.sort(key=lambda item: -item[0])
+        found = [_described(process, cpu) for cpu, process in loads[:PROCESSES]]
+        # what has no memory of its own is the kernel's
+        self._processes = tuple(item for item in found if item is not None and item.resident)
+        return self._processes
+
+
+def _described(process: psutil.Process, cpu: float) -> ProcessActivity | None:
+    """None where it has ended meanwhile."""
+    try:
+        with process.oneshot():
+            return ProcessActivity(
+                process.pid,
+                process_name(process.name(), _command_of(process)),
+                process.username(),
+                cpu,
+                process.memory_info().rss,
+                _run_of(process),
+            )
+    except psutil.Error:
+        return None
+
+
+def _command_of(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:  # another user's
+        return []
+
+
+def _run_of(process: psutil.Process) -> str:
+    try:
+        return process.environ().get(_RUN_ID, "")
+    except psutil.Error:  # another user's
+        return ""

@@ -1,0 +1,117 @@
+"""nodes.toml on disk: read with every problem said at once, changed by one process at a time."""
+
+from __future__ import annotations
+
+import os
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from torchdeck.config.document import TooDeepError, scan
+from torchdeck.config.problems import ConfigError, Problem
+from torchdeck.nodes.book.problems import problems_of
+from torchdeck.nodes.book.schema import NodeBook
+from torchdeck.rundir.atomic import write_bytes
+from torchdeck.rundir.lock_file import try_lock
+
+FILE_NAME = "nodes.toml"
+MAX_BYTES = 8 << 20
+"""Longer files are no node books."""
+LOCK_LIMIT = 20.0
+"""Seconds to wait for another process that changes the book."""
+
+
+def book_path(home: Path) -> Path:
+    """Where the node book lies in a Torchdeck home; it may not be there yet."""
+    return home / FILE_NAME
+
+
+def read_book(path: Path) -> NodeBook:
+    """The node book at `path`; one without nodes where there is no file.
+
+    Raises:
+        ConfigError: with everything that is wrong with it.
+    """
+    return parse_book(_read(path), str(path))
+
+
+def parse_book(text: str, name: str) -> NodeBook:
+    """The node book that `text` says.
+
+    Args:
+        text: the content of a nodes.toml.
+        name: what problems call the file.
+
+    Raises:
+        ConfigError: with everything that is wrong with it.
+    """
+    try:
+        table = tomllib.loads(text)
+        lines = scan(text).lines
+    except (ValueError, TooDeepError, RecursionError) as error:
+        raise ConfigError(
+            [Problem("", name, None, f"this is not TOML: {error}", "a file of TOML")]
+        ) from error
+    problems = problems_of(table, lines, name)
+    if problems:
+        raise ConfigError(problems)
+    return NodeBook.model_validate(table)
+
+
+def change_book(path: Path, change: Callable[[str], str]) -> NodeBook:
+    """Change the text of the book, under a lock, in one step; it must be sound afterwards.
+
+    Args:
+        path: of the book, which need not be there.
+        change: from the old text to the new one; a function of `torchdeck.nodes.book.text`.
+
+    Returns:
+        The book as it is now.
+
+    Raises:
+        ConfigError: it would be wrong, or is; nothing is changed then.
+        EditError: the text does not let itself be changed so.
+        TimeoutError: another process has been changing it for too long.
+        OSError: it cannot be written.
+    """
+    with _locked(path):
+        text = _read(path)
+        changed = change(text)
+        book = parse_book(changed, str(path))
+        if changed != text:
+            write_bytes(path, changed.encode("utf-8"), private=True)
+        return book
+
+
+def _read(path: Path) -> str:
+    def wrong(what: str, right: str) -> ConfigError:
+        return ConfigError([Problem("", str(path), None, what, right)])
+
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise wrong(f"it cannot be read: {error.strerror}", "a file that you may read") from error
+    if len(content) > MAX_BYTES:
+        raise wrong("this file is too long to be a node book", f"at most {MAX_BYTES} bytes of TOML")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise wrong(f"byte {error.start} is not UTF-8", "a text file in UTF-8") from error
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    limit = time.monotonic() + LOCK_LIMIT
+    lock = path.with_name(f".{path.name}.lock")
+    while (descriptor := try_lock(lock)) is None:
+        if time.monotonic() > limit:
+            raise TimeoutError(f"another process has been changing {path} for {LOCK_LIMIT:g} s")
+        time.sleep(0.01)
+    try:
+        yield
+    finally:
+        os.close(descriptor)

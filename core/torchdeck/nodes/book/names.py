@@ -1,0 +1,62 @@
+"""From names as a run file has them to nodes: names, ranges of them, groups, tags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from torchdeck.config.node_names import NodeNameError, expand
+from torchdeck.nodes.book.schema import NodeBook
+
+TAG = "tag:"
+"""Before a tag: all nodes that have it."""
+
+
+class NodeNamesError(ValueError):
+    """A name leads to no node; the message says which, and what was perhaps meant."""
+
+
+def named_nodes(book: NodeBook, texts: Iterable[str]) -> list[str]:
+    """The nodes of the book that `texts` name, in their order, each once.
+
+    Raises:
+        NodeNamesError: a text names none.
+    """
+    return list(dict.fromkeys(name for text in texts for name in members(book, text)))
+
+
+def members(book: NodeBook, text: str, around: Sequence[str] = ()) -> list[str]:
+    """The nodes that one text names: a node, a range, a group, `tag:` and a tag.
+
+    Args:
+        book: which nodes and groups there are.
+        text: the text.
+        around: the groups that led here.
+
+    Raises:
+        NodeNamesError: there is none of that name, or groups contain each other.
+    """
+    if text.startswith(TAG):
+        found = [name for name, entry in book.nodes.items() if text.removeprefix(TAG) in entry.tags]
+        if not found:
+            raise NodeNamesError(f"no node has the tag {text.removeprefix(TAG)}")
+        return found
+    try:
+        names = expand(text)
+    except NodeNameError as error:
+        raise NodeNamesError(f"{text} names no node: {error}") from error
+    return [node for name in names for node in _named(book, name, around)]
+
+
+def _named(book: NodeBook, name: str, around: Sequence[str]) -> list[str]:
+    if name in book.nodes:
+        return [name]
+    if name in around:
+        raise NodeNamesError(f"groups contain each other: {', '.join((*around, name))}")
+    if name in book.groups:
+        inside = (*around, name)
+        return [node for text in book.groups[name].nodes for node in members(book, text, inside)]
+    from torchdeck.config.spelling import nearest  # which knows all of run.toml
+
+    near = nearest(name, [*book.nodes, *book.groups])
+    meant = f"; did you mean {near[0]}?" if near else ""
+    raise NodeNamesError(f"there is no node or group {name}{meant}")

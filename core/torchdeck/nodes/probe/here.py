@@ -1,0 +1,81 @@
+"""A conversation with a Python of this machine, as with one of a node."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torchdeck.nodes.probe.conversation import Conversation, ProbeError
+from torchdeck.nodes.probe.sent_code import ARGUMENTS
+
+MOST_STDERR = 64 * 2**10
+"""Bytes of standard error that are read, the last ones."""
+END_LIMIT = 10.0
+"""Seconds for it to end what it began, after the end of its standard input."""
+
+
+class LocalProcess:
+    """A child, its standard input and output."""
+
+    def __init__(self, python: str) -> None:
+        """Raises OSError when it cannot be started."""
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        try:
+            self._process = subprocess.Popen(
+                [python, *ARGUMENTS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
+            )
+        except OSError:
+            self._errors.close()
+            raise
+        assert self._process.stdin is not None  # noqa: S101 - for the type checker
+        assert self._process.stdout is not None  # noqa: S101
+        self._input, self._output = self._process.stdin, self._process.stdout
+
+    @property
+    def stderr(self) -> bytes:
+        """The last of what it wrote there so far."""
+        return os.pread(self._errors.fileno(), MOST_STDERR, max(0, self._said() - MOST_STDERR))
+
+    def _said(self) -> int:
+        return os.fstat(self._errors.fileno()).st_size
+
+    def write(self, data: bytes) -> None:
+        self._input.write(data)
+        self._input.flush()
+
+    def read(self, size: int, limit: float) -> bytes:
+        until = time.monotonic() + limit
+        ready, _, _ = select.select([self._output], [], [], max(0.0, until - time.monotonic()))
+        if not ready:
+            raise TimeoutError
+        return os.read(self._output.fileno(), size)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._input.close()
+        try:
+            self._process.wait(END_LIMIT)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(END_LIMIT)
+        self._output.close()
+        self._errors.close()
+
+
+@contextmanager
+def talk_here(name: str, python: str) -> Iterator[Conversation]:
+    """A conversation with `python` of this machine. Raises ProbeError where it does not answer."""
+    try:
+        process = LocalProcess(python)
+    except OSError as error:
+        raise ProbeError(f"node {name}: {python} cannot be started: {error.strerror}") from error
+    try:
+        yield Conversation(process, f"node {name}")
+    finally:
+        process.close()

@@ -1,0 +1,74 @@
+"""Conversations that stay open for who asks again soon: one login and one Python a node for all of it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from torchdeck.nodes.book.schema import NodeEntry
+from torchdeck.nodes.probe.conversation import Conversation
+from torchdeck.nodes.probe.probing import Connect, talk
+from torchdeck.nodes.ssh.errors import SshError
+
+
+class KeptTalks:
+    """In place of `talk`: closes nothing before `close`. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self._free: dict[str, list[_Kept]] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @contextmanager
+    def __call__(self, name: str, entry: NodeEntry, connect: Connect, limit: float) -> Iterator[Conversation]:
+        """As `talk`; a conversation that came to no harm in the block is there for the next who asks."""
+        found = self._taken(name, entry)
+        if found is None:
+            stack = ExitStack()
+            found = _Kept(entry, stack.enter_context(talk(name, entry, connect, limit)), stack)
+        try:
+            yield found.conversation
+        except BaseException:
+            found.close()
+            raise
+        self._give_back(name, found)
+
+    def close(self) -> None:
+        """End all of them."""
+        with self._lock:
+            self._closed = True
+            kept = [each for some in self._free.values() for each in some]
+            self._free.clear()
+        for each in kept:
+            each.close()
+
+    def _taken(self, name: str, entry: NodeEntry) -> _Kept | None:
+        with self._lock:
+            free = self._free.get(name, [])
+            found = next((each for each in free if each.entry == entry), None)
+            if found is not None:
+                free.remove(found)
+            return found
+
+    def _give_back(self, name: str, found: _Kept) -> None:
+        found.conversation.spent = 0.0
+        with self._lock:
+            if not self._closed:
+                self._free.setdefault(name, []).append(found)
+                return
+        found.close()
+
+
+class _Kept:
+    """A conversation and what it stands on."""
+
+    def __init__(self, entry: NodeEntry, conversation: Conversation, stack: ExitStack) -> None:
+        self.entry = entry
+        self.conversation = conversation
+        self._stack = stack
+
+    def close(self) -> None:
+        with contextlib.suppress(SshError, OSError, EOFError):
+            self._stack.close()

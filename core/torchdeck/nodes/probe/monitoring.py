@@ -1,0 +1,175 @@
+"""Following many nodes, each over one channel that is opened again whenever it breaks."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from torchdeck.nodes.book.schema import NodeEntry
+from torchdeck.nodes.probe.conversation import Conversation, ProbeError
+from torchdeck.nodes.probe.facts import NodeFacts, RunHere, Said, Text, facts_from
+from torchdeck.nodes.probe.probing import LIMIT, Connect, Question, fields_of, talk
+from torchdeck.nodes.ssh.errors import NeedsLoginError, SshError
+
+INTERVAL = 1.0
+"""Seconds between two samples of a node."""
+RUNS_EVERY = 5
+"""Samples between two looks at its processes, of which there may be very many."""
+SAMPLE_LIMIT = 6.0
+"""Seconds for the answer to one; then the node is lost."""
+FIRST_DELAY = 1.0
+"""Seconds before connecting again; doubles each time."""
+LAST_DELAY = 15.0
+LOGIN_DELAY = 60.0
+"""The same where a person is needed."""
+
+State = Literal["connecting", "up", "lost"]
+
+
+class Owner(Said):
+    """Who has leased a device."""
+
+    run_id: Text
+    name: Text
+
+
+class Sample(Said):
+    """What a node did at one moment."""
+
+    time: float
+    """By its own clock."""
+    values: dict[str, float]
+    """Series of the machine and its GPUs: `agent.machine`, `agent.gpus`."""
+    load: tuple[float, float, float]
+    owners: dict[str, Owner]
+    """Device → the run that has leased it."""
+    runs: tuple[RunHere, ...] | None = None
+
+
+@dataclass(frozen=True)
+class NodeNow:
+    """A node as it was last heard of."""
+
+    node: str
+    state: State
+    since: float
+    """When that state began, in seconds since 1970."""
+    why: str = ""
+    """Why it is lost."""
+    heard: float | None = None
+    """When it last answered; None: never."""
+    facts: NodeFacts | None = None
+    sample: Sample | None = None
+    runs: tuple[RunHere, ...] = ()
+
+
+class Monitor:
+    """Follows nodes from `start` to `close`, a thread each. A node that is lost is tried again for ever.
+
+    Args:
+        entries: nodes by name.
+        connect: how one is reached; called in its thread.
+        on_news: told of every sample and change, in that node's thread.
+        interval: seconds between two samples.
+    """
+
+    def __init__(
+        self,
+        entries: Mapping[str, NodeEntry],
+        connect: Connect,
+        on_news: Callable[[NodeNow], None] = lambda _now: None,
+        interval: float = INTERVAL,
+    ) -> None:
+        self._entries = dict(entries)
+        self._connect = connect
+        self._on_news = on_news
+        self._interval = interval
+        self._closed = threading.Event()
+        now = time.time()
+        self._now = {name: NodeNow(name, "connecting", now) for name in entries}
+        self._threads = [
+            threading.Thread(target=self._keep, args=(name,), name=f"monitor {name}", daemon=True)
+            for name in entries
+        ]
+
+    def start(self) -> None:
+        """Begin to connect; never waits."""
+        for thread in self._threads:
+            thread.start()
+
+    def now(self) -> dict[str, NodeNow]:
+        """Every node as it was last heard of."""
+        return dict(self._now)
+
+    def close(self, limit: float = 2.0) -> None:
+        """Let go of all nodes; nothing is left on them. Waits at most `limit` seconds."""
+        self._closed.set()
+        until = time.monotonic() + limit
+        for thread in self._threads:
+            thread.join(max(0.0, until - time.monotonic()))
+
+    def _keep(self, name: str) -> None:
+        delay = FIRST_DELAY
+        while not self._closed.is_set():
+            before = self._now[name].heard
+            wait = None
+            try:
+                with talk(name, self._entries[name], self._connect, LIMIT) as conversation:
+                    self._follow(name, conversation)
+                return
+            except NeedsLoginError as error:
+                self._lost(name, error)
+                wait = LOGIN_DELAY
+            except (SshError, ProbeError, OSError) as error:
+                self._lost(name, error)
+            delay = FIRST_DELAY if self._now[name].heard != before else min(LAST_DELAY, delay * 2)
+            # not all of a hundred nodes at once
+            self._closed.wait((wait or delay) * random.uniform(0.8, 1.2))  # noqa: S311 - no secret
+
+    def _follow(self, name: str, conversation: Conversation) -> None:
+        entry = self._entries[name]
+        facts = facts_from(name, conversation.ask("facts", LIMIT, **fields_of(entry, Question())))
+        devices = [gpu.uuid or str(gpu.index) for gpu in facts.gpu.devices]
+        runs, count, due = facts.runs, 0, time.monotonic()
+        while not self._closed.wait(max(0.0, due - time.monotonic())):
+            due = max(due + self._interval, time.monotonic())
+            looks = count % RUNS_EVERY == 0
+            answer = conversation.ask("sample", SAMPLE_LIMIT, home=entry.home, devices=devices, runs=looks)
+            sample = _sample(name, answer)
+            count += 1
+            runs = runs if sample.runs is None else sample.runs
+            self._tell(
+                replace(
+                    self._became(name, "up", ""), heard=time.time(), facts=facts, sample=sample, runs=runs
+                )
+            )
+
+    def _lost(self, name: str, error: Exception) -> None:
+        if not self._closed.is_set():
+            self._tell(self._became(name, "lost", str(error)))
+
+    def _became(self, name: str, state: State, why: str) -> NodeNow:
+        before = self._now[name]
+        since = before.since if before.state == state else time.time()
+        return replace(before, state=state, why=why, since=since)
+
+    def _tell(self, now: NodeNow) -> None:
+        self._now[now.node] = now
+        self._on_news(now)
+
+
+def _sample(node: str, answer: Mapping[str, Any]) -> Sample:
+    try:
+        return Sample.model_validate(answer)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ProbeError(
+            f"node {node} said something impossible of itself: {where}: {first['msg']}"
+        ) from error

@@ -1,0 +1,132 @@
+"""Runs and files of a node, over a conversation. What it says is checked."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import Annotated, NamedTuple
+
+from pydantic import Field, ValidationError
+
+from torchdeck.nodes.probe.conversation import Conversation, ProbeError
+from torchdeck.nodes.probe.facts import Count, Said, Text
+
+ASK_LIMIT = 60.0
+"""Seconds for one answer: a piece may have to come over a slow link."""
+DIGEST_LIMIT = 900.0
+PIECE = 1 << 20
+AHEAD = 4
+"""Pieces that are asked for before the first one is here: not each waits for the way there and back."""
+_Name = Annotated[str, Field(max_length=4096)]
+
+
+class _Runs(Said):
+    folder: Text
+    runs: tuple[Text, ...]
+
+
+class _Tree(Said):
+    files: tuple[tuple[_Name, Count, Annotated[int, Field(ge=-(2**63), le=2**63)]], ...]
+    links: Count
+    cut: bool
+
+
+class RemoteRuns(NamedTuple):
+    """The runs of a node."""
+
+    folder: str
+    ids: tuple[str, ...]
+    """Of those with a plan, oldest first."""
+
+
+class RemoteFile(NamedTuple):
+    """A plain file below a folder."""
+
+    name: str
+    """Relative; every part of it is a name."""
+    size: int
+    modified: int
+    """Nanoseconds since 1970."""
+
+
+class RemoteFiles:
+    """Asks one node. All raise ProbeError or SshError."""
+
+    def __init__(self, conversation: Conversation, node: str) -> None:
+        self._talk = conversation
+        self._node = node
+
+    def runs(self, home: str | None) -> RemoteRuns:
+        """What lies in TORCHDECK_HOME there, which the node book may name."""
+        try:
+            found = _Runs.model_validate(self._talk.ask("runs", ASK_LIMIT, home=home))
+        except ValidationError as error:
+            raise self._nonsense("its runs") from error
+        return RemoteRuns(found.folder, tuple(sorted(found.runs)))
+
+    def tree(self, folder: str, without: Sequence[str] = ()) -> list[RemoteFile]:
+        """Every plain file below `folder`, but for those in the folders or files `without` of it."""
+        try:
+            found = _Tree.model_validate(
+                self._talk.ask("tree", ASK_LIMIT, folder=folder, without=list(without))
+            )
+        except ValidationError as error:
+            raise self._nonsense(f"the files in {folder}") from error
+        if found.cut:
+            raise ProbeError(f"node {self._node}: there are more than {len(found.files)} files in {folder}")
+        for name, _, _ in found.files:
+            if not is_inner(name):
+                raise self._nonsense(f"a file {name!r} in {folder}")
+        return [RemoteFile(*file) for file in found.files]
+
+    def pieces(self, path: str, at: int, end: int) -> Iterator[bytes]:
+        """Bytes `at` to `end` of a file, several questions ahead of the answers.
+
+        A file that has become shorter raises ProbeError; until the last piece is taken nothing else may be
+        asked.
+        """
+        asked = at
+        waiting = 0
+        while at < end:
+            while asked < end and waiting < AHEAD:
+                self._talk.send("read", path=path, at=asked, size=min(PIECE, end - asked))
+                asked += min(PIECE, end - asked)
+                waiting += 1
+            wanted = min(PIECE, end - at)
+            data = self._data(self._talk.receive("read", ASK_LIMIT).get("data"))
+            waiting -= 1
+            if len(data) != wanted:
+                raise ProbeError(f"node {self._node}: {path} has changed while it was read: try again")
+            at += len(data)
+            yield data
+
+    def content(self, path: str, most: int) -> bytes:
+        """A whole file of at most `most` bytes."""
+        answer = self._talk.ask("read", ASK_LIMIT, path=path, at=0, size=0)
+        size = answer.get("size")
+        if not isinstance(size, int) or not 0 <= size <= most:
+            raise ProbeError(f"node {self._node}: {path} has {size} bytes; {most} are the most")
+        return b"".join(self.pieces(path, 0, size))
+
+    def digest(self, path: str) -> str:
+        """SHA-256 of a file as it is there now."""
+        return str(self._talk.ask("digest", DIGEST_LIMIT, path=path).get("sha256"))
+
+    def _data(self, text: object) -> bytes:
+        try:
+            return base64.b64decode(str(text), validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise self._nonsense("a piece of a file") from error
+
+    def _nonsense(self, what: str) -> ProbeError:
+        return ProbeError(f"node {self._node} said something impossible: {what}")
+
+
+def is_inner(name: str) -> bool:
+    """Whether a relative path leads nowhere but below where it begins."""
+    path = PurePosixPath(name)
+    return (
+        bool(name) and "\0" not in name and not path.is_absolute() and ".." not in path.parts and name != "."
+    )

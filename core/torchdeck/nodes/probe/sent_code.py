@@ -1,0 +1,75 @@
+"""The code that answers on a node, as text that its Python runs from memory."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from functools import cache
+from pathlib import Path
+
+import torchdeck
+
+MODULES = (
+    "torchdeck.agent",
+    "torchdeck.agent.disk",
+    "torchdeck.agent.ending",
+    "torchdeck.agent.gpus",
+    "torchdeck.agent.leases",
+    "torchdeck.agent.machine",
+    "torchdeck.agent.probe",
+    "torchdeck.agent.probe.answer",
+    "torchdeck.agent.probe.files",
+    "torchdeck.agent.probe.gpus",
+    "torchdeck.agent.probe.marks",
+    "torchdeck.agent.probe.network",
+    "torchdeck.agent.probe.pythons",
+    "torchdeck.agent.probe.reach",
+    "torchdeck.agent.probe.run_folders",
+    "torchdeck.agent.probe.runs",
+    "torchdeck.agent.probe.seen",
+    "torchdeck.agent.probe.system",
+    "torchdeck.agent.probe.trial",
+    "torchdeck.agent.snapshots",
+    "torchdeck.agent.snapshots.blobs",
+    "torchdeck.agent.snapshots.folder",
+    "torchdeck.agent.snapshots.manifest",
+    "torchdeck.rundir",
+    "torchdeck.rundir.atomic",
+    "torchdeck.rundir.file_names",
+    "torchdeck.rundir.layout",
+    "torchdeck.rundir.lock_file",
+    "torchdeck.rundir.processes",
+)
+"""What is sent, beside an empty `torchdeck`."""
+
+LOADER = """
+import importlib.abc, importlib.util, json, sys, zlib
+sent = json.loads(zlib.decompress(sys.stdin.buffer.read(int(sys.stdin.buffer.readline()))))
+class Sent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def find_spec(self, name, path=None, target=None):
+        if name in sent:
+            return importlib.util.spec_from_loader(name, self, is_package=sent[name][1])
+    def exec_module(self, module):
+        exec(compile(sent[module.__name__][0], "<sent " + module.__name__ + ">", "exec"), module.__dict__)
+sys.meta_path.insert(0, Sent())
+from torchdeck.agent.probe.answer import main
+main()
+"""
+ARGUMENTS = ("-I", "-c", LOADER)
+"""For the node's Python; the first thing on its standard input must be `payload()`."""
+
+
+@cache
+def payload() -> bytes:
+    """Length and compressed JSON of {module: (source, is a package)}; a pipe takes it before it is read."""
+    package = Path(torchdeck.__file__).parent
+    sent = {"torchdeck": ("", True), **{name: _source(package, name) for name in MODULES}}
+    text = zlib.compress(json.dumps(sent).encode("utf-8"))
+    return f"{len(text)}\n".encode() + text
+
+
+def _source(package: Path, name: str) -> tuple[str, bool]:
+    place = package.joinpath(*name.split(".")[1:])
+    if place.is_dir():
+        return (place / "__init__.py").read_text(encoding="utf-8"), True
+    return place.with_suffix(".py").read_text(encoding="utf-8"), False

@@ -1,0 +1,137 @@
+"""The user's SSH config: its text with Include put in, what it says of one host, the hosts that it names."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+from torchdeck.nodes.ssh.errors import TargetError
+
+SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
+MOST_INCLUDES = 16
+"""Includes in each other, as OpenSSH has it."""
+_SETTING = re.compile(r"\s*(\w+)(?:\s*=\s*|\s+)(.+?)\s*$")
+
+
+@dataclass(frozen=True)
+class SshConfig:
+    """The config files that count, the first one first: of two values for a host the first counts."""
+
+    files: tuple[Path, ...]
+
+    @classmethod
+    def of_user(cls) -> SshConfig:
+        """The files that `ssh` reads."""
+        return cls((Path("~/.ssh/config").expanduser(), SYSTEM_CONFIG))
+
+    def lookup(self, host: str, **given: str) -> dict[str, Any]:
+        """What the files say of `host`, by keys in small letters, tokens and `~` filled in.
+
+        Args:
+            host: as a person would write it after `ssh`.
+            given: settings that count before the files, as options of the command line do.
+
+        Raises:
+            TargetError: a file cannot be read or understood.
+        """
+        from paramiko.ssh_exception import SSHException
+
+        first = "Host *\n" + "".join(f"{key} {value}\n" for key, value in given.items())
+        try:
+            return dict(_parsed(first + self._text(host)).lookup(host))
+        except (SSHException, ImportError, KeyError, ValueError) as error:
+            raise TargetError(host, f"the SSH config cannot be understood: {error}") from error
+
+    def host_names(self) -> list[str]:
+        """Names that stand after Host, in order; patterns are left out.
+
+        Raises:
+            TargetError: a file cannot be read.
+        """
+        names = []
+        for key, value in self._all_lines:
+            if key == "host":
+                names += [word for word in _words(value) if not re.search(r"[*?!]", word)]
+        return list(dict.fromkeys(names))
+
+    @cached_property
+    def _all_lines(self) -> list[tuple[str, str]]:
+        return [setting for file in self.files for setting in _settings(file, None, MOST_INCLUDES)]
+
+    def _text(self, host: str) -> str:
+        """All files as one text; an Include inside a block is put in only where the block is about `host`."""
+        if not any(key == "include" for key, _ in self._all_lines):
+            lines = self._all_lines
+        else:
+            lines = [setting for file in self.files for setting in _settings(file, host, MOST_INCLUDES)]
+        return "".join(f"{key} {value}\n" for key, value in lines)
+
+
+def _settings(file: Path, host: str | None, depth: int) -> list[tuple[str, str]]:
+    """The settings of one file with those of its includes in their places; all of them without a host.
+
+    Includes stay in the list, as settings that mean nothing to a parser.
+    """
+    found: list[tuple[str, str]] = []
+    block = ("host", "*")
+    found.append(block)
+    for key, value in _lines(file):
+        if key in ("host", "match"):
+            block = (key, value)
+        found.append((key, value))
+        if key != "include":
+            continue
+        if depth == 0:
+            raise TargetError(host or file.name, f"{file} includes files more than {MOST_INCLUDES} deep")
+        if host is None or _is_about(block, host):
+            for included in _included(file, value):
+                found += _settings(included, host, depth - 1)
+            found.append(block)
+    return found
+
+
+def _lines(file: Path) -> Iterator[tuple[str, str]]:
+    try:
+        text = file.read_text(encoding="utf-8", errors="surrogateescape")
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise TargetError(file.name, f"{file} cannot be read: {error.strerror}") from error
+    for line in text.splitlines():
+        match = None if line.lstrip().startswith("#") else _SETTING.match(line)
+        if match is not None:
+            yield match.group(1).lower(), match.group(2)
+
+
+def _included(file: Path, value: str) -> Iterator[Path]:
+    """The files that an Include names: patterns, relative to the folder of the file at the beginning."""
+    folder = (
+        SYSTEM_CONFIG.parent if file.is_relative_to(SYSTEM_CONFIG.parent) else Path("~/.ssh").expanduser()
+    )
+    for pattern in _words(value):
+        for path in sorted(glob(str(folder / Path(pattern).expanduser()))):  # noqa: PTH207 - may be absolute
+            yield Path(path)
+
+
+def _is_about(block: tuple[str, str], host: str) -> bool:
+    key, value = block
+    return "identitiesonly" in _parsed(f"{key} {value}\nIdentitiesOnly yes\n").lookup(host)
+
+
+def _words(value: str) -> list[str]:
+    try:
+        return shlex.split(value)
+    except ValueError:
+        return value.split()
+
+
+def _parsed(text: str) -> Any:
+    from paramiko import SSHConfig
+
+    return SSHConfig.from_text(text)

@@ -1,0 +1,73 @@
+"""Hosts of an SSH config as nodes: what each Host would be in the node book."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torchdeck.config.problems import ConfigError
+from torchdeck.nodes.book.problems import made_entry
+from torchdeck.nodes.book.schema import NodeEntry
+from torchdeck.nodes.ssh.config_file import SYSTEM_CONFIG, SshConfig
+
+
+@dataclass(frozen=True)
+class ConfigHost:
+    """One Host of the SSH config."""
+
+    name: str
+    where: str
+    """What it leads to, or why it cannot be a node."""
+    entry: NodeEntry | None
+
+
+def hosts_of(file: Path) -> list[ConfigHost]:
+    """The hosts that an SSH config names, in its order; patterns are left out.
+
+    Args:
+        file: the config, which is there. Of the user's own the address of a node is the name of the Host, so
+            that all that stands under it goes on counting.
+
+    Raises:
+        TargetError: it cannot be read or understood.
+    """
+    config = SshConfig((file, SYSTEM_CONFIG))
+    users_own = file in SshConfig.of_user().files
+    names = SshConfig((file,)).host_names()
+    return [_host(name, config.lookup(name), users_own=users_own) for name in names]
+
+
+def _host(name: str, settings: dict[str, Any], *, users_own: bool) -> ConfigHost:
+    """The node that a Host makes: of the user's own file its name alone, as all else goes on counting there.
+
+    Args:
+        name: of the Host.
+        settings: what counts for it.
+        users_own: ssh reads the file by itself, so that connecting will find the Host again.
+    """
+    jump = settings.get("proxyjump") or ""
+    hops = [] if jump.lower() == "none" else [hop.strip() for hop in jump.split(",") if hop.strip()]
+    port = settings.get("port")
+    only_there = [key for key in ("proxycommand", "hostkeyalias") if settings.get(key)]
+    if only_there and not users_own:
+        return ConfigHost(name, f"cannot be a node: its {only_there[0]} counts in ~/.ssh/config alone", None)
+    keys = settings.get("identityfile", [None])
+    by_jump = bool(hops) and "proxycommand" not in settings
+    values = {
+        "address": settings.get("hostname", name),
+        "key": keys[0],
+        "user": settings.get("user"),
+        "port": int(port) if port is not None and port.isdecimal() else None,
+        "jump": hops if by_jump else [],
+    }
+    if users_own:
+        values = {"address": name}
+    try:
+        entry = made_entry(name, {key: value for key, value in values.items() if value})
+    except ConfigError as error:
+        return ConfigHost(name, f"cannot be a node: {error.problems[0].wrong}", None)
+    user = f"{settings['user']}@" if settings.get("user") else ""
+    at = f"{user}{settings.get('hostname', name)}" + (f":{port}" if port else "")
+    through = f" through {' → '.join(hops)}" if by_jump else ""
+    return ConfigHost(name, at + (" by a ProxyCommand" if settings.get("proxycommand") else through), entry)

@@ -1,0 +1,250 @@
+"""A connection to a node, through as many hosts as need be, on which commands are run."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from torchdeck.nodes.ssh.credentials import Asker, Credentials
+from torchdeck.nodes.ssh.errors import (
+    HostKeyChangedError,
+    NeedsLoginError,
+    SshError,
+    UnansweredError,
+    UnreachableError,
+    reason,
+)
+from torchdeck.nodes.ssh.host_keys import Judgement, Verdict, fingerprint, judge, known_types, read_known
+from torchdeck.nodes.ssh.login import log_in
+from torchdeck.nodes.ssh.questions import Asked, Question, TrustQuestion
+from torchdeck.nodes.ssh.remote_process import RemoteProcess
+from torchdeck.nodes.ssh.target import SshTarget
+from torchdeck.nodes.ssh.way import Way, open_way
+
+if TYPE_CHECKING:
+    from paramiko import Transport
+
+KEEPALIVE = 5.0
+"""Seconds of silence after which something is sent, so that a dead connection is noticed."""
+MOST_QUESTIONS = 32
+"""Questions for one connection: more mean that an answer does not help."""
+MOST_OUTPUT = 256 * 2**20
+"""Bytes that a command of `Connection.run` may print."""
+WINDOW = 8 * 2**20
+"""Bytes that may be on their way unread on one channel."""
+PACKET = 2**15
+KEY_ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
+"""Names under which a type of key is asked for, where they differ."""
+CIPHERS_FIRST = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
+"""They need no code over the data of its own: several times as fast."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A command that has ended."""
+
+    code: int
+    """Its exit code; -1 where a signal ended it."""
+    stdout: bytes
+    stderr: bytes
+
+
+def connect(target: SshTarget, credentials: Credentials, asker: Asker, limit: float) -> Connection:
+    """Connect and log in.
+
+    Args:
+        target: where to, and through which hosts.
+        credentials: what is known; what is asked for is added.
+        asker: who is asked for what is missing. While it is asked, nothing is open and no limit runs.
+        limit: seconds that each try may take in all.
+
+    Raises:
+        UnreachableError, HostKeyUnknownError, HostKeyChangedError, NeedsLoginError: each names the host.
+    """
+    asked = Asked(target.name, asker, credentials)
+    for _ in range(MOST_QUESTIONS):
+        try:
+            begun = time.monotonic()
+            connection = _try(target, asked, begun + limit)
+            connection.seconds = time.monotonic() - begun
+            return connection
+        except Question as question:
+            try:
+                question.put(asked)
+            except OSError as error:
+                raise NeedsLoginError(
+                    target.name, f"the host's key cannot be written down: {error}"
+                ) from error
+    raise NeedsLoginError(target.name, f"{MOST_QUESTIONS} questions were asked in vain")
+
+
+class Connection:
+    """An SSH connection that is logged in. Any thread may use it; `close` it, or leave its `with`."""
+
+    def __init__(self, target: SshTarget) -> None:
+        self.target = target
+        self.seconds = 0.0
+        """That its making took, without those in which a person was asked."""
+        self._hops: list[tuple[Transport, Way]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def transport(self) -> Transport:
+        """paramiko's, of the last hop."""
+        return self._hops[-1][0]
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still stands, as far as is known: of a cut line that is known after some 15 s."""
+        return bool(self._hops) and all(transport.is_active() for transport, _ in self._hops)
+
+    def run(self, line: str, stdin: bytes = b"", limit: float = 20.0) -> Finished:
+        """Run a shell line to its end, with `stdin` as its standard input.
+
+        Raises:
+            UnansweredError: it takes longer than `limit` seconds; it is left to itself then.
+            UnreachableError: the connection was lost, or it printed more than `MOST_OUTPUT` bytes.
+        """
+        deadline = time.monotonic() + limit
+        with self.start(line, limit) as process:
+            process.feed(stdin)
+            try:
+                output = self._output(process, deadline)
+                code = process.wait(max(0.0, deadline - time.monotonic()))
+            except UnansweredError:
+                raise UnansweredError(self.target.name, f"a command did not end within {limit:g} s") from None
+            return Finished(code, output, process.stderr)
+
+    def start(self, line: str, limit: float = 20.0) -> RemoteProcess:
+        """Start a shell line; its standard input and output are the process's `write` and `read`.
+
+        Raises:
+            UnansweredError: the node does not answer within `limit` seconds.
+            UnreachableError: the connection was lost, or the node refuses another channel.
+        """
+        from paramiko.ssh_exception import ChannelException, SSHException
+
+        name = self.target.name
+        try:
+            channel = self.transport.open_session(window_size=WINDOW, max_packet_size=PACKET, timeout=limit)
+            channel.settimeout(limit)
+            channel.exec_command(line.encode("utf-8", "surrogateescape"))
+        except ChannelException as error:
+            raise UnreachableError(name, f"it refuses another channel: {error.text}") from error
+        except (SSHException, EOFError, OSError) as error:
+            if self.alive and isinstance(error, TimeoutError | SSHException) and "imeout" in repr(error):
+                raise UnansweredError(name, f"it did not answer within {limit:g} s") from error
+            raise UnreachableError(name, f"the connection was lost ({reason(error)})") from error
+        return RemoteProcess(name, channel)
+
+    def _output(self, process: RemoteProcess, deadline: float) -> bytes:
+        output = bytearray()
+        while chunk := process.read(PACKET * 8, max(0.0, deadline - time.monotonic())):
+            output += chunk
+            if len(output) > MOST_OUTPUT:
+                raise UnreachableError(self.target.name, f"a command printed over {MOST_OUTPUT} bytes")
+        return bytes(output)
+
+    def close(self) -> None:
+        """Close it and the hops before it. What runs on the node goes on."""
+        hops, self._hops = self._hops, []
+        for transport, way in reversed(hops):
+            transport.close()
+            way.close()
+
+    def add_hop(self, target: SshTarget, asked: Asked, deadline: float) -> None:
+        """Go one host further; what `connect` does for each host on the way."""
+        way = open_way(target, self.transport if self._hops else None, deadline)
+        transport = _transport(way)
+        self._hops.append((transport, way))
+        try:
+            _handshake(transport, target, way, deadline)
+            log_in(transport, target, asked, deadline)
+        except UnreachableError as error:
+            if time.monotonic() >= deadline:
+                raise UnreachableError(
+                    target.name, f"{target.host} did not answer within the limit"
+                ) from error
+            raise
+        transport.set_keepalive(int(KEEPALIVE))
+
+
+def _try(target: SshTarget, asked: Asked, deadline: float) -> Connection:
+    connection = Connection(target)
+    try:
+        for hop in (*target.jumps, target):
+            connection.add_hop(hop, asked, deadline)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _transport(way: Way) -> Transport:
+    from paramiko import Transport
+
+    logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # what goes wrong is raised, and said there
+    transport = Transport(way.stream, default_window_size=WINDOW, default_max_packet_size=PACKET)
+    options = transport.get_security_options()
+    options.ciphers = (*CIPHERS_FIRST, *(name for name in options.ciphers if name not in CIPHERS_FIRST))
+    return transport
+
+
+def _handshake(transport: Transport, target: SshTarget, way: Way, deadline: float) -> None:
+    """Agree on ciphers and judge the key that the host shows.
+
+    Raises:
+        TrustQuestion: it is not known.
+        HostKeyChangedError: it is another one than before.
+        UnreachableError: what answers does not speak SSH.
+    """
+    from paramiko.ssh_exception import SSHException
+
+    try:
+        known = read_known(target.known_hosts)
+    except OSError as error:
+        raise UnreachableError(target.name, f"{error.filename} cannot be read: {error.strerror}") from error
+    _ask_for(transport, known_types(known, target.key_names))
+    remaining = max(0.001, deadline - time.monotonic())
+    transport.banner_timeout = transport.handshake_timeout = remaining
+    try:
+        transport.start_client(timeout=remaining)
+        shown = transport.get_remote_server_key()  # fails where the limit ended the negotiation
+    except (SSHException, EOFError, OSError) as error:
+        why = way.complaint() or reason(error)
+        raise UnreachableError(
+            target.name, f"{target.host}, port {target.port}: SSH did not start ({why})"
+        ) from error
+    judgement = judge(known, target.key_names, shown.asbytes())
+    if judgement.verdict is Verdict.UNKNOWN:
+        raise TrustQuestion(target, shown.get_name(), shown.asbytes())
+    if judgement.verdict is not Verdict.KNOWN:
+        raise _refused(target, shown.get_name(), shown.asbytes(), judgement)
+
+
+def _ask_for(transport: Transport, types: list[str]) -> None:
+    """Ask first for keys of the types that the host is known by, or it might show one that nobody knows."""
+    options = transport.get_security_options()
+    wanted = [name for kind in types for name in KEY_ALGORITHMS.get(kind, (kind,))]
+    first = [name for name in wanted if name in options.key_types]
+    options.key_types = (*first, *(name for name in options.key_types if name not in first))
+
+
+def _refused(target: SshTarget, key_type: str, blob: bytes, judgement: Judgement) -> SshError:
+    line = judgement.because
+    place = "" if line is None else f" (line {line.line} of {line.file})"
+    shown = f"{key_type} {fingerprint(blob)}"
+    if judgement.verdict is Verdict.REVOKED:
+        return HostKeyChangedError(target.name, f"the host key of {target.host}, {shown}, is revoked{place}")
+    return HostKeyChangedError(
+        target.name,
+        f"the host key of {target.host} is another one than before: {shown}{place}. Somebody may be in "
+        "between. If the host was really set up anew, remove that line",
+    )

@@ -1,0 +1,164 @@
+"""Passwords and passphrases in the system's keyring, for those who asked for that, by the package `keyring`.
+
+Which secrets lie there is noted in Torchdeck's home, by name: for others the keyring is never opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+from torchdeck.nodes.ssh.credentials import Asker, Credentials
+from torchdeck.nodes.ssh.target import SshTarget
+from torchdeck.rundir.atomic import read_json, write_json
+
+T = TypeVar("T")
+SERVICE = "torchdeck"
+FILE_NAME = "keyring.json"
+
+
+class KeyringError(Exception):
+    """The keyring cannot be used; the message says why and what would help."""
+
+
+class Keyring:
+    """The secrets of a Torchdeck home that its user has put into the keyring.
+
+    Args:
+        home: Torchdeck's.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._file = home / FILE_NAME
+
+    @property
+    def names(self) -> list[str]:
+        """What lies there: `password of root@host:22`, `passphrase of /path`."""
+        value = read_json(self._file)
+        return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
+
+    @property
+    def is_there(self) -> bool:
+        """Whether this machine has one that keeps secrets; may take a moment to find out."""
+        try:
+            import keyring
+        except ImportError:
+            return False
+        from keyring.backends import fail, null
+
+        return not isinstance(keyring.get_keyring(), fail.Keyring | null.Keyring)
+
+    def keep(self, credentials: Credentials) -> list[str]:
+        """Put all that is known into the keyring; the names of what is there that was not.
+
+        Raises:
+            KeyringError: there is no keyring, or it refuses.
+        """
+        held = credentials.to_json()
+        secrets = {password_name(login): secret for login, secret in held["passwords"].items()}
+        secrets |= {passphrase_name(path): secret for path, secret in held["passphrases"].items()}
+        before = self.names
+        for name, secret in secrets.items():
+            _use(lambda keyring, name=name, secret=secret: keyring.set_password(SERVICE, name, secret))  # type: ignore[misc]
+            self._write({*self.names, name})  # one by one: what is in the keyring is never unknown here
+        return [name for name in secrets if name not in before]
+
+    def forget(self, names: Iterable[str]) -> list[str]:
+        """Take secrets out of the keyring; the names of those that were there.
+
+        Raises:
+            KeyringError: there is no keyring, or it refuses.
+        """
+        gone = [name for name in names if name in self.names]
+        for name in gone:
+            _use(lambda keyring, name=name: _delete(keyring, name))  # type: ignore[misc]
+            self._write(set(self.names) - {name})
+        return gone
+
+    def secret(self, name: str) -> str | None:
+        """The secret of this name, if it was put there and the keyring gives it."""
+        if name not in self.names:
+            return None
+        try:
+            return _use(lambda keyring: keyring.get_password(SERVICE, name))
+        except KeyringError:
+            return None  # a person is asked instead
+
+    def _write(self, names: set[str]) -> None:
+        try:
+            write_json(self._file, sorted(names))
+        except OSError as error:
+            raise KeyringError(f"{self._file} cannot be written: {error.strerror}") from error
+
+
+class KeyringAsker:
+    """Answers from the keyring what lies there, and hands on what does not, or what was wrong."""
+
+    def __init__(self, keyring: Keyring, asker: Asker) -> None:
+        self._keyring = keyring
+        self._asker = asker
+
+    def password(self, target: SshTarget, *, again: bool) -> str | None:
+        """As `Asker` has it."""
+        kept = None if again else self._keyring.secret(password_name(target.login))
+        return self._asker.password(target, again=again) if kept is None else kept
+
+    def passphrase(self, path: Path, *, again: bool) -> str | None:
+        """As `Asker` has it."""
+        kept = None if again else self._keyring.secret(passphrase_name(str(path)))
+        return self._asker.passphrase(path, again=again) if kept is None else kept
+
+    def trust(self, target: SshTarget, key_type: str, fingerprint: str) -> bool:
+        """As `Asker` has it."""
+        return self._asker.trust(target, key_type, fingerprint)
+
+
+def names_of(target: SshTarget) -> list[str]:
+    """What the secrets of a target, and of the hosts before it, are called."""
+    hops = (*target.jumps, target)
+    paths = [path for hop in hops for path in hop.identity_files]
+    return [password_name(hop.login) for hop in hops] + [passphrase_name(str(path)) for path in paths]
+
+
+def password_name(login: str) -> str:
+    """What a password is called in the keyring."""
+    return f"password of {login}"
+
+
+def passphrase_name(path: str) -> str:
+    """What a passphrase is called in the keyring."""
+    return f"passphrase of {path}"
+
+
+class _Package:
+    """The functions of `keyring` that are used."""
+
+    def __init__(self) -> None:
+        import keyring
+
+        self.set_password: Callable[[str, str, str], None] = keyring.set_password
+        self.get_password: Callable[[str, str], str | None] = keyring.get_password
+        self.delete_password: Callable[[str, str], None] = keyring.delete_password
+
+
+def _use(action: Callable[[_Package], T]) -> T:
+    try:
+        package = _Package()
+    except ImportError as error:
+        raise KeyringError("the package keyring is missing: pip install 'torchdeck[keyring]'") from error
+    from keyring.errors import KeyringError as Refused
+
+    try:
+        return action(package)
+    except Refused as error:
+        raise KeyringError(f"the keyring cannot be used: {error}") from error
+
+
+def _delete(package: _Package, name: str) -> None:
+    from keyring.errors import PasswordDeleteError
+
+    try:
+        package.delete_password(SERVICE, name)
+    except PasswordDeleteError:
+        return  # it is not there any more

@@ -1,0 +1,182 @@
+"""Logging in to a host that has shown the right key: keys, then passphrases, then passwords, as ssh does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchdeck.nodes.ssh.errors import NeedsLoginError, UnreachableError, reason
+from torchdeck.nodes.ssh.identities import Identities, LockedKeyError, identities, load_key
+from torchdeck.nodes.ssh.questions import Asked, PassphraseQuestion, PasswordQuestion
+from torchdeck.nodes.ssh.target import SshTarget
+
+if TYPE_CHECKING:
+    from paramiko import Transport
+
+PASSWORD_METHODS = ("keyboard-interactive", "password")
+
+
+def log_in(transport: Transport, target: SshTarget, asked: Asked, deadline: float) -> None:
+    """Log in as `target.user`.
+
+    Args:
+        transport: a connection that has shown the right host key.
+        target: whom to log in as.
+        asked: what is known, and what may be asked.
+        deadline: by the monotonic clock, when to give up.
+
+    Raises:
+        Question: something must be asked first.
+        NeedsLoginError: nothing that is known, and nothing that may be asked for, lets us in.
+        UnreachableError: the connection was lost over it.
+    """
+    login = _Login(transport, target, asked, deadline)
+    with identities(target) as found:
+        login.trouble += found.trouble
+        if login.by_keys(found) or login.by_password():
+            return
+        login.ask()
+    login.give_up()
+
+
+@dataclass
+class _Login:
+    transport: Transport
+    target: SshTarget
+    asked: Asked
+    deadline: float
+    methods: Sequence[str] | None = None
+    """What the server takes, once it has said so."""
+    locked: list[Path] = field(default_factory=list)
+    refused: int = 0
+    """Keys that the server did not take."""
+    trouble: list[str] = field(default_factory=list)
+
+    def by_keys(self, found: Identities) -> bool:
+        user = self.target.user
+        for agent_key in found.agent_keys:
+            if self._tried(lambda key=agent_key: self.transport.auth_publickey(user, key)):  # type: ignore[misc]
+                return True
+            self.refused += 1
+        for path in found.files:
+            passphrase = self.asked.credentials.passphrase(path)
+            try:
+                key = load_key(path, passphrase)
+            except LockedKeyError:
+                self._still_locked(path, passphrase)
+                continue
+            except ValueError as error:
+                self.trouble.append(str(error))
+                continue
+            if self._tried(lambda key=key: self.transport.auth_publickey(user, key)):  # type: ignore[misc]
+                return True
+            self.refused += 1
+        return False
+
+    def by_password(self) -> bool:
+        """With a password that is known; not before every locked key that may be asked for was."""
+        password = self.asked.credentials.password(self.target)
+        if password is None or self._askable_keys():
+            return False
+        taken = [method for method in PASSWORD_METHODS if method in self._methods()]
+        for method in taken:
+            if self._tried(lambda method=method: self._give(method, password)):  # type: ignore[misc]
+                return True
+        if taken:
+            self.asked.credentials.forget_password(self.target, password)
+            self.asked.was_wrong(self.target.login)
+        return False
+
+    def ask(self) -> None:
+        """Raise the next question that may help."""
+        methods = self._methods()
+        if "publickey" in methods:
+            for path in self._askable_keys():
+                raise PassphraseQuestion(path)
+        if any(method in methods for method in PASSWORD_METHODS) and self.asked.may_ask(self.target.login):
+            raise PasswordQuestion(self.target)
+
+    def give_up(self) -> None:
+        methods = self._methods()
+        what = []
+        if self.refused:
+            what.append(f"{self.refused} {'keys were' if self.refused > 1 else 'key was'} not taken")
+        elif not self.locked:
+            what.append("no key was there to try")
+        what += [f"{path} needs a passphrase" for path in self.locked]
+        if any(method in methods for method in PASSWORD_METHODS):
+            wrong = self.asked.wrong.get(self.target.login, 0)
+            what.append("the password was wrong" if wrong else "the password was not given")
+        raise NeedsLoginError(
+            self.target.name,
+            f"{self.target.login} lets nobody in with what is known: {', '.join([*what, *self.trouble])}. "
+            f"It takes {', '.join(methods) or 'nothing that is known here'}. Name a key that it knows in the "
+            "node book, load one into an agent (ssh-add), or connect from a terminal or window, which ask",
+        )
+
+    def _tried(self, attempt: Callable[[], Sequence[str]]) -> bool:
+        """Whether one attempt let us in."""
+        from paramiko.ssh_exception import AuthenticationException, BadAuthenticationType, SSHException
+
+        # paramiko leaves a server to itself that is silent for longer
+        self.transport.auth_timeout = max(0.001, self.deadline - time.monotonic())
+        try:
+            more = attempt()
+        except BadAuthenticationType as error:
+            self.methods = error.allowed_types
+            return False
+        except (AuthenticationException, SSHException, EOFError, OSError) as error:
+            if time.monotonic() >= self.deadline:
+                raise UnreachableError(
+                    self.target.name, f"{self.target.login} did not answer within the limit"
+                ) from error
+            if not self.transport.is_active():
+                raise self._hung_up(error) from error
+            return False
+        if more:  # right, and not enough: a second factor
+            self.methods = more
+            return False
+        return True
+
+    def _hung_up(self, error: Exception) -> Exception:
+        if self.refused or self.asked.wrong:
+            return NeedsLoginError(
+                self.target.name,
+                f"{self.target.login} hung up after {self.refused + 1} keys: servers allow few. Name the "
+                "right one as key in the node book, or set IdentitiesOnly in the SSH config",
+            )
+        return UnreachableError(
+            self.target.name, f"{self.target.login} hung up while logging in ({reason(error)})"
+        )
+
+    def _give(self, method: str, password: str) -> Sequence[str]:
+        if method == "password":
+            return self.transport.auth_password(self.target.user, password, fallback=False)
+        return self.transport.auth_interactive(
+            self.target.user, lambda _title, _text, prompts: _answers(prompts, password)
+        )
+
+    def _methods(self) -> Sequence[str]:
+        if self.methods is None:
+            self.methods = ()
+            if self._tried(lambda: self.transport.auth_none(self.target.user)):
+                self.methods = ("none",)
+        return self.methods
+
+    def _still_locked(self, path: Path, passphrase: str | None) -> None:
+        self.locked.append(path)
+        if passphrase is not None:
+            self.asked.credentials.forget_passphrase(path, passphrase)
+            self.asked.was_wrong(str(path))
+
+    def _askable_keys(self) -> list[Path]:
+        return [path for path in self.locked if self.asked.may_ask(str(path))]
+
+
+def _answers(prompts: Sequence[tuple[str, bool]], password: str) -> list[str]:
+    """The password for the one hidden question there is; nothing for what it is no answer to."""
+    hidden = [not echo for _, echo in prompts]
+    return [password if secret and hidden.count(True) == 1 else "" for secret in hidden]

@@ -1,0 +1,167 @@
+"""A command that runs on a node, on a channel of its own."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+from typing import TYPE_CHECKING, Self
+
+from torchdeck.nodes.ssh.errors import UnansweredError, UnreachableError
+
+if TYPE_CHECKING:
+    from paramiko import Channel
+
+MOST_STDERR = 64 * 2**10
+"""Bytes of standard error that are kept, the last ones."""
+PIECE = 2**17
+"""Bytes that are written at a time."""
+WRITE_LIMIT = 60.0
+"""Seconds that the node may take no byte of what is written."""
+
+
+class RemoteProcess:
+    """One thread may read while another writes. Closing it does not end the command."""
+
+    def __init__(self, node: str, channel: Channel) -> None:
+        self._node = node
+        self._channel = channel
+        channel.settimeout(WRITE_LIMIT)
+        # a copy stays open when another thread closes the channel, which would wake nobody otherwise
+        self._signal = os.dup(channel.fileno())
+        self._errors = bytearray()
+        self._taking = threading.Lock()
+        self._closed = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def stderr(self) -> bytes:
+        """The last of what the command wrote to its standard error, as far as `read` and `wait` met it."""
+        return bytes(self._errors)
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; -1 where a signal ended it or nobody can say."""
+        return self._channel.recv_exit_status() if self._channel.exit_status_ready() else None
+
+    def write(self, data: bytes) -> None:
+        """Give `data` to the command's standard input, all of it.
+
+        Raises:
+            UnansweredError: the node takes nothing for `WRITE_LIMIT` seconds.
+            UnreachableError: the connection was lost, or the command reads no more.
+        """
+        try:
+            for start in range(0, len(data), PIECE):  # paramiko copies all that is left for each packet
+                self._channel.sendall(data[start : start + PIECE])
+        except TimeoutError as error:
+            raise UnansweredError(self._node, f"it takes no data for {WRITE_LIMIT:g} s") from error
+        except OSError as error:
+            raise UnreachableError(self._node, self._why_not_written()) from error
+
+    def end_input(self) -> None:
+        """Let the command read the end of its standard input."""
+        try:
+            self._channel.shutdown_write()
+        except (OSError, EOFError):
+            return  # it has ended
+
+    def feed(self, data: bytes) -> None:
+        """Give all there is to the command's standard input from a thread, and then its end."""
+
+        def give() -> None:
+            try:
+                self.write(data)
+            except (UnansweredError, UnreachableError):
+                return  # who reads its output learns of it
+            self.end_input()
+
+        if data:
+            threading.Thread(target=give, name=f"input for {self._node}", daemon=True).start()
+        else:
+            self.end_input()
+
+    def read(self, size: int, limit: float) -> bytes:
+        """From 1 to `size` bytes of its standard output; none at its end.
+
+        Raises:
+            UnansweredError: nothing comes for `limit` seconds.
+            UnreachableError: the connection was lost before the command's end.
+        """
+        deadline = time.monotonic() + limit
+        while True:
+            self._take_errors()
+            if self._channel.recv_ready():
+                return self._channel.recv(size)
+            if self._at_end():
+                self._take_errors()
+                if self._channel.recv_ready():
+                    return self._channel.recv(size)
+                if not self._channel.eof_received and self._lost():
+                    raise UnreachableError(self._node, "the connection was lost while a command ran")
+                return b""
+            self._wait(deadline, limit)
+
+    def wait(self, limit: float) -> int:
+        """Its exit code, once it has ended and its output was read.
+
+        Raises:
+            UnansweredError: it runs longer than `limit` seconds.
+            UnreachableError: the connection was lost.
+        """
+        deadline = time.monotonic() + limit
+        while not self._channel.status_event.wait(min(0.5, max(0.0, deadline - time.monotonic()))):
+            self._take_errors()
+            if time.monotonic() >= deadline:
+                raise UnansweredError(self._node, f"a command did not end within {limit:g} s")
+        self._take_errors()
+        code = self._channel.recv_exit_status()
+        if code == -1 and self._lost():
+            raise UnreachableError(self._node, "the connection was lost while a command ran")
+        return code
+
+    def close(self) -> None:
+        """Close the channel; a reader is told the end."""
+        self._channel.close()
+        with self._closed:
+            signal, self._signal = self._signal, -1
+        if signal >= 0:
+            os.close(signal)
+
+    def _at_end(self) -> bool:
+        return bool(self._channel.eof_received) or self._channel.closed
+
+    def _lost(self) -> bool:
+        return not self._channel.get_transport().is_active()
+
+    def _why_not_written(self) -> str:
+        """With the last words of a command that has ended: all are here once its channel is closed."""
+        if self._lost():
+            return "the connection was lost"
+        self._take_errors()
+        lines = self.stderr.decode("utf-8", "replace").strip().splitlines()
+        return f"the command has ended{f': {lines[-1][-300:]}' if lines else ''}"
+
+    def _take_errors(self) -> None:
+        with self._taking:  # two threads may find the same bytes ready, and one would wait for them
+            while self._channel.recv_stderr_ready():
+                self._errors += self._channel.recv_stderr(MOST_STDERR)
+            del self._errors[:-MOST_STDERR]
+
+    def _wait(self, deadline: float, limit: float) -> None:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
+            raise UnansweredError(self._node, f"nothing came within {limit:g} s")
+        with self._closed:
+            signal = self._signal
+        if signal < 0:
+            return
+        poll = select.poll()
+        poll.register(signal, select.POLLIN)
+        poll.poll(min(remaining, 1.0) * 1000)

@@ -1,0 +1,212 @@
+"""Where an SSH connection goes and how: an entry of the node book, laid over the user's SSH config."""
+
+from __future__ import annotations
+
+import getpass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torchdeck.nodes.book.schema import NodeBook, NodeEntry
+from torchdeck.nodes.ssh.config_file import SshConfig
+from torchdeck.nodes.ssh.errors import TargetError
+
+DEFAULT_PORT = 22
+DEFAULT_KEYS = ("id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk")
+"""In ~/.ssh, in the order in which OpenSSH tries them."""
+MOST_HOPS = 16
+_HOP = re.compile(
+    r"(?:ssh://)?(?:(?P<user>[^@\s]+)@)?(?P<host>\[[^\]\s]+\]|[^\s:@\[\]]+)(?::(?P<port>[0-9]{1,5}))?/?"
+)
+
+
+@dataclass(frozen=True)
+class SshTarget:
+    """A host to log in to, and the hosts before it."""
+
+    name: str
+    """What people call it: the node's name, or `jump host HOST`."""
+    host: str
+    port: int
+    user: str
+    identity_files: tuple[Path, ...] = ()
+    """Private keys in the order in which they are tried; some may not exist."""
+    jumps: tuple[SshTarget, ...] = ()
+    """Hosts to go through, the first one first; none of them has jumps of its own."""
+    proxy_command: str | None = None
+    """A command that connects its standard input and output to the host's sshd."""
+    host_key_alias: str | None = None
+    identities_only: bool = False
+    """Of an agent's keys only those among identity_files."""
+    agent_socket: str | None = None
+    """Where the agent listens; "" for no agent, None for what SSH_AUTH_SOCK says."""
+    known_hosts: tuple[Path, ...] = ()
+    """Files of known host keys; some may not exist."""
+    trust_file: Path | None = None
+    """The one of `known_hosts` that a key is added to when the user trusts it."""
+
+    @property
+    def login(self) -> str:
+        """`user@host:port`: what a password belongs to."""
+        return f"{self.user}@{self.host}:{self.port}"
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """What known_hosts may call it: the first is what a key is written down by."""
+        if self.host_key_alias is not None:
+            return (self.host_key_alias.lower(),)
+        host = self.host.lower()
+        return (host,) if self.port == DEFAULT_PORT else (f"[{host}]:{self.port}", host)
+
+
+def target_of(name: str, book: NodeBook, home: Path, config: SshConfig | None = None) -> SshTarget:
+    """The way to the node called `name`.
+
+    Args:
+        name: of a node of the book.
+        book: also says of jump hosts that are nodes how to reach them.
+        home: Torchdeck's, where trusted host keys are written down.
+        config: instead of the user's SSH config.
+
+    Raises:
+        TargetError: it is not in the book, its jump hosts lead in a circle, or the SSH config is faulty.
+    """
+    entry = book.nodes.get(name)
+    if entry is None:
+        raise TargetError(name, "it is not in the node book; `torchdeck nodes list` shows what is")
+    return target_for(name, entry, book, home, config)
+
+
+def target_for(
+    name: str, entry: NodeEntry, book: NodeBook, home: Path, config: SshConfig | None = None
+) -> SshTarget:
+    """As `target_of`, for an entry that need not be in the book (yet)."""
+    finder = _Finder(book, home, config or SshConfig.of_user())
+    target, jumps = finder.of_entry(name, entry)
+    return replace(target, jumps=finder.flat(jumps, (name,)))
+
+
+@dataclass(frozen=True)
+class _Finder:
+    """Makes targets; each comes with the jump hosts that its own settings name, as they are written there."""
+
+    book: NodeBook
+    home: Path
+    config: SshConfig
+
+    def of_entry(self, name: str, entry: NodeEntry) -> tuple[SshTarget, list[str]]:
+        given = {"Port": entry.port, "User": entry.user}
+        found = self._lookup(name, entry.address, {key: value for key, value in given.items() if value})
+        target = self._target(name, entry.address, found)
+        if entry.key is not None:
+            key = Path(entry.key).expanduser()
+            more = target.identity_files if "identityfile" in found else ()
+            target = replace(target, identity_files=(key, *(path for path in more if path != key)))
+        if entry.jump:
+            return replace(target, proxy_command=None), list(entry.jump)
+        return target, _jumps(found)
+
+    def flat(self, written: list[str], seen: tuple[str, ...]) -> tuple[SshTarget, ...]:
+        """All hops of a list of jump hosts: what the first one itself goes through comes before it."""
+        hops: list[SshTarget] = []
+        for position, hop in enumerate(written):
+            target, own = self._of_hop(hop)
+            if hop in seen or len(seen) > MOST_HOPS:
+                raise TargetError(seen[0], f"its jump hosts lead in a circle: {' → '.join((*seen, hop))}")
+            if position == 0:
+                hops += self.flat(own, (*seen, hop))
+            else:  # reached through those before it, whatever its own settings say
+                target = replace(target, proxy_command=None)
+            hops.append(target)
+        return tuple(hops)
+
+    def _of_hop(self, written: str) -> tuple[SshTarget, list[str]]:
+        entry = self.book.nodes.get(written)
+        if entry is not None:
+            return self.of_entry(written, entry)
+        match = _HOP.fullmatch(written)
+        if match is None:
+            raise TargetError(
+                written, "a jump host is written as [USER@]HOST[:PORT], or is the name of a node"
+            )
+        host = match["host"].strip("[]")
+        given = {key: value for key, value in (("User", match["user"]), ("Port", match["port"])) if value}
+        found = self._lookup(written, host, given)
+        return self._target(f"jump host {host}", host, found), _jumps(found)
+
+    def _lookup(self, name: str, host: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return self.config.lookup(host, **{key: str(value) for key, value in given.items()})
+        except TargetError as error:
+            raise TargetError(name, str(error)) from error
+
+    def _target(self, name: str, host: str, found: Mapping[str, Any]) -> SshTarget:
+        ours = self.home / "known_hosts"
+        return SshTarget(
+            name=name,
+            host=found.get("hostname") or host,
+            port=_port(name, found.get("port")),
+            user=found.get("user") or getpass.getuser(),
+            identity_files=_identity_files(found),
+            proxy_command=_proxy_command(found),
+            host_key_alias=found.get("hostkeyalias"),
+            identities_only=str(found.get("identitiesonly", "")).lower() == "yes",
+            agent_socket=_agent_socket(found),
+            known_hosts=(*_known_hosts(found), ours),
+            trust_file=ours,
+        )
+
+
+def _port(name: str, value: Any) -> int:
+    if value is None:
+        return DEFAULT_PORT
+    if not str(value).isdecimal() or not 1 <= int(value) <= 65535:
+        raise TargetError(name, f"{value} is no port; right would be a number from 1 to 65535")
+    return int(value)
+
+
+def _identity_files(found: Mapping[str, Any]) -> tuple[Path, ...]:
+    named = [path for path in found.get("identityfile", ()) if path.lower() != "none"]
+    if "identityfile" in found:
+        return tuple(Path(path.strip('"')).expanduser() for path in named)
+    return usual_keys()
+
+
+def usual_keys() -> tuple[Path, ...]:
+    """The private keys that are tried where none is named, whether they are there or not."""
+    folder = Path("~/.ssh").expanduser()
+    return tuple(folder / name for name in DEFAULT_KEYS)
+
+
+def _jumps(found: Mapping[str, Any]) -> list[str]:
+    """What ProxyJump names, where it is not ProxyCommand that was said first."""
+    jump = found.get("proxyjump")
+    if jump is None or jump.lower() == "none" or _first_said(found) != "proxyjump":
+        return []
+    return [hop.strip() for hop in jump.split(",") if hop.strip()]
+
+
+def _proxy_command(found: Mapping[str, Any]) -> str | None:
+    command = found.get("proxycommand")
+    return command if command and _first_said(found) == "proxycommand" else None
+
+
+def _first_said(found: Mapping[str, Any]) -> str:
+    """Of ProxyJump and ProxyCommand the one that stands first in the config counts."""
+    return next((key for key in found if key in ("proxyjump", "proxycommand")), "")
+
+
+def _agent_socket(found: Mapping[str, Any]) -> str | None:
+    said = found.get("identityagent")
+    if said is None or said == "SSH_AUTH_SOCK":
+        return None
+    return "" if said.lower() == "none" else str(Path(said.strip('"')).expanduser())
+
+
+def _known_hosts(found: Mapping[str, Any]) -> tuple[Path, ...]:
+    user = found.get("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2")
+    machine = found.get("globalknownhostsfile", "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2")
+    words = [word.strip('"') for word in f"{user} {machine}".split() if word.lower() != "none"]
+    return tuple(Path(word).expanduser() for word in words)

@@ -1,0 +1,61 @@
+"""The shell line that starts a node's Python, in its environment."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from torchdeck.nodes.book.schema import NodeEntry
+
+PYTHON = "python3"
+CONDA_ROOTS = ("miniforge3", "miniconda3", "mambaforge", "anaconda3", "conda")
+"""Folders that conda is usually installed to, in a person's home or in /opt."""
+
+
+def python_line(entry: NodeEntry, arguments: Sequence[str]) -> str:
+    """A line for the login shell of a node that runs its Python with `arguments`, byte for byte.
+
+    The shell becomes that Python, which has the line's standard input and output for itself: what activating
+    an environment prints goes to standard error, and it reads nothing.
+    """
+    words = shlex.join(arguments)
+    if entry.venv is not None:
+        venv = remote_path(entry.venv)
+        return f'exec env VIRTUAL_ENV={venv} PATH={venv}/bin:"$PATH" {venv}/bin/python {words}'
+    python = _python(entry)
+    if entry.conda is not None:
+        return f"{_activate_conda(entry.conda)} && exec {python} {words}"
+    if entry.activate is not None:
+        return f". {remote_path(entry.activate)} </dev/null >&2 && exec {python} {words}"
+    return f"exec {python} {words}"
+
+
+def chosen_by(entry: NodeEntry) -> str:
+    """The key of the node book that says which Python a node has."""
+    return next((key for key in ("venv", "conda", "activate") if getattr(entry, key) is not None), "python")
+
+
+def remote_path(path: str) -> str:
+    """A path on a node as a word of a shell line; `~` at its beginning is the home there."""
+    if path == "~":
+        return '"$HOME"'
+    if path.startswith("~/"):
+        return f'"$HOME"/{shlex.quote(path[2:])}'
+    return shlex.quote(path)
+
+
+def _python(entry: NodeEntry) -> str:
+    return remote_path(entry.python) if entry.python is not None else PYTHON
+
+
+def _activate_conda(environment: str) -> str:
+    """Source conda's own script, wherever conda is, and activate an environment by name or path."""
+    roots = [f'"$HOME"/{name}' for name in CONDA_ROOTS] + [f"/opt/{name}" for name in CONDA_ROOTS]
+    if environment.startswith(("/", "~")):  # usually in the folder envs of the conda that it belongs to
+        roots.insert(0, f"{remote_path(environment)}/../..")
+    found = '"${CONDA_EXE%/bin/conda}" "$(dirname "$(dirname "$(command -v conda)")")"'
+    look = f"for root in {found} {' '.join(roots)}; do "
+    look += '[ -f "$root/etc/profile.d/conda.sh" ] && break; root=; done </dev/null'
+    missing = "echo 'no conda was found on this node: name its Python with python = instead' >&2"
+    source = f'. "$root/etc/profile.d/conda.sh" </dev/null >&2 && conda activate {remote_path(environment)}'
+    return f'{look}; {{ [ -n "$root" ] || {{ {missing}; exit 127; }}; }} && {source} </dev/null >&2'

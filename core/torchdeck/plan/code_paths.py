@@ -1,0 +1,137 @@
+"""Where a run finds the user's code: in its own copy, `@{code}`, in place of where it lies. Pure."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from torchdeck.config.schema import RunConfig
+from torchdeck.plan.launch_plan import CodeTree, NodePlan
+from torchdeck.plan.slots import escape, fill, slot, split
+from torchdeck.rundir.file_names import text_of
+
+VARIABLE = "TORCHDECK_CODE"
+"""In ranks: the copy of the working directory."""
+RUNNER = "torchdeck/agent/run_module.py"
+_RECIPE, _PATH = "TORCHDECK_RECIPE", "PYTHONPATH"
+
+
+def run_from_copy(nodes: tuple[NodePlan, ...], config: RunConfig, code: CodeTree) -> tuple[NodePlan, ...]:
+    """`nodes` such that script, recipe, module and module path are those of the run's own copy.
+
+    Paths out of the tree stay what they are, and so does the working directory.
+    """
+    if not code.folder:
+        return nodes
+    here = config.run.working_dir or "."
+    # thousands of nodes have the same texts
+    recipe = lru_cache(4)(lambda text: _recipe(text, config.run.recipe or "", code))
+    module_path = lru_cache(4)(lambda text: _module_path(text, code, here))
+
+    def moved(node: NodePlan) -> NodePlan:
+        env = {**node.env, VARIABLE: in_copy(code, here), _PATH: module_path(node.env[_PATH])}
+        if _RECIPE in env:
+            env[_RECIPE] = recipe(env[_RECIPE])
+        return replace(node, command=_command(node.command, config, code, here), env=env)
+
+    return tuple(moved(node) for node in nodes)
+
+
+def where_it_lies(node: NodePlan, code: CodeTree) -> NodePlan:
+    """`node` as it would be without a copy: with the user's own paths, for scripts that people run.
+
+    Where it starts in the copy (`starts_in_copy`) there are no such paths: slot `code` stays in it.
+    """
+    if not code.folder:
+        return node
+    kept = starts_in_copy(node)
+
+    def own(text: str) -> str:
+        return text if kept else _lying(text, code)
+
+    command, env = node.command, dict(node.env)
+    if len(command) > 2 and command[2].endswith(f"/{RUNNER}"):
+        if kept and command[3] != node.working_dir and _PATH in env:
+            shipped, colon, rest = env[_PATH].partition(":")
+            env[_PATH] = f"{shipped}:{command[3]}{colon}{rest}"
+        command = (*command[:2], "-m", *command[4:])
+    env = {name: own(value) for name, value in env.items() if name not in (VARIABLE, _RECIPE)}
+    if _RECIPE in node.env:
+        value = json.loads(node.env[_RECIPE])
+        env[_RECIPE] = _dumped({**value, "recipe": own(value["recipe"])})
+    return replace(node, command=tuple(map(own, command)), env=env)
+
+
+def starts_in_copy(node: NodePlan) -> bool:
+    """Whether ranks of `node` start in the run's copy: nothing says where the user's code lies there."""
+    return any(name == "code" for _, name in split(node.working_dir))
+
+
+def _lying(text: str, code: CodeTree) -> str:
+    """`text` with the user's folder in place of slot `code`."""
+    return "".join(
+        escape(code.folder if name == "code" else literal) if name in ("", "code") else slot(name)
+        for literal, name in split(text)
+    )
+
+
+def in_copy(code: CodeTree, path: str) -> str:
+    """The place of `path` in the run's copy, with slots; of what is not below the tree, `path` itself."""
+    relative = _relative(code, path)
+    if relative is None:
+        return escape(path)
+    return slot("code") if relative == "." else f"{slot('code')}/{escape(relative)}"
+
+
+def is_copied(code: CodeTree, path: str) -> bool:
+    """Whether the file at `path` is in the run's copy."""
+    relative = _relative(code, path)
+    return relative is not None and text_of(relative) in code.files
+
+
+def _relative(code: CodeTree, path: str) -> str | None:
+    relative = posixpath.relpath(posixpath.join(code.folder, path), code.folder)
+    return None if relative.split("/", 1)[0] == ".." else relative
+
+
+def _command(command: tuple[str, ...], config: RunConfig, code: CodeTree, here: str) -> tuple[str, ...]:
+    """`python -u` and then a script, or `-m` and a module."""
+    run = config.run
+    if run.module is not None:
+        return (*command[:2], f"{slot('shipped')}/{RUNNER}", in_copy(code, here), *command[3:])
+    if run.script is not None and is_copied(code, run.script):
+        return (*command[:2], in_copy(code, run.script), *command[3:])
+    return command
+
+
+def _recipe(settings: str, recipe: str, code: CodeTree) -> str:
+    if not is_copied(code, recipe):
+        return settings
+    return _dumped({**json.loads(settings), "recipe": in_copy(code, recipe)})
+
+
+def _dumped(value: dict[str, Any]) -> str:
+    """As `recipe_settings` writes it."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def _module_path(text: str, code: CodeTree, here: str) -> str:
+    """PYTHONPATH with the user's folders in the copy; ours comes first in it."""
+    first, colon, rest = text.partition(":")
+    if not colon:
+        return text
+    folders = [fill(folder, {}) for folder in rest.split(":")]
+    # an empty entry is the working directory
+    return ":".join((first, *(_entry(posixpath.join(here, folder), folder, code) for folder in folders)))
+
+
+def _entry(place: str, written: str, code: CodeTree) -> str:
+    relative = _relative(code, place)
+    if relative is None:
+        return escape(written)
+    beginning = "" if relative == "." else text_of(f"{relative}/")
+    held = any(name.startswith(beginning) for name in code.files)
+    return in_copy(code, place) if held else escape(written)

@@ -1,0 +1,62 @@
+"""What stacked bars of memory show: which groups, on what scale, and what is said below them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torchdeck.plan.prediction import PredictedMemory
+from torchdeck.plan.preview.memory import SERIOUSNESS, MemoryPreview, fullness
+from torchdeck.plan.preview.terms import FAMILIES
+from torchdeck.quantities import size
+
+SHOWN_GROUPS = 6
+_MAGNIFIED_BELOW = 0.1
+"""A device filled less than this is not drawn to its whole width: there would be nothing to see."""
+_WORTH_NAMING = 0.01
+
+
+def facts(memory: MemoryPreview) -> list[str]:
+    """When the peak is, and between what it is expected."""
+    group = memory.decisive
+    peak = f"peak in {group.phase}"
+    if size(group.high_bytes) != size(group.peak_bytes):
+        peak += f", {size(group.high_bytes)} at most"
+    lines = [f"{peak}; {size(sum(group.state.values()))} of it stays between steps"]
+    inside = [
+        f"{name} {size(count)}"
+        for name, count in group.terms.items()
+        if name in FAMILIES and count > _WORTH_NAMING * group.peak_bytes
+    ]
+    if inside:
+        lines.append(f"counted among activations: {', '.join(inside)}")
+    if group.free_bytes is not None and group.free_bytes < group.high_bytes:
+        lines.append(f"only {size(group.free_bytes)} are free now: something else uses the device")
+    return lines
+
+
+def most_needed(memory: MemoryPreview, count: int = SHOWN_GROUPS) -> list[PredictedMemory]:
+    """The groups that a bar is drawn for, the decisive one first: by verdict, and by how full devices are."""
+
+    def need(group: PredictedMemory) -> tuple[int, float, int]:
+        return SERIOUSNESS.index(group.verdict), fullness(group) or 0.0, group.peak_bytes
+
+    return sorted(memory.groups, key=need, reverse=True)[:count]
+
+
+def magnified(groups: Sequence[PredictedMemory], scale: float) -> str:
+    """That bars of `scale` bytes end before any capacity; empty where they do not, or none is known."""
+    if any(capacity_in_sight(group, scale) for group in groups) or not any(g.capacity_bytes for g in groups):
+        return ""
+    return f"bars are magnified: their whole width is {size(scale)}"
+
+
+def capacity_in_sight(group: PredictedMemory, scale: float) -> bool:
+    """Whether a bar of `scale` bytes reaches to the group's capacity."""
+    return group.capacity_bytes is not None and group.capacity_bytes <= scale
+
+
+def scale_of(groups: Sequence[PredictedMemory]) -> float:
+    """Bytes that a whole bar stands for."""
+    most = max(group.high_bytes for group in groups)
+    capacity = max((group.capacity_bytes or 0) for group in groups)
+    return most if most < capacity * _MAGNIFIED_BELOW or not capacity else max(most, capacity) * 1.02

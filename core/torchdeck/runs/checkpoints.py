@@ -1,0 +1,119 @@
+"""The checkpoints of one run: where they lie, how good each is, and why it is kept. Nothing is hashed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torchdeck.distributed.checked import SettingsError
+from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
+from torchdeck.distributed.checkpoints.listing import CheckpointInfo, is_leftover, list_checkpoints
+from torchdeck.distributed.checkpoints.manifest import FINAL_NAME, CheckpointError
+from torchdeck.distributed.checkpoints.retention import Retention, is_named_by_step
+from torchdeck.plan.slots import UnknownSlotError, fill
+from torchdeck.rundir.atomic import read_json
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.follower import read_run
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Of a checkpoint among the others."""
+
+    best: bool
+    kept: tuple[str, ...]
+    """Why it stays when the next one is saved; empty where that is not known, or it does not."""
+
+
+@dataclass(frozen=True)
+class RunCheckpoint:
+    """One checkpoint of a run, or what an interrupted save left."""
+
+    info: CheckpointInfo
+    standing: Standing
+    is_leftover: bool
+    """Of a save or a deletion that is under way or was cut short; no start will ever use it."""
+
+
+def checkpoint_directory(layout: RunLayout) -> Path:
+    """Where the run's plan says its checkpoints lie.
+
+    Raises:
+        CheckpointError: it does not say.
+    """
+    plan = read_json(layout.plan)
+    try:
+        directory = str(plan["checkpoint"]["directory"])
+        return Path(fill(directory, {"run_dir": str(layout.root), "run_id": layout.root.name}))
+    except (TypeError, KeyError, UnknownSlotError) as error:
+        raise CheckpointError(
+            f"{layout.plan} does not say where the run's checkpoints lie ({error}): give their folder instead"
+        ) from error
+
+
+def retention_of(layout: RunLayout) -> Retention | None:
+    """By which rule the run keeps checkpoints; None where no plan of a recipe says one."""
+    from torchdeck.distributed.settings import RecipeSettings
+
+    plan: Any = read_json(layout.plan)
+    try:
+        settings = RecipeSettings.from_json(plan["nodes"][0]["env"]["TORCHDECK_RECIPE"])
+    except (TypeError, KeyError, IndexError, SettingsError):
+        return None
+    return Retention.from_settings(settings.checkpoint)
+
+
+def standings(found: Sequence[CheckpointInfo], rule: Retention | None) -> list[Standing]:
+    """By the run's `rule`; where none is known the best is that with the lowest held-out loss."""
+    metrics = {info.path: info.manifest.metrics for info in found if info.complete and info.manifest}
+    steps = {info.step: metrics[info.path] for info in found if info.path in metrics}
+    named = {
+        info.step: metrics[info.path] for info in found if info.path in metrics and is_named_by_step(info)
+    }
+    best = (rule or Retention()).best(steps)[:1]
+    kept = rule.kept(named) if rule is not None else {}
+
+    def why(info: CheckpointInfo) -> tuple[str, ...]:
+        if info.path.name == FINAL_NAME:
+            return (FINAL_NAME,)
+        return kept.get(info.step, ()) if info.path in metrics else ()
+
+    return [Standing(info.path in metrics and info.step in best, why(info)) for info in found]
+
+
+def run_checkpoints(layout: RunLayout) -> tuple[RunCheckpoint, ...]:
+    """What lies in the run's checkpoint directory, the newest first.
+
+    Raises:
+        CheckpointError: nobody knows where that is, or it cannot be listed.
+    """
+    found = list_checkpoints(checkpoint_directory(layout))
+    rows = zip(found, standings(found, retention_of(layout)), strict=True)
+    return tuple(RunCheckpoint(info, standing, is_leftover(info.path)) for info, standing in rows)[::-1]
+
+
+def delete_checkpoint(layout: RunLayout, folder: Path) -> None:
+    """Delete one checkpoint of a run that is over.
+
+    Raises:
+        CheckpointError: the run goes on (its rank 0 is the directory's only writer), somebody saves into the
+            directory, or it cannot be deleted.
+        NewerFormatError: the run is from a newer Torchdeck.
+    """
+    view = read_run(layout)
+    if not view.is_over:
+        raise CheckpointError(
+            f"run {view.id} is {view.state}: its checkpoints are kept by its own rule until it is over"
+        )
+    directory = CheckpointDirectory(checkpoint_directory(layout))
+    if folder.parent != directory.path:
+        raise CheckpointError(f"{folder} is not one of the checkpoints in {directory.path}")
+    directory.open(view.id, wait=0.0)
+    try:
+        directory.delete(folder)
+    finally:
+        directory.close()
+    if folder.exists():
+        raise CheckpointError(f"{folder} could not be deleted: may you write in {directory.path}?")

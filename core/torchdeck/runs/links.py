@@ -1,0 +1,122 @@
+"""How the links to a run's nodes are: links.json, which the controller replaces once a second."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from torchdeck.rundir.atomic import read_json, write_json
+from torchdeck.rundir.layout import FORMAT_VERSION, RunLayout
+
+CONNECTING = "connecting"
+UP = "up"
+LOST = "lost"
+NEEDS_LOGIN = "needs_login"
+"""A password or passphrase is wanted, and nobody is there who could be asked."""
+REFUSED = "refused"
+"""The node's host key is not the known one, the node cannot be used, or it sent what it must not."""
+STATES = (CONNECTING, UP, LOST, NEEDS_LOGIN, REFUSED)
+LINKS_LATE = 5.0
+"""Seconds after which links.json, written once a second, is a dead controller's."""
+
+
+@dataclass(frozen=True)
+class LinkState:
+    """One node's link, as the controller sees it. Times are unix seconds on the controller's clock."""
+
+    node: str
+    state: str = CONNECTING
+    """One of `STATES`."""
+    since: float = 0.0
+    """When this state began."""
+    heard: float | None = None
+    """When the node was heard last; None: never."""
+    why: str = ""
+    """What is wrong, as a sentence; empty while it is up."""
+    shared: bool = False
+    """The node sees the controller's run directory: nothing is mirrored."""
+    behind: int = 0
+    """Bytes on the node that are not here yet, as the node said last."""
+    clock_offset: float | None = None
+    """Seconds that the node's clock is ahead of the controller's."""
+    clock_error: float | None = None
+    """Seconds by which the offset may be wrong."""
+    agent_alive: bool | None = None
+    """As the node said last; None: it did not."""
+    holder_alive: bool | None = None
+    torchrun_alive: bool | None = None
+    code_sent: int | None = None
+    """Bytes of the run's code that were sent to the node; None while none is being sent."""
+    code_size: int | None = None
+    """Bytes of it that the node did not have."""
+
+    @property
+    def is_sent_code(self) -> bool:
+        """Code is on its way to the node, and how far it is, is known."""
+        return self.state == UP and self.code_sent is not None and bool(self.code_size)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Any) -> LinkState | None:
+        """None where `value` is none."""
+        if not isinstance(value, Mapping) or not isinstance(value.get("node"), str):
+            return None
+        if value.get("state") not in STATES or not isinstance(value.get("since"), (int, float)):
+            return None
+        known = {name: value[name] for name in cls.__dataclass_fields__ if name in value}
+        return cls(**known | {name: _count(value.get(name)) for name in ("code_sent", "code_size")})
+
+
+@dataclass(frozen=True)
+class Links:
+    """What links.json says."""
+
+    time: float
+    """When it was written, unix seconds: what is old was written by a controller that is gone."""
+    nodes: Mapping[str, LinkState]
+
+    def is_fresh(self, now: float) -> bool:
+        """Whether the controller that wrote it was alive lately; `now` in unix seconds."""
+        return now - self.time < LINKS_LATE
+
+    def lacks_login(self, now: float) -> bool:
+        """The controller lives and has nobody to ask for what a node wants; `now` in unix seconds."""
+        return self.is_fresh(now) and any(state.state == NEEDS_LOGIN for state in self.nodes.values())
+
+    def sent_code(self, now: float) -> tuple[LinkState, ...]:
+        """The nodes to which code is on its way; none where it was written long before `now`."""
+        return (
+            tuple(state for state in self.nodes.values() if state.is_sent_code) if self.is_fresh(now) else ()
+        )
+
+
+def links_path(layout: RunLayout) -> Path:
+    """Where it lies (controller); a run of this machine alone has none."""
+    return layout.root / "links.json"
+
+
+def write_links(layout: RunLayout, states: Mapping[str, LinkState], now: float) -> None:
+    """Replace it; not synced, since it means nothing after a power cut. Raises OSError."""
+    nodes = {name: state.to_json() for name, state in states.items()}
+    write_json(links_path(layout), {"v": FORMAT_VERSION, "t": now, "nodes": nodes}, durable=False)
+
+
+def read_links(layout: RunLayout) -> Links | None:
+    """What it says; None where there is none, or none that this version reads."""
+    value = read_json(links_path(layout))
+    if not isinstance(value, Mapping) or value.get("v") != FORMAT_VERSION:
+        return None
+    written, nodes = value.get("t"), value.get("nodes")
+    if not isinstance(written, (int, float)) or not isinstance(nodes, Mapping):
+        return None
+    states = {str(name): state for name, each in nodes.items() if (state := LinkState.from_json(each))}
+    return Links(float(written), states)
+
+
+def _count(value: Any) -> int | None:
+    """A number of bytes; None where it is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

@@ -1,0 +1,235 @@
+"""The output of all ranks as one list of lines, in the order of printing, as far as that is known."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.logs.clock import LogClock
+from torchdeck.runs.logs.line_index import LineIndex
+from torchdeck.runs.logs.stretches import Followed, Source, Stretch, Stretches
+
+STREAMS = ("stdout", "stderr")
+AT_ONCE = 1 << 25
+"""Bytes counted in one look: what is longer is there after several."""
+_PIECE = 1 << 20
+"""Bytes of one file counted before the others have their turn."""
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+"""ANSI escape sequences: colours, movements of the cursor, titles (ECMA-48)."""
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """One line as it is shown."""
+
+    source: Source
+    number: int
+    """In its file, from 0."""
+    time: float | None
+    """Unix time by which it was printed, to the second; None where nobody noted it."""
+    text: str
+
+
+class MergedLog:
+    """Lines of some files of a run, by number. It only grows; for one thread at a time.
+
+    Lines of one second stand by rank and stream. What was printed in the last second, of which no agent has
+    noted the time yet, comes in the order in which it was found, with the time at which its file was written.
+    """
+
+    def __init__(
+        self,
+        layout: RunLayout,
+        *,
+        rank: int | None = None,
+        attempt: int | None = None,
+        streams: tuple[str, ...] = STREAMS,
+        takes: Callable[[int, int], bool] = lambda _attempt, _rank: True,
+    ) -> None:
+        """Nothing is read before the first `advance`.
+
+        Args:
+            layout: the run.
+            rank: whose lines; None: of all ranks.
+            attempt: lines of which start of the run; None: of all.
+            streams: some of `STREAMS`.
+            takes: whether lines of an attempt and a rank are wanted; asked with every look until they are.
+        """
+        self._layout = layout
+        self._rank = rank
+        self._attempt = attempt
+        self._streams = streams
+        self._takes = takes
+        self._files: dict[Source, Followed] = {}
+        self._stretches = Stretches()
+        self._looked = False
+
+    def __len__(self) -> int:
+        """Lines so far."""
+        return self._stretches.lines
+
+    @property
+    def ranks(self) -> list[int]:
+        """Ranks that have printed something, or may."""
+        return sorted({source.rank for source in self._files})
+
+    @property
+    def stretches(self) -> int:
+        """Pieces that the list is made of: 28 bytes of memory each."""
+        return len(self._stretches)
+
+    def advance(self, limit: int = AT_ONCE) -> bool:
+        """Take in what was printed; whether there is more than the limit let in.
+
+        Of logs that take several looks the earliest lines come first: a line waits until no file that is
+        not counted to its end can have an earlier one.
+
+        Raises:
+            OSError: a file cannot be read.
+        """
+        self._discover()
+        self._count(limit)
+        behind = [file for file in self._files.values() if file.is_behind]
+        known = min((file.reached for file in behind if not file.is_untimed), default=math.inf)
+        found: list[Stretch] = []
+        for file in self._files.values():
+            found += file.ready(known)
+        found.sort(key=lambda part: (part.time is None, part.time or 0.0))
+        for stretch in found:
+            self._stretches.append(stretch)
+        return bool(behind)
+
+    def read(self, first: int, count: int) -> list[LogLine]:
+        """Lines `first` to `first + count - 1` of the list; fewer at its ends.
+
+        Raises:
+            OSError: a file cannot be read.
+        """
+        wanted = _Wanted()
+        line, end = max(0, first), min(first + count, len(self))
+        while line < end:
+            at = self._stretches.at(line)
+            stretch = self._stretches[at]
+            skipped = line - self._stretches.start(at)
+            count_here = min(stretch.count - skipped, end - line)
+            wanted.add(stretch, stretch.first + skipped, count_here)
+            line += count_here
+        return wanted.read()
+
+    def line_at(self, moment: float) -> int:
+        """The first line that was printed at `moment` (unix time) or later; the last one where none was."""
+        line = self._stretches.start(self._stretches.since(moment))
+        return min(line, max(0, len(self) - 1))
+
+    def block(self, line: int) -> tuple[int, bytes]:
+        """Lines of one file that follow each other in the list from `line` on, as they are in the file.
+
+        Returns:
+            How many lines, at least one, and their bytes; of a line longer than a block only the beginning.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        at = self._stretches.at(line)
+        stretch = self._stretches[at]
+        skipped = line - self._stretches.start(at)
+        return stretch.file.index.block(stretch.first + skipped, stretch.count - skipped)
+
+    def is_open(self, line: int) -> bool:
+        """The line has no end yet: more of it may come."""
+        at = self._stretches.at(line)
+        stretch = self._stretches[at]
+        return stretch.first + line - self._stretches.start(at) >= stretch.file.index.ended
+
+    def path(self, source: Source) -> Path:
+        """The file of `source`."""
+        files = self._layout.attempt(source.attempt).rank(source.rank)
+        return files.stdout if source.stream == "stdout" else files.stderr
+
+    def _discover(self) -> None:
+        for number in self._layout.attempt_numbers():
+            if self._attempt not in (None, number):
+                continue
+            folder = self._layout.attempt(number).ranks
+            for rank in _numbers(folder):
+                if self._rank in (None, rank) and self._takes(number, rank):
+                    for stream in self._streams:
+                        self._open(Source(number, rank, stream))
+
+    def _open(self, source: Source) -> None:
+        if source not in self._files:
+            times = self._layout.attempt(source.attempt).rank(source.rank).log_times
+            self._files[source] = Followed(
+                source, LineIndex(self.path(source)), LogClock(times, source.stream), self._looked
+            )
+
+    def _count(self, limit: int) -> None:
+        """Count what was appended, where the least is known first."""
+        left = limit
+        for file in self._files.values():
+            file.is_behind = True  # until it is looked at
+        turn = sorted(self._files.values(), key=lambda file: file.reached)
+        while turn and left > 0:
+            for file in turn:
+                asked = min(left, _PIECE)
+                if asked <= 0:
+                    break
+                count = file.index.advance(asked)
+                left -= count
+                file.is_behind = count == asked
+                file.take()
+                file.is_live |= not file.is_behind
+            turn = sorted((file for file in turn if file.is_behind), key=lambda file: file.reached)
+        self._looked = True
+
+
+class _Wanted:
+    """Parts of stretches, put together so that lines of a file that follow each other are read at once."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Stretch, int, int, int]] = []
+        """Stretch, its first line and how many, and the number of the span that they lie in."""
+        self._spans: list[tuple[Followed, int, int]] = []
+        """A file, a first line, and how many."""
+        self._newest: dict[Source, int] = {}
+
+    def add(self, stretch: Stretch, first: int, count: int) -> None:
+        source = stretch.file.source
+        number = self._newest.get(source, -1)
+        if number >= 0 and sum(self._spans[number][1:]) == first:
+            file, start, known = self._spans[number]
+            self._spans[number] = (file, start, known + count)
+        else:  # the first, or the clock was set back between two stretches
+            number = self._newest[source] = len(self._spans)
+            self._spans.append((stretch.file, first, count))
+        self._parts.append((stretch, first, count, number))
+
+    def read(self) -> list[LogLine]:
+        texts = [file.index.read(first, count) for file, first, count in self._spans]
+        found: list[LogLine] = []
+        for stretch, first, count, number in self._parts:
+            skipped = first - self._spans[number][1]
+            lines = texts[number][skipped : skipped + count]
+            lines += [b""] * (count - len(lines))  # the file was cut meanwhile
+            found += [
+                LogLine(stretch.file.source, first + at, stretch.time, as_shown(text))
+                for at, text in enumerate(lines)
+            ]
+        return found
+
+
+def as_shown(line: bytes) -> str:
+    """A line as a terminal would leave it: without colours, and what a carriage return overwrites gone."""
+    text = line.decode("utf-8", "replace").rstrip("\r\n").rpartition("\r")[2]
+    return _ESCAPES.sub("", text)
+
+
+def _numbers(folder: Path) -> list[int]:
+    try:
+        return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdecimal())
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,101 @@
+"""What is to be said of the nodes of a run that goes on: links that are lost, nodes that are silent. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from torchdeck.runs import fields as read
+from torchdeck.runs import reasons
+from torchdeck.runs.history import RunHistory
+from torchdeck.runs.links import CONNECTING, LOST, UP, LinkState
+from torchdeck.runs.state import Liveness, NodeLiveness
+
+HEARTBEAT_LATE = 15.0
+"""A heartbeat older than this many seconds is said to be late."""
+CONNECTING_LATE = 10.0
+"""Seconds that a node takes to be reached without anything being wrong."""
+
+
+@dataclass(frozen=True)
+class NodeTrouble:
+    """Something of one node; while it lasts its age changes, and nothing else."""
+
+    node: str
+    what: Literal["link", "silent", "agent"]
+    """A node's link to here, its word to the lead, its agent's signs of life."""
+    state: str
+    """Of that; another one is news."""
+    since: float | None
+    """When it began, unix seconds on this machine's clock; None: nobody knows."""
+    text: str
+    """A sentence as of now, with its age."""
+
+    def over(self, now: float) -> str:
+        """What is said once it is no more; `now` in unix seconds."""
+        after = "" if self.since is None else f" after {max(0.0, now - self.since):.0f} s"
+        if self.what == "silent":
+            return f"node {self.node} is heard by the others again{after}"
+        if self.what == "agent":
+            return f"the agent on {self.node} is there again{after}"
+        if self.state == CONNECTING:
+            return f"node {self.node}: reached{after}"
+        return f"node {self.node}: {'link is back' if self.state == LOST else 'followed again'}{after}"
+
+
+def node_troubles(
+    history: RunHistory,
+    heartbeats: Mapping[str, Mapping[str, Any]],
+    liveness: Liveness,
+    now: float,
+) -> tuple[NodeTrouble, ...]:
+    """All there are, in the order of nodes; arguments as of `view.view`."""
+    found = list(_silent(history, liveness, now))
+    for node in {**history.agents, **liveness.nodes}:
+        alive = liveness.nodes.get(node, NodeLiveness())
+        found += _of_node(node, alive, heartbeats.get(node, {}), now, followed=liveness.controller)
+    return tuple(found)
+
+
+def _silent(history: RunHistory, liveness: Liveness, now: float) -> Iterator[NodeTrouble]:
+    """Nodes that the lead does not hear; it says so by its own clock."""
+    lead = next((node for node in history.agents if node not in history.nodes.followers), "")
+    link = liveness.nodes.get(lead, NodeLiveness()).link
+    ahead = 0.0 if link is None or link.clock_offset is None else link.clock_offset
+    for node, event in sorted(history.nodes.silent.items()):
+        since = event.time - ahead - (read.number(event.fields, "seconds") or 0.0)
+        given_up = event.name == "node_lost"
+        text = reasons.silent(node, now - since, read.number(event.fields, "grace"), given_up=given_up)
+        yield NodeTrouble(node, "silent", event.name, since, text)
+
+
+def _of_node(
+    node: str, alive: NodeLiveness, heartbeat: Mapping[str, Any], now: float, *, followed: bool
+) -> Iterator[NodeTrouble]:
+    link = alive.link
+    if link is not None and not alive.known:
+        if not _is_beginning(link, now, followed=followed):
+            text = reasons.link(link, _last_step(heartbeat), now)
+            yield NodeTrouble(node, "link", link.state, reasons.link_since(link), text)
+        return
+    beat = read.number(heartbeat, "t")
+    if beat is not None and link is not None and link.clock_offset is not None:
+        beat -= link.clock_offset
+    if alive.any and not alive.agent:
+        yield NodeTrouble(node, "agent", "gone", beat, reasons.agent_gone(node))
+    elif beat is not None and now - beat > HEARTBEAT_LATE:
+        yield NodeTrouble(node, "agent", "late", beat, reasons.agent_late(node, now - beat))
+
+
+def _is_beginning(link: LinkState, now: float, *, followed: bool) -> bool:
+    """A node that is just being reached, or has just been: nothing is wrong."""
+    if link.state == UP:
+        return followed
+    return link.state == CONNECTING and 0.0 <= now - link.since < CONNECTING_LATE
+
+
+def _last_step(heartbeat: Mapping[str, Any]) -> int | None:
+    """The furthest that a rank of the node was when it was last heard of; None where they count no steps."""
+    ranks = [value for value in read.mapping(heartbeat, "ranks").values() if isinstance(value, Mapping)]
+    return max((step for rank in ranks if (step := read.whole(rank, "step"))), default=None)

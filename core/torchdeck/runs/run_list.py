@@ -1,0 +1,203 @@
+"""All runs of a home, looked at again and again: only what goes on, or was written to, costs anything."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchdeck.rundir.journal import NewerFormatError
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.directory import RunDirectoryError, open_run_directory
+from torchdeck.runs.follower import RunFollower
+from torchdeck.runs.registry import RunRegistry
+from torchdeck.runs.state import RunState
+from torchdeck.runs.training_progress import ProgressReader, TrainingProgress
+from torchdeck.runs.view import RunView
+
+BUDGET = 0.15
+"""Seconds of one look that may go into runs seen for the first time; the others wait for the next look."""
+CURVE_INTERVAL = 4.0
+"""Seconds between two looks at the loss curve of a run that goes on."""
+RETRY = 5.0
+"""Seconds between two tries to read a run that cannot be read."""
+
+
+@dataclass(frozen=True)
+class RunEntry:
+    """One run in a list."""
+
+    id: str
+    layout: RunLayout
+    view: RunView | None = None
+    """None where it has not been read yet, or cannot be."""
+    progress: TrainingProgress | None = None
+    loss_curve: tuple[float, ...] = ()
+    """The loss over the run's steps in a few points, NaN where there is none."""
+    why: str = ""
+    """Why it cannot be read; else empty."""
+
+    @property
+    def state(self) -> RunState | None:
+        return None if self.view is None else self.view.state
+
+    @property
+    def is_unreadable(self) -> bool:
+        return bool(self.why)
+
+    @property
+    def is_live(self) -> bool:
+        """Something of it runs or is about to."""
+        return self.view is not None and not self.view.is_over
+
+    @property
+    def name(self) -> str:
+        """The run's name; its id where that cannot be read."""
+        return self.id if self.view is None else self.view.name
+
+
+@dataclass(frozen=True)
+class RunsSeen:
+    """What one look found."""
+
+    entries: tuple[RunEntry, ...]
+    """The newest first."""
+    unread: int = 0
+    """Runs among them that were not read yet; the next looks do it."""
+
+
+class RunList:
+    """Looks at the runs of a home. For one thread at a time.
+
+    A run that is over, with nothing of it alive, is read once; from then on a look costs it one `stat`.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+        budget: float = BUDGET,
+    ) -> None:
+        self._registry = RunRegistry(home)
+        self._clock = clock
+        self._monotonic = monotonic
+        self._budget = budget
+        self._runs: dict[str, _Followed] = {}
+
+    def look(self) -> RunsSeen:
+        """The runs as of now.
+
+        Raises:
+            OSError: the folder of the runs cannot be listed.
+        """
+        ids = self._registry.ids()[::-1]
+        kept = self._runs
+        self._runs = {id_: kept.get(id_) or self._followed(id_) for id_ in ids}
+        new = [run for run in self._runs.values() if not run.was_read]
+        for run in self._runs.values():
+            if run.was_read:
+                run.look(self._monotonic())
+        deadline = self._monotonic() + self._budget
+        for run in new:
+            run.look(self._monotonic())
+            if self._monotonic() >= deadline:
+                break
+        entries = tuple(run.entry for run in self._runs.values() if not run.is_gone)
+        return RunsSeen(entries, sum(not run.was_read for run in self._runs.values()))
+
+    def _followed(self, run_id: str) -> _Followed:
+        return _Followed(RunLayout(self._registry.folder / run_id), self._clock)
+
+
+class _Followed:
+    """One run of the list and what is needed to look at it again."""
+
+    def __init__(self, layout: RunLayout, clock: Callable[[], float]) -> None:
+        self.entry = RunEntry(layout.root.name, layout)
+        self.was_read = False
+        self.is_gone = False
+        self._clock = clock
+        self._follower: RunFollower | None = None
+        self._reader: ProgressReader | None = None
+        self._settled: tuple[tuple[int, int], ...] | None = None
+        """Sizes and times of its journals when it was over and nothing of it lived."""
+        self._watched: tuple[str, ...] = ()
+        self._curve_due = 0.0
+        self._retry = 0.0
+
+    def look(self, now: float) -> None:
+        """Read what is new; `now` is monotonic."""
+        layout = self.entry.layout
+        if self._settled is not None and self._settled == _stamps(self._watched):
+            return
+        if self.entry.is_unreadable and now < self._retry:
+            return
+        try:
+            self._read(layout, now)
+        except (RunDirectoryError, NewerFormatError, OSError) as error:
+            self.is_gone = not layout.root.exists()
+            self._follower = None
+            self._retry = now + RETRY
+            self._take(RunEntry(self.entry.id, layout, why=str(error)))
+        self.was_read = True
+
+    def _read(self, layout: RunLayout, now: float) -> None:
+        if self._follower is None:
+            self._follower = RunFollower(open_run_directory(layout.root), clock=self._clock)
+            self._reader = ProgressReader(layout)
+            self._curve_due = 0.0
+        self._watched = _journals(layout)
+        before = _stamps(self._watched)
+        view = self._follower.refresh()
+        self.is_gone = not layout.root.exists()
+        quiet = view.is_over and not (view.controller_alive or view.agent_alive or view.processes_alive)
+        progress, curve = self._progress(view, now, last=quiet)
+        self._take(RunEntry(self.entry.id, layout, view, progress, curve))
+        self._settled = None
+        if quiet:
+            # looked at before they were read: what was written since shows at the next look
+            if view.end_written:
+                self._watched, before = self._watched[:1], before[:1]
+            self._settled = before
+            self._follower = self._reader = None
+
+    def _progress(
+        self, view: RunView, now: float, *, last: bool
+    ) -> tuple[TrainingProgress | None, tuple[float, ...]]:
+        assert self._reader is not None  # noqa: S101 - made with the follower
+        progress = self._reader.read(view)
+        curve = self.entry.loss_curve
+        if last or now >= self._curve_due:
+            self._curve_due = now + CURVE_INTERVAL
+            curve = self._reader.loss_curve()
+        return progress, curve
+
+    def _take(self, entry: RunEntry) -> None:
+        """The old object stays where nothing changed: comparing two lists is then quick."""
+        if entry != self.entry:
+            self.entry = entry
+
+
+def _journals(layout: RunLayout) -> tuple[str, ...]:
+    """Paths of a run's journals, the controller's first.
+
+    A resume begins in that one; only where nobody wrote the run's end may an agent come back and write first.
+    """
+    return (str(layout.journal), *map(str, sorted(layout.nodes.glob("*/journal.jsonl"))))
+
+
+def _stamps(paths: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
+    """What tells that something was written to files: (size, mtime in ns), -1 without one."""
+    found = []
+    for path in paths:
+        try:
+            status = os.stat(path)  # noqa: PTH116 - a thousand a second: strings are five times quicker
+        except OSError:
+            found.append((-1, 0))
+        else:
+            found.append((status.st_size, status.st_mtime_ns))
+    return tuple(found)

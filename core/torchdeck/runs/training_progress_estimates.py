@@ -1,0 +1,75 @@
+"""How many steps training takes in all and how long the rest of them takes, from what is on disk."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING
+
+from torchdeck.quantities import duration
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.telemetry.progress import read_progress
+
+if TYPE_CHECKING:
+    from torchdeck.telemetry.reader import RunMetrics
+
+PLAIN = 600.0
+"""Seconds from which a remaining time is said without its seconds."""
+ROWS = 1024
+"""Newest rows that may count for the pace."""
+PACE_SECONDS = 300.0
+"""How far back they count, but `FEWEST` always do."""
+FEWEST = 32
+LONGEST_PAUSE = 100.0
+"""A pause counts as no more than so many usual steps: an evaluation counts, a suspended machine does not."""
+
+
+def time_left(seconds: float) -> str:
+    """`42 s`, `3 min 20 s`, `37 min`, `2 h 5 min`: no more of it than an estimate can know."""
+    if seconds < PLAIN:
+        return duration(seconds)
+    return duration(60.0 * round(seconds / 60.0)).removesuffix(" 0 s")
+
+
+def total_steps(layout: RunLayout) -> int | None:
+    """What the newest attempt that knew it wrote of it, else what the plan says; None where neither does."""
+    for number in reversed(layout.attempt_numbers()):
+        progress = read_progress(layout.attempt(number).rank(0).progress)
+        if progress is not None and progress.total is not None:
+            return progress.total
+    try:
+        steps = json.loads(layout.plan.read_text(encoding="utf-8"))["batch"]["steps"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return steps if isinstance(steps, int) and not isinstance(steps, bool) and steps > 0 else None
+
+
+def seconds_a_step(metrics: RunMetrics, name: str, rank: int) -> float | None:
+    """The pace of the last minutes by the times at which rows of the metric `name` were written.
+
+    What stands between steps (evaluations, saves) is in it. None where fewer than two steps are known.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    import numpy as np
+
+    from torchdeck.telemetry.reader.owned_segment import rows_of
+
+    parts = metrics.parts(name, rank)
+    if not parts:
+        return None
+    segment, limit = parts[-1]
+    rows = rows_of(segment, name, limit, max(0, segment.rows - ROWS), segment.rows)
+    if len(rows) < 2:
+        return None
+    late = int(np.searchsorted(rows.times, rows.times[-1] - PACE_SECONDS))
+    first = min(late, max(0, len(rows) - FEWEST))
+    steps, times = np.diff(rows.steps[first:]), np.diff(rows.times[first:])
+    forward = (steps > 0) & (times >= 0)
+    if not forward.any():
+        return None
+    steps, times = steps[forward], times[forward]
+    usual = float(np.median(times / steps))
+    pace = float(np.minimum(times, LONGEST_PAUSE * usual * steps).sum() / steps.sum())
+    return pace if math.isfinite(pace) and pace > 0 else None

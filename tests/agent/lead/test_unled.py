@@ -1,0 +1,42 @@
+"""What a follower does with its ranks once the lead is given up, by values."""
+
+from __future__ import annotations
+
+import pytest
+
+from torchdeck.agent import commands as do
+from torchdeck.agent import events as on
+from torchdeck.agent.lead.unled import Unled
+from torchdeck.plan.policy import Policy
+
+GRACE = 5.0
+
+
+def unled(unattended: str, *, running: bool = True) -> Unled:
+    return Unled("b", Policy(unattended=unattended, node_grace=GRACE), 2, 100.0, running=running)
+
+
+def test_ranks_go_on_and_torchrun_waits_for_nobody_after_them() -> None:
+    """Its exit barrier is on the leading node; at the end the node sweeps, and departs after the grace."""
+    node = unled("continue")
+    assert node.begin(100.0) == [do.GoAlone("b", 2)]
+    assert not node.ends_something
+    assert node.tick(1000.0) == []
+    gone = node.handle(on.TorchrunExited("b", 2, 0, completed=True), 1000.0)
+    assert [type(command) for command in gone] == [do.Sweep]
+    ended = node.handle(on.NodeClean("b", 2, 0, 0, None), 1001.0)
+    assert ended == [do.CloseAttempt(2, "succeeded"), do.ReleaseLeases("b")]
+    assert node.tick(1001.0 + GRACE - 0.1) == []
+    assert [type(command) for command in node.tick(1001.0 + GRACE)] == [do.Depart]
+
+
+def test_ranks_are_ended_where_they_are_not_to_go_on() -> None:
+    node = unled("stop")
+    assert node.begin(100.0) == [do.Terminate("b")]
+    assert node.ends_something
+
+
+@pytest.mark.parametrize("unattended", ["stop", "continue"])
+def test_nothing_is_begun_without_a_lead(unattended: str) -> None:
+    """An attempt that has not started torchrun is given up, and the devices are free."""
+    assert unled(unattended, running=False).begin(100.0) == [do.Abandon("b", 2), do.ReleaseLeases("b")]

@@ -1,0 +1,134 @@
+"""Folders that fail: a drive that is slow, a disk that is full, a run that is removed."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from support.desktop import Desktop, Seen, Window
+from support.metrics import write_rows
+from support.run_homes import add_live_run, add_run
+from support.slow_drive import SlowDrive
+
+
+def test_a_slow_drive_is_said_and_holds_nothing_up(
+    screen: Desktop, tmp_path: Path, pictures: Path, torchdeck_home: Path
+) -> None:
+    for number in range(1, 4):
+        layout = add_run(torchdeck_home, number)
+        write_rows(layout.root, [(step, {"loss": 3.0 - step / 100}) for step in range(100)])
+    (torchdeck_home / "window.json").write_text('{"version": 1, "place": "Nodes"}')
+    drive = SlowDrive(torchdeck_home, tmp_path, seconds=0.5)
+    drive.slow()
+    with screen.window(tmp_path, **drive.environment) as window:
+        window.click("Runs", "QToolButton")
+        window.wait_until(
+            lambda: [seen for seen in window.look() if "waiting for the folder of runs" in seen.text],
+            "the status bar to say what is waited for",
+        )
+        window.wait("Looking at the runs takes")
+        screen.screenshot(pictures / "slow.png")
+        window.click("Launch", "QToolButton")
+        window.wait("What do you want to run?")
+        window.settle()
+        for place, shows in (("Nodes", "This machine"), ("Launch", "What do you"), ("Runs", "Looking at")):
+            window.click(place, "QToolButton")
+            window.wait(shows)
+        window.assert_flowed("a slow drive")
+        drive.fast()
+        row = window.wait_until(lambda: window.look(kind="Row"), "the runs")[0]
+        screen.do("mousemove", *map(str, row.centre), "click", "1")
+        window.wait("succeeded", "StateBadge")
+        window.settle()
+        drive.slow()
+        window.wait("Looking at this run takes")
+        screen.screenshot(pictures / "slow-run.png")
+        for tab in ("Checkpoints", "Timeline", "Config", "Logs"):
+            window.click(tab, "Tab")
+        window.assert_flowed("a run on a slow drive")
+        window.key("ctrl+q")
+        assert window.process.wait(30) == 0
+        assert window.said == ""
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of one MiB, where this machine lets us mount one."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=0700", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("mounting a small file system needs root")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(folder: Path) -> Path:
+    """Leave no byte of its disk; the file that takes it all."""
+    ballast = folder / "ballast"
+    with ballast.open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
+    return ballast
+
+
+def test_a_full_disk_is_said_where_something_was_to_be_written(
+    screen: Desktop, tmp_path: Path, pictures: Path, small_disk: Path
+) -> None:
+    (small_disk / "train.py").write_text("print('step 1 loss 2.0')\n")
+    run_file = small_disk / "run.toml"
+    run_file.write_text('[run]\nscript = "train.py"\n')
+    home = small_disk / "home"
+    with screen.window(tmp_path, str(run_file), TORCHDECK_HOME=str(home)) as window:
+        window.wait("Launch", "QPushButton")
+        window.click("Show the run file as TOML")
+        ballast = fill(small_disk)
+        window.settle()
+        window.click("", "TomlEditor")
+        window.key("ctrl+End")
+        window.type("# more")
+        window.key("ctrl+s")
+        window.wait_until(lambda: said(window, "No space left on device"), "why it is not saved")
+        screen.screenshot(pictures / "not-saved.png")
+        assert run_file.read_text() == '[run]\nscript = "train.py"\n'
+        window.key("ctrl+Return")
+        window.wait_until(lambda: said(window, "space", "disk"), "why it is not launched")
+        screen.screenshot(pictures / "not-launched.png")
+        assert not [*home.glob("runs/*/journal.jsonl")]
+        ballast.unlink()
+        window.click("", "TomlEditor")
+        window.key("ctrl+s")
+        window.wait_until(lambda: run_file.read_text().endswith("# more"), "it to be saved")
+        window.assert_flowed("a full disk")
+        assert window.said == ""
+
+
+def said(window: Window, *words: str) -> list[Seen]:
+    """What is in sight and has one of these words in it."""
+    return [seen for seen in window.look() if any(word in seen.text for word in words)]
+
+
+def test_a_run_removed_while_it_is_shown(
+    screen: Desktop, tmp_path: Path, pictures: Path, torchdeck_home: Path
+) -> None:
+    runs = [add_run(torchdeck_home, 1), add_live_run(torchdeck_home, 2)]
+    for layout in runs:
+        write_rows(layout.root, [(step, {"loss": 3.0 - step / 100}) for step in range(100)])
+    (torchdeck_home / "window.json").write_text('{"version": 1, "place": "Runs"}')
+    with screen.window(tmp_path) as window:
+        for layout, state in reversed([*zip(runs, ("succeeded", "running"), strict=True)]):
+            row = window.wait_until(lambda: window.look(kind="Row"), "the runs")[0]
+            screen.do("mousemove", *map(str, row.centre), "click", "1")
+            window.wait(state, "StateBadge")
+            window.wait("Plot of Loss", "PlotCanvas")
+            window.settle()
+            shutil.rmtree(layout.root)
+            window.wait("This run's directory was removed")
+            screen.screenshot(pictures / f"{state}.png")
+            for tab in ("Ranks", "Checkpoints", "Timeline", "Config", "Logs"):
+                window.click(tab, "Tab")
+            window.assert_flowed(f"a run that was {state} and is removed")
+        assert window.said == ""

@@ -1,0 +1,37 @@
+"""A run file with three mistakes: all are said at once, and nothing starts before."""
+
+from pathlib import Path
+
+from support.desktop import Desktop
+from torchdeck.runs.registry import RunRegistry
+
+MISTAKEN = """\
+# my first run
+[run]
+recipe = "byte-gtp"
+
+[training]
+steps = -5
+microbatch = 8
+
+[distributed]
+stratgy = "ddp"
+"""
+
+
+def test_three_mistakes_are_listed_and_lead_to_their_lines(
+    screen: Desktop, tmp_path: Path, pictures: Path, runs: RunRegistry
+) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text(MISTAKEN)
+    with screen.window(tmp_path, "run.toml") as window:
+        header = window.wait("3 problems")
+        screen.screenshot(pictures / "form.png")
+        window.click("Show the run file as TOML")
+        screen.screenshot(pictures / "text.png")
+        rows = window.wait_until(lambda: window.look(kind="Row"), "the list of problems")
+        said = " ".join(row.text for row in rows)
+        assert all(word in said for word in ("run.recipe", "training.steps", "stratgy")), (header, said)
+        window.key("ctrl+Return")
+        assert not runs.ids()
+        assert window.said == ""

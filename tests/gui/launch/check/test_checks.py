@@ -1,0 +1,96 @@
+"""Rows of checks, and what differs between two plans, by values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from PySide6.QtWidgets import QLabel
+from pytestqt.qtbot import QtBot
+
+from torchdeck.config.loader import config_from_dict
+from torchdeck.config.problems import Problem
+from torchdeck.launch.preflight.check import failed, ok, warning
+from torchdeck.launch.prepare import plan_from, survey
+from torchdeck.plan.launch_plan import CodeTree, LaunchPlan
+from torchdeck_app.launch.check.panel import CheckPanel
+from torchdeck_app.launch.check.plan_changes import LIMIT, plan_changes
+from torchdeck_app.launch.check.rows import by_node, check_rows, verdict
+from torchdeck_app.theme.theme import Theme
+
+
+def test_what_stops_comes_first() -> None:
+    checks = [
+        ok("reach", "n", "reached"),
+        warning("room", "n", "little", "more"),
+        failed("home", "n", "full", "free"),
+    ]
+    rows = check_rows(checks, (Problem("training.lr", "", None, "wrong", "right"),))
+    assert [row.name for row in rows] == ["training.lr", "home", "room", "reach"]
+    assert rows[0].remedy == "problem"
+    assert verdict(rows) == "2 things are in the way of a start"
+    assert verdict(rows[2:]) == "Nothing is in the way of a start; 1 warning"
+    assert verdict(rows[3:]) == "Nothing is in the way of a start"
+
+
+def test_the_window_says_what_can_be_done_in_it() -> None:
+    """And not what the command line would want."""
+    rows = check_rows(
+        [failed("trust", "n", "not trusted", "--trust"), failed("devices", "n", "held", "--queue")]
+    )
+    assert [row.remedy for row in rows] == ["trust", "queue"]
+    assert not any("--" in row.fix for row in rows)
+    assert check_rows([warning("devices", "n", "held", "waits")])[0].remedy == ""
+
+
+def test_rows_stand_under_the_node_they_are_about() -> None:
+    checks = [
+        ok("home", "localhost", "writable"),
+        ok("ssh", "a", "reached"),
+        failed("ssh", "b", "nobody answers", "look"),
+        ok("clock", "a", "right"),
+    ]
+    found = by_node(check_rows(checks))
+    assert {node: [row.name for row in rows] for node, rows in found.items()} == {
+        "": ["home"],
+        "b": ["ssh"],
+        "a": ["ssh", "clock"],
+    }
+    assert list(found) == ["", "b", "a"], "this machine first, then the worst"
+
+
+def test_the_panel_has_a_heading_for_each_node(theme: Theme, qtbot: QtBot) -> None:
+    panel = CheckPanel(theme)
+    qtbot.addWidget(panel)
+    panel.show_rows(check_rows([ok("home", "localhost", "writable")]))
+    assert not any("This machine" in text.text() for text in panel.findChildren(QLabel))
+    panel.show_rows(check_rows([ok("home", "localhost", "fine"), failed("devices", "b", "held", "wait")]))
+    said = [text.text() for text in panel.findChildren(QLabel)]
+    assert "This machine  1 of 1 fine" in said
+    assert "b  0 of 1 fine" in said
+    assert panel.button(0).text() == "&Wait in the queue"
+
+
+def make_plan(folder: Path, steps: int = 5, nproc: int = 2) -> LaunchPlan:
+    table = {
+        "run": {"script": "t.py"},
+        "distributed": {"nproc": nproc, "devices": "cpu"},
+        "launch": {"max_restarts": steps},
+    }
+    config = config_from_dict(table, folder)
+    return plan_from(config, survey(config, environ={}))
+
+
+def test_what_differs_between_plans(tmp_path: Path) -> None:
+    (tmp_path / "t.py").write_text("print(1)\n")
+    before = make_plan(tmp_path)
+    assert plan_changes(before, make_plan(tmp_path)) == ()
+    (tmp_path / "t.py").write_text("print(2)\n")
+    (tmp_path / "new.py").write_text("")
+    changes = plan_changes(before, make_plan(tmp_path))
+    assert changes == ("new.py is new", "t.py was changed")
+    other = plan_changes(before, make_plan(tmp_path, steps=7))
+    assert any("max_restarts: 5 → 7" in sentence for sentence in other)
+    many = replace(before, code=CodeTree({f"{number}.py": "" for number in range(30)}))
+    assert len(plan_changes(before, many)) == LIMIT + 1
+    assert "more" in plan_changes(before, many)[-1]

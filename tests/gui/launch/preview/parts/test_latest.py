@@ -1,0 +1,57 @@
+"""One question, whose newest answer alone matters."""
+
+import threading
+
+from pytestqt.qtbot import QtBot
+
+from torchdeck_app.bridge.operations import Operations
+from torchdeck_app.launch.preview.parts.latest import Latest
+
+
+def test_of_many_questions_the_newest_is_answered(qtbot: QtBot, operations: Operations) -> None:
+    latest: Latest[int] = Latest(operations, "counting")
+    answers: list[int] = []
+    latest.answered.connect(answers.append)
+    gate, asked = threading.Event(), []
+
+    def count(number: int) -> int:
+        asked.append(number)
+        assert gate.wait(10)
+        return number
+
+    for number in range(5):
+        latest.ask(lambda number=number: count(number))  # type: ignore[misc]  # its default is a number
+    gate.set()
+    qtbot.waitUntil(lambda: bool(answers))
+    assert answers == [4]
+    assert asked == [0, 4]
+
+
+def test_what_is_forgotten_is_not_answered(qtbot: QtBot, operations: Operations) -> None:
+    latest: Latest[int] = Latest(operations, "counting")
+    answers: list[int] = []
+    latest.answered.connect(answers.append)
+    gate = threading.Event()
+    latest.ask(lambda: int(gate.wait(10)))
+    latest.forget()
+    gate.set()
+    qtbot.waitUntil(lambda: operations.running == ())
+    assert answers == []
+    latest.ask(lambda: 7)
+    qtbot.waitUntil(lambda: answers == [7])
+
+
+def test_a_failure_is_told(qtbot: QtBot, operations: Operations) -> None:
+    latest: Latest[float] = Latest(operations, "dividing")
+    with qtbot.waitSignal(latest.failed) as caught:
+        latest.ask(lambda: 1 / 0)
+    assert isinstance(caught.args[0], ZeroDivisionError)
+
+
+def test_a_wait_is_told_once_it_is_one(qtbot: QtBot, operations: Operations) -> None:
+    latest: Latest[int] = Latest(operations, "counting")
+    gate = threading.Event()
+    with qtbot.waitSignal(latest.waiting):
+        latest.ask(lambda: int(gate.wait(10)))
+    with qtbot.waitSignal(latest.settled):
+        gate.set()

@@ -1,0 +1,37 @@
+"""Preview and checks of a run on a node of the book, as Launch makes them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from support.asking import Person
+from support.hosts import TestHosts
+from torchdeck.config.loader import load_config
+from torchdeck.launch.previewer import Previewer
+from torchdeck_app.bridge.logins import make_logins
+from torchdeck_app.launch.check.calls import check_everything
+
+
+def test_a_run_on_a_node_is_previewed_and_checked_with_what_was_asked_for(
+    hosts: Callable[..., TestHosts], torchdeck_home: Path, tmp_path: Path
+) -> None:
+    made = hosts(1)
+    password = made.allow_passwords(1)
+    entry = made.nodes_toml().replace(f'key = "{made.key}"\n', "")
+    (torchdeck_home / "nodes.toml").write_text(entry)
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "t.py").write_text("print(1)\n")
+    file = folder / "run.toml"
+    file.write_text('[run]\nscript = "t.py"\n[distributed]\nnodes = ["node1"]\nnproc = 1\ndevices = "cpu"\n')
+    person = Person(passwords=[password])
+    logins = make_logins(torchdeck_home, person)
+    loaded = load_config(file)
+    quiet = Previewer(torchdeck_home, logins.quiet).preview(loaded)
+    assert quiet.preview is None
+    assert "node node1" in str(quiet.problems[0])
+    shown = Previewer(torchdeck_home, logins.asking).preview(loaded)
+    assert shown.preview is not None, shown.problems
+    assert [node.name for node in shown.preview.plan.nodes] == ["node1"]
+    rows = check_everything(loaded, folder, torchdeck_home, lambda _what: None, logins.asking)
+    assert {"ssh"} <= {row.name for row in rows if row.node == "node1"}
+    assert person.asked == [("password", f"root@{made.address(1)}:22")], "it is asked for once"

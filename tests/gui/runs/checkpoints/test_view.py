@@ -1,0 +1,176 @@
+"""The checkpoints of a run, and what is done with them."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLabel, QMessageBox
+from pytestqt.qtbot import QtBot
+
+from support.checkpoint_files import flip, save
+from support.run_homes import add_failed_run, add_live_run
+from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.follower import read_run
+from torchdeck_app.bridge.operations import Operations
+from torchdeck_app.runs.checkpoints.view import CheckpointsView
+from torchdeck_app.theme.theme import Theme
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> RunLayout:
+    return add_failed_run(tmp_path, 1)
+
+
+@pytest.fixture
+def view(qtbot: QtBot, theme: Theme, operations: Operations, layout: RunLayout) -> Iterator[CheckpointsView]:
+    for step, loss in ((10, 2.0), (20, 3.0)):
+        save(layout.checkpoints, step, metrics={"heldout_loss": loss})
+    made = CheckpointsView(theme, operations, layout)
+    qtbot.addWidget(made)
+    made.show_view(read_run(layout))
+    made.show()
+    made.entered()
+    yield made
+    made.closing()
+
+
+def cell(view: CheckpointsView, row: int, column: int) -> str:
+    return str(view.list.model().index(row, column).data())
+
+
+def states(view: CheckpointsView) -> list[str]:
+    return [cell(view, row, 4) for row in range(view.list.model().rowCount())]
+
+
+def press(view: CheckpointsView, what: str) -> None:
+    assert view.buttons[what].isEnabled()
+    QTest.mouseClick(view.buttons[what], Qt.MouseButton.LeftButton)
+
+
+def test_the_newest_complete_one_is_selected_and_the_best_named(qtbot: QtBot, view: CheckpointsView) -> None:
+    qtbot.waitUntil(lambda: states(view) == ["● complete", "● complete"])
+    assert [cell(view, row, 0) for row in (0, 1)] == ["20", "10"]
+    assert cell(view, 1, 6) == "best"
+    assert cell(view, 0, 5) == "any ranks, exactly on 1"
+    assert view.selected is not None
+    assert view.selected.info.step == 20
+
+
+def test_verify_tells_the_sound_from_the_damaged(
+    qtbot: QtBot, view: CheckpointsView, layout: RunLayout
+) -> None:
+    qtbot.waitUntil(lambda: len(states(view)) == 2)
+    press(view, "verify")
+    qtbot.waitUntil(lambda: states(view)[0].startswith("✓ verified"))
+    flip(layout.checkpoints / "step_00000010" / "__0_0.distcp", 5)
+    view.list.setCurrentIndex(view.list.model().index(1, 0))
+    press(view, "verify")
+    qtbot.waitUntil(lambda: states(view)[1] == "✕ damaged")
+    assert "__0_0.distcp" in view.said.text()
+    assert not view.buttons["resume"].isEnabled()
+
+
+def test_what_was_verified_is_known_at_the_next_start_until_it_changes(
+    qtbot: QtBot, view: CheckpointsView, theme: Theme, operations: Operations, layout: RunLayout
+) -> None:
+    qtbot.waitUntil(lambda: len(states(view)) == 2)
+    press(view, "verify")
+    qtbot.waitUntil(lambda: states(view)[0].startswith("✓ verified"))
+    again = CheckpointsView(theme, operations, layout)
+    qtbot.addWidget(again)
+    again.entered()
+    qtbot.waitUntil(lambda: len(states(again)) == 2)
+    assert states(again)[0].startswith("✓ verified")
+    assert states(again)[1] == "● complete"
+    flip(layout.checkpoints / "step_00000020" / "__0_0.distcp", 5)
+    qtbot.waitUntil(lambda: states(view) == states(again) == ["● complete", "● complete"])
+    again.closing()
+
+
+def test_the_newest_resumes_the_run_and_an_older_one_begins_another(
+    qtbot: QtBot, view: CheckpointsView, layout: RunLayout
+) -> None:
+    qtbot.waitUntil(lambda: len(states(view)) == 2)
+    assert view.buttons["resume"].text() == "Resume from here"
+    assert view.note.text().startswith("This run goes on from step 20")
+    with qtbot.waitSignal(view.resume_asked):
+        press(view, "resume")
+    view.list.setCurrentIndex(view.list.model().index(1, 0))
+    assert view.buttons["resume"].text() == "New run from here"
+    assert view.note.text().startswith("Begins a new run at step 10;")
+    with qtbot.waitSignal(view.clone_asked) as caught:
+        press(view, "resume")
+    assert caught.args == [layout.checkpoints / "step_00000010"]
+
+
+def test_delete_asks_once_in_words_of_what_is_lost(
+    qtbot: QtBot, view: CheckpointsView, layout: RunLayout
+) -> None:
+    qtbot.waitUntil(lambda: len(states(view)) == 2)
+    press(view, "delete")
+    (box,) = view.findChildren(QMessageBox)
+    assert "step_00000020" in box.text()
+    assert "1 complete one stays" in box.informativeText()
+    QTest.keyClick(box, Qt.Key.Key_Return)  # a press too many loses nothing
+    qtbot.waitUntil(lambda: not view.findChildren(QMessageBox))
+    press(view, "delete")
+    (box,) = view.findChildren(QMessageBox)
+    (delete,) = [button for button in box.buttons() if button.text() == "Delete"]
+    QTest.mouseClick(delete, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: not (layout.checkpoints / "step_00000020").exists())
+    qtbot.waitUntil(lambda: len(states(view)) == 1)
+
+
+def test_an_export_without_torch_or_room_says_why(
+    qtbot: QtBot, view: CheckpointsView, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    qtbot.waitUntil(lambda: view.selected is not None)
+    row = view.selected
+    assert row is not None
+    view.export(row, tmp_path / "out")
+    qtbot.waitUntil(lambda: "/bin/false ended with exit code 1" in view.said.text())
+    assert view.buttons["export"].isEnabled()
+
+
+def test_a_save_shows_while_it_happens(
+    qtbot: QtBot, theme: Theme, operations: Operations, tmp_path: Path
+) -> None:
+    layout = add_live_run(tmp_path, 1)
+    made = CheckpointsView(theme, operations, layout)
+    qtbot.addWidget(made)
+    made.show_view(read_run(layout))
+    made.entered()
+    layout.checkpoints.mkdir()
+    CheckpointDirectory(layout.checkpoints).make_temporary(layout.checkpoints / ".tmp-step_00000040-1")
+    qtbot.waitUntil(lambda: states(made) == ["◐ being saved"])
+    assert not made.buttons["delete"].isEnabled()
+    made.closing()
+
+
+def test_how_long_ago_it_was_verified_goes_on_though_nothing_changes(
+    qtbot: QtBot, view: CheckpointsView
+) -> None:
+    view.clock.setInterval(100)
+    qtbot.waitUntil(lambda: len(states(view)) == 2)
+    press(view, "verify")
+    qtbot.waitUntil(lambda: states(view)[0] in ("✓ verified now", "✓ verified 1 s ago"))
+    qtbot.waitUntil(lambda: states(view)[0] == "✓ verified 2 s ago")
+
+
+def test_a_run_without_a_checkpoint_says_whether_one_comes(
+    qtbot: QtBot, theme: Theme, operations: Operations, tmp_path: Path
+) -> None:
+    def said(layout: RunLayout, kind: str) -> str:
+        made = CheckpointsView(theme, operations, layout)
+        qtbot.addWidget(made)
+        made.show_view(replace(read_run(layout), kind=kind))
+        return " ".join(each.text() for each in made.empty.findChildren(QLabel))
+
+    assert "as soon as a save begins" in said(add_live_run(tmp_path, 1), kind="recipe")
+    assert "ended before its first save" in said(add_failed_run(tmp_path, 2), kind="recipe")
+    assert "lies where it puts it" in said(add_failed_run(tmp_path, 3), kind="script")

@@ -1,0 +1,64 @@
+"""What the tests of the Runs place share."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QPushButton
+from pytestqt.qtbot import QtBot
+
+from support.run_homes import run_id
+from torchdeck_app.bridge.logins import Logins
+from torchdeck_app.bridge.operations import Operations
+from torchdeck_app.bridge.run_list import RunListPoller
+from torchdeck_app.runs.place import RunsPlace
+from torchdeck_app.runs.run_page import RunPage
+from torchdeck_app.theme.theme import Theme
+
+
+class Opened:
+    """Places of the test; each is closed at its end."""
+
+    def __init__(self, qtbot: QtBot, theme: Theme, operations: Operations) -> None:
+        self._qtbot, self._theme, self._operations = qtbot, theme, operations
+        self._all: list[tuple[RunsPlace, RunListPoller]] = []
+
+    def __call__(self, home: Path, logins: Logins | None = None) -> RunsPlace:
+        poller = RunListPoller(home, interval=0.05)
+        place = RunsPlace(self._theme, self._operations, home, poller, logins=logins)
+        self._all.append((place, poller))
+        self._qtbot.addWidget(place)
+        place.resize(1200, 700)
+        place.show()
+        place.entered()
+        poller.start()
+        return place
+
+    def close(self) -> None:
+        for place, poller in self._all:
+            place.closing()
+            assert poller.stop(10)
+
+
+@pytest.fixture
+def opened(qtbot: QtBot, theme: Theme, operations: Operations) -> Iterator[Opened]:
+    made = Opened(qtbot, theme, operations)
+    yield made
+    made.close()
+
+
+def page_of(qtbot: QtBot, place: RunsPlace, number: int) -> RunPage:
+    """Open a run, and wait until its state is shown."""
+    place.open_run(run_id(number))
+    qtbot.waitUntil(lambda: place.page is not None and place.page.run_layout.root.name == run_id(number))
+    page = place.page
+    assert page is not None
+    qtbot.waitUntil(lambda: page.header.state_word != "")
+    return page
+
+
+def click(button: QPushButton) -> None:
+    assert button.isEnabled()
+    QTest.mouseClick(button, Qt.MouseButton.LeftButton)

@@ -1,0 +1,84 @@
+"""What a run is said to be doing, and what can be asked of it."""
+
+from dataclasses import replace
+
+import pytest
+
+from support.run_entries import FAILED, live_view, over_view, progress, run_id
+from torchdeck.runs.state import RankView, RunState
+from torchdeck.runs.view import RunView
+from torchdeck_app.runs.abilities import abilities
+from torchdeck_app.runs.header.doing import doing, facts, rank_lines
+
+LIVE = live_view(run_id(1))
+OVER = over_view(run_id(1))
+FAILURE = over_view(run_id(1), FAILED)
+
+
+def with_phases(*phases: str) -> RunView:
+    ranks = tuple(RankView(rank, phase, step=7) for rank, phase in enumerate(phases))
+    return replace(LIVE, ranks=ranks, world_size=len(phases))
+
+
+@pytest.mark.parametrize(
+    ("view", "said"),
+    [
+        (LIVE, "starting 2 ranks"),
+        (with_phases("compiling", "compiling"), "compiling the model"),
+        (with_phases("training", "saving", "saving"), "saving a checkpoint (2 of 3 ranks)"),
+        (with_phases("something new"), "something new"),
+        (replace(LIVE, state=RunState.PREPARING), "preparing devices and code"),
+        (replace(LIVE, state=RunState.QUEUED, why="waits for GPU 0"), "waits for GPU 0"),
+        (replace(LIVE, state=RunState.STOPPING, why="stop requested"), "stop requested"),
+        (OVER, "all ranks finished"),
+    ],
+)
+def test_what_it_does_now(view: RunView, said: str) -> None:
+    assert doing(view) == said
+
+
+def test_facts_of_a_run_that_goes_on_and_of_one_that_is_over() -> None:
+    assert facts(LIVE, progress(1240, 2000, eta=134), 200.0) == (
+        "step 1,240 / 2,000  ·  2 min 14 s left  ·  1 min 39 s so far  ·  2 ranks, ddp"
+    )
+    assert facts(LIVE, progress(7, 9, samples_per_s=12.5), 200.0).startswith("step 7 / 9  ·  12.5 smp/s")
+    assert (
+        facts(OVER, progress(2000, 2000, eta=3), 1e9) == "step 2,000 / 2,000  ·  4 s taken  ·  2 ranks, ddp"
+    )
+
+
+def test_many_ranks_do_not_fill_the_screen() -> None:
+    lines = rank_lines(with_phases(*["training"] * 100)).splitlines()
+    assert lines[0] == "rank 0: training, step 7"
+    assert lines[-1] == "and 68 more ranks"
+    assert len(lines) == 33
+
+
+def test_a_live_run_can_be_stopped_and_nothing_else() -> None:
+    able = abilities(LIVE)
+    assert (able.stop, able.stop_now, able.clone) == ("", "", "")
+    assert able.delete == "the run is running: stop it first"
+    assert able.resume == "the run is running"
+
+
+def test_what_was_asked_is_not_asked_again() -> None:
+    assert abilities(LIVE, {"stop"}).stop
+    assert not abilities(LIVE, {"stop"}).stop_now
+    assert abilities(replace(LIVE, requests_waiting=("stop_now",))).stop_now
+    assert abilities(replace(FAILURE, resumable=True), {"resume"}).resume == "it is being resumed"
+
+
+def test_what_is_over_can_be_resumed_where_there_is_something_to_go_on_from() -> None:
+    assert "no checkpoint" in abilities(FAILURE).resume
+    assert not abilities(replace(FAILURE, resumable=True)).resume
+    assert not abilities(replace(FAILURE, state=RunState.LOST)).resume, "only the folder knows"
+    assert "nothing left to do" in abilities(OVER).resume
+    assert not abilities(OVER).delete
+    assert abilities(replace(OVER, processes_alive=True)).delete
+    assert abilities(replace(OVER, processes_alive=True)).stop_now, "its agent is about to end"
+    left = replace(OVER, state=RunState.LOST, end_written=False, processes_alive=True)
+    assert not abilities(left).stop_now
+
+
+def test_what_cannot_be_read_can_do_nothing() -> None:
+    assert all(vars(abilities(None)).values())

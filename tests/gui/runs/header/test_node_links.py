@@ -1,0 +1,117 @@
+"""How nodes of a run are reached, in its header; and when it can be attached to."""
+
+from dataclasses import replace
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from support.run_entries import live_view, over_view, run_id
+from torchdeck.launch.taking_over import wants_controller
+from torchdeck.runs import reasons
+from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, STATES, UP, Links, LinkState
+from torchdeck.runs.state import RunState
+from torchdeck_app.runs.abilities import abilities
+from torchdeck_app.runs.header.doing import doing
+from torchdeck_app.runs.header.header import RunHeader
+from torchdeck_app.runs.header.node_links import LOOKS, MOST, NodeLinks
+from torchdeck_app.runs.run_watch import RunSeen
+from torchdeck_app.theme.theme import Theme
+
+LIVE = replace(live_view(run_id(1)), controller_alive=True)
+SENT = LinkState("b", UP, since=1.0, code_sent=34 << 20, code_size=120 << 20)
+
+
+def test_every_state_has_a_sign_and_a_word_of_its_own() -> None:
+    assert set(LOOKS) == set(STATES)
+    assert len({look.sign for look in LOOKS.values()}) == len({look.word for look in LOOKS.values()}) == 5
+
+
+def test_each_node_is_named_with_its_link(qtbot: QtBot, theme: Theme) -> None:
+    """What a node is called is no markup, and the tooltip says why."""
+    shown = NodeLinks(theme)
+    qtbot.addWidget(shown)
+    links = [
+        LinkState("<b>a", UP, since=1.0),
+        LinkState("b", LOST, since=1.0, why="no route"),
+        LinkState("c", NEEDS_LOGIN, since=1.0),
+        replace(SENT, node="d"),
+    ]
+    shown.show_links(links, is_followed=True)
+    assert shown.words == "● <b>a connected   ? b link lost   ! c needs login   ● d 28 % of the code"
+    assert "<b>" not in shown.text()
+    assert "no route" in shown.toolTip()
+    assert "34.0 MiB of 120.0 MiB" in shown.toolTip()
+    shown.show_links(links, is_followed=False)
+    assert shown.words.count("not followed") == 4
+    shown.show_links([], is_followed=True)
+    assert shown.isHidden()
+
+
+def test_many_nodes_are_counted(qtbot: QtBot, theme: Theme) -> None:
+    shown = NodeLinks(theme)
+    qtbot.addWidget(shown)
+    up = [LinkState(f"n{number}", UP) for number in range(MOST)]
+    shown.show_links([*up, LinkState("x", REFUSED)], is_followed=True)
+    assert shown.words == f"● {MOST} nodes connected   ✕ 1 node refused"
+    assert shown.toolTip().count("connected") == MOST
+
+
+def test_code_under_way_is_what_the_run_does() -> None:
+    """While ranks may wait for it; a node that comes back gets it while the others train."""
+    beginning = replace(LIVE, state=RunState.PREPARING)
+    assert doing(beginning, [SENT]) == "sending code to node b: 34.0 MiB of 120.0 MiB"
+    assert doing(LIVE, [SENT]) == doing(LIVE)
+    assert doing(over_view(run_id(1)), [SENT]) == "all ranks finished"
+
+
+@pytest.mark.parametrize(
+    ("alive", "state", "age", "attempt", "wanted"),
+    [
+        (False, UP, 100.0, 1, True),
+        (True, UP, 0.0, 1, False),
+        (True, NEEDS_LOGIN, 0.0, 1, True),
+        (True, NEEDS_LOGIN, 100.0, 1, False),
+        (True, NEEDS_LOGIN, 0.0, None, False),
+        (True, CONNECTING, 0.0, 1, False),
+    ],
+)
+def test_who_wants_a_controller(
+    *, alive: bool, state: str, age: float, attempt: int | None, wanted: bool
+) -> None:
+    """Where there is none; or one that lacks a login now, which did not only just begin the gang."""
+    view = replace(LIVE, controller_alive=alive, attempt=attempt)
+    links = Links(1000.0 - age, {"b": LinkState("b", state)})
+    assert wants_controller(view, links, 1000.0) is wanted
+    assert not wants_controller(replace(view, state=RunState.SUCCEEDED), links, 1000.0)
+
+
+def test_a_window_says_what_to_press(qtbot: QtBot, theme: Theme) -> None:
+    """Once for all nodes; what else is to be said of the run stays."""
+    header = RunHeader(theme)
+    qtbot.addWidget(header)
+    told = tuple(f"node {node}: {reasons.UNFOLLOWED}" for node in "abc")
+    seen = RunSeen(replace(LIVE, controller_alive=False, warnings=("one is torn", *told)), None)
+    header.show_run(replace(seen, is_left_alone=True), ())
+    said = "Nobody follows this run here: Attach does, and asks for what its nodes want."
+    assert header.warnings.splitlines() == ["one is torn", said]
+    header.show_run(seen, ())
+    assert header.warnings.count("torchdeck runs attach") == 3
+
+
+def test_the_button_is_there_where_it_is_of_use(qtbot: QtBot, theme: Theme) -> None:
+    header = RunHeader(theme)
+    qtbot.addWidget(header)
+    header.resize(900, 120)
+    header.show()
+    button = header.buttons["attach"]
+    header.show_run(RunSeen(LIVE, None), ())
+    assert not button.isVisible()
+    alone = RunSeen(replace(LIVE, controller_alive=False), None, is_left_alone=True)
+    header.show_run(alone, ())
+    assert button.isVisible()
+    assert button.isEnabled()
+    header.show_run(alone, ("attach",))
+    assert button.isVisible()
+    assert not button.isEnabled()
+    assert header.doing_now == "attaching: connecting to its nodes"
+    assert abilities(over_view(run_id(1)), is_left_alone=True).attach == "the run has succeeded"

@@ -1,0 +1,291 @@
+"""The board as a person uses it: it follows, zooms, hides, exports, and remembers."""
+
+import csv
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QImage, QWheelEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from support.metrics import opened, rank_folder, segment_path, write_columns, write_rows
+from torchdeck.rundir.layout import RunLayout
+from torchdeck_app.runs.plots.board import PlotBoard
+from torchdeck_app.runs.plots.canvas import PlotCanvas
+from torchdeck_app.runs.plots.chooser import MetricChooser
+from torchdeck_app.runs.plots.marks import Mark
+from torchdeck_app.theme.theme import Theme
+
+START = 1e9
+
+
+def make(folder: Path, rows: int = 5000, ranks: int = 1) -> None:
+    """A run with a loss, a rate and a time of steps."""
+    steps = np.arange(rows)
+    for rank in range(ranks):
+        random = np.random.default_rng(rank)
+        columns = {"step_time": random.gamma(2, 0.1, rows)}
+        if rank == 0:
+            columns |= {"loss": random.normal(size=rows), "tokens_per_s": random.gamma(2, 1000, rows)}
+        write_columns(rank_folder(folder, rank) / "log-1.metrics", columns, steps=steps, times=START + steps)
+
+
+@pytest.fixture
+def board(qtbot: QtBot, theme: Theme, tmp_path: Path) -> Iterator[PlotBoard]:
+    made = PlotBoard(theme, RunLayout(tmp_path))
+    qtbot.addWidget(made)
+    made.resize(1000, 700)
+    yield made
+    made.closing()
+
+
+def shown(qtbot: QtBot, board: PlotBoard) -> PlotCanvas:
+    """Open the board and wait for its plots; the loss."""
+    board.show()
+    board.entered()
+    qtbot.waitUntil(lambda: board.answer is not None and len(board.answer.plots) > 2)
+    board.sheet.draw_all()
+    return board.sheet.canvas("loss")
+
+
+def drag(canvas: PlotCanvas, first: float, last: float) -> None:
+    """Drag over the plot from one x to another."""
+    scale, y = canvas.frame.across, canvas.height() // 2
+    places = [QPoint(round(scale.pixel(x)), y) for x in (first, last)]
+    QTest.mousePress(canvas, Qt.MouseButton.LeftButton, pos=places[0])
+    QTest.mouseMove(canvas, places[1])
+    QTest.mouseRelease(canvas, Qt.MouseButton.LeftButton, pos=places[1])
+
+
+def test_a_run_without_metrics_says_what_will_be_here(qtbot: QtBot, board: PlotBoard, tmp_path: Path) -> None:
+    board.show()
+    board.entered()
+    qtbot.waitUntil(lambda: board.answer is not None)
+    assert board._empty.isVisible()
+    write_rows(tmp_path, [(1, {"loss": 2.0}), (2, {"loss": 1.5})])
+    qtbot.waitUntil(lambda: board.sheet.shown == ["loss"] and bool(board.answer and board.answer.plots))
+    assert board.sheet.isVisible()
+    np.testing.assert_array_equal(board.sheet.canvas("loss").data.curves[0].y, [2.0, 1.5])
+
+
+def test_dragging_zooms_to_single_rows_and_a_double_click_shows_all(
+    qtbot: QtBot, board: PlotBoard, tmp_path: Path
+) -> None:
+    make(tmp_path)
+    canvas = shown(qtbot, board)
+    everything = canvas.frame.x
+    drag(canvas, 2000, 2400)
+    low, high = canvas.frame.x
+    assert 1990 < low < 2010
+    assert 2390 < high < 2410
+    assert board.sheet.canvas("step_time").frame.x == (low, high)
+    qtbot.waitUntil(lambda: canvas.data.curves[0].exact)
+    series = opened(tmp_path).series("loss", 0)
+    rows = slice(int(np.ceil(low)) - 1, int(np.floor(high)) + 2)
+    np.testing.assert_array_equal(canvas.data.curves[0].x, series.steps[rows])
+    np.testing.assert_array_equal(canvas.data.curves[0].y, series.values[rows])
+    QTest.mouseDClick(canvas, Qt.MouseButton.LeftButton, pos=canvas.rect().center())
+    assert canvas.frame.x == everything
+
+
+def test_the_wheel_and_the_keyboard_zoom_and_pan(qtbot: QtBot, board: PlotBoard, tmp_path: Path) -> None:
+    make(tmp_path)
+    canvas = shown(qtbot, board)
+    at = QPointF(canvas.frame.area.center())
+    wheel = QWheelEvent(
+        at,
+        canvas.mapToGlobal(at),
+        QPoint(),
+        QPoint(0, 120),
+        Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.ControlModifier,
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    QApplication.sendEvent(canvas, wheel)
+    assert canvas.frame.x == pytest.approx((500, 4500), abs=1)
+    QTest.keyClick(canvas, Qt.Key.Key_Right)
+    assert canvas.frame.x == pytest.approx((900, 4900), abs=1)
+    QTest.keyClick(canvas, Qt.Key.Key_Minus)
+    assert canvas.frame.x[1] - canvas.frame.x[0] == pytest.approx(5000, abs=1)
+    QTest.keyClick(canvas, Qt.Key.Key_Home)
+    assert canvas.frame.x == pytest.approx((0, 5000), abs=1)
+
+
+def test_the_cursor_goes_through_all_plots_and_says_its_time(
+    qtbot: QtBot, board: PlotBoard, tmp_path: Path
+) -> None:
+    make(tmp_path)
+    canvas = shown(qtbot, board)
+    times: list[float | None] = []
+    board.cursor_moved.connect(times.append)
+    QTest.mouseMove(canvas, QPoint(round(canvas.frame.across.pixel(3000)), canvas.height() // 2))
+    assert times[-1] == pytest.approx(START + 3000, abs=5)
+    assert board.sheet.canvas("step_time")._cursor == pytest.approx(3000, abs=5)
+    count = len(times)
+    board.set_cursor(START + 1000)
+    assert canvas._cursor == pytest.approx(1000)
+    board.set_cursor(None)
+    assert canvas._cursor is None
+    assert len(times) == count
+
+
+def test_paused_it_stands_still_and_then_catches_up(qtbot: QtBot, board: PlotBoard, tmp_path: Path) -> None:
+    make(tmp_path, rows=50)
+    canvas = shown(qtbot, board)
+    board.toolbar.pause.trigger()
+    assert board.toolbar.pause.text() == "Follow again"
+    steps = np.arange(50, 60)
+    path = segment_path(tmp_path, "log-2")
+    write_columns(path, {"loss": np.full(10, 7.0)}, steps=steps, times=START + steps)
+    qtbot.wait(600)
+    assert len(canvas.data.curves[0].x) == 50
+    board.toolbar.pause.trigger()
+    qtbot.waitUntil(lambda: len(canvas.data.curves[0].x) == 60)
+
+
+def test_plots_are_hidden_sorted_and_remembered(
+    qtbot: QtBot, board: PlotBoard, theme: Theme, tmp_path: Path
+) -> None:
+    make(tmp_path)
+    shown(qtbot, board)
+    assert board.sheet.shown == ["loss", "throughput", "step_time"]
+    board.toolbar.metrics.trigger()
+    chooser = board.findChild(MetricChooser)
+    assert chooser is not None
+    item = chooser.list.item(1)
+    item.setCheckState(Qt.CheckState.Unchecked)
+    assert board.sheet.shown == ["loss", "step_time"]
+    chooser.list.setCurrentRow(2)
+    chooser.shift(-1)
+    chooser.shift(-1)
+    assert board.sheet.shown == ["step_time", "loss"]
+    chooser.accept()
+    again = PlotBoard(theme, RunLayout(tmp_path))
+    qtbot.addWidget(again)
+    again.restore_state(board.save_state())
+    again.resize(1000, 700)
+    again.show()
+    again.entered()
+    qtbot.waitUntil(lambda: again.sheet.shown == ["step_time", "loss"])
+    again.closing()
+
+
+def test_a_plot_is_made_logarithmic_and_smoothed(qtbot: QtBot, board: PlotBoard, tmp_path: Path) -> None:
+    make(tmp_path)
+    shown(qtbot, board)
+    board._choose(board.choices.with_log_y("step_time", on=True))
+    canvas = board.sheet.canvas("step_time")
+    assert canvas.frame.up.log
+    assert canvas.frame.y[0] > 0
+    board.toolbar._smoothing.setValue(66)
+    qtbot.waitUntil(lambda: canvas.data.curves[0].raw is not None)
+    assert board.choices.smoothing == pytest.approx(0.99)
+
+
+def test_csv_has_every_row_exactly(qtbot: QtBot, board: PlotBoard, tmp_path: Path) -> None:
+    make(tmp_path, ranks=2)
+    shown(qtbot, board)
+    target = tmp_path / "out.csv"
+    canvas = board.sheet.canvas("step_time")
+    board.menus.exporting.write(canvas, "csv", RunLayout(tmp_path), target)
+    qtbot.waitUntil(lambda: target.exists())
+    with target.open() as file:
+        rows = list(csv.DictReader(file))
+    metrics = opened(tmp_path)
+    for rank in (0, 1):
+        series = metrics.series("step_time", rank)
+        mine = [row for row in rows if row["rank"] == str(rank)]
+        np.testing.assert_array_equal([float(row["value"]) for row in mine], series.values)
+        np.testing.assert_array_equal([int(row["step"]) for row in mine], series.steps)
+        np.testing.assert_array_equal([float(row["time"]) for row in mine], series.times)
+    qtbot.waitUntil(lambda: board.toolbar.note.text() == "10,000 rows written to out.csv")
+
+
+def test_pictures_are_written_and_a_folder_that_is_none_is_said(
+    qtbot: QtBot, board: PlotBoard, tmp_path: Path
+) -> None:
+    make(tmp_path, ranks=12)
+    canvas = shown(qtbot, board)
+    layout = RunLayout(tmp_path)
+    for number, plot in enumerate((canvas, board.sheet.canvas("step_time"))):
+        board.menus.exporting.write(plot, "png", layout, tmp_path / f"{number}.png")
+        image = QImage(str(tmp_path / f"{number}.png"))
+        assert (image.width(), image.height()) == (2 * plot.width(), 2 * plot.height())
+        board.menus.exporting.write(plot, "svg", layout, tmp_path / f"{number}.svg")
+        assert "</svg>" in (tmp_path / f"{number}.svg").read_text()
+    for suffix in ("png", "svg"):
+        board.menus.exporting.write(canvas, suffix, layout, tmp_path / "none" / f"x.{suffix}")
+        assert board.toolbar.note.text().startswith(f"x.{suffix} could not be written: ")
+        assert board.toolbar.note.property("role") == "error"
+
+
+def test_marks_stand_under_the_loss_where_they_happened(
+    qtbot: QtBot, board: PlotBoard, tmp_path: Path
+) -> None:
+    make(tmp_path)
+    canvas = shown(qtbot, board)
+    board.set_marks(
+        (
+            Mark(START, 0, "attempt", "attempt 1"),
+            Mark(START + 2500, None, "checkpoint", "checkpoint 2,500"),
+            Mark(START + 9e9, 10**9, "checkpoint", "out of sight"),
+        )
+    )
+    places = board.sheet.strip.places()
+    assert [mark.text for _, mark in places] == ["attempt 1", "checkpoint 2,500"]
+    assert places[1][0] == pytest.approx(canvas.frame.across.pixel(2500), abs=1)
+
+
+def test_what_is_not_a_number_is_said_in_the_plot(qtbot: QtBot, board: PlotBoard, tmp_path: Path) -> None:
+    make(tmp_path)
+    write_columns(
+        segment_path(tmp_path, "log-2"),
+        {"loss": np.array([np.nan, np.inf]), "lr": np.array([np.nan, 1e-3])},  # which is another plot's
+        steps=np.array([5000, 5001]),
+        times=START + np.array([5000, 5001]),
+    )
+    canvas = shown(qtbot, board)
+    assert canvas.data.odd_count == 2
+    assert np.isfinite(canvas.frame.y).all()
+    assert not canvas.grab().isNull()
+
+
+def test_out_of_sight_it_reads_nothing(qtbot: QtBot, board: PlotBoard, tmp_path: Path) -> None:
+    make(tmp_path, rows=50)
+    canvas = shown(qtbot, board)
+    board.left()
+    qtbot.wait(100)
+    answer = board.answer
+    steps = np.arange(50, 60)
+    path = segment_path(tmp_path, "log-2")
+    write_columns(path, {"loss": np.full(10, 7.0)}, steps=steps, times=START + steps)
+    qtbot.wait(500)
+    assert board.answer is answer
+    board.entered()
+    qtbot.waitUntil(lambda: len(canvas.data.curves[0].x) == 60)
+
+
+def test_a_newer_format_is_said_in_place(qtbot: QtBot, board: PlotBoard, tmp_path: Path) -> None:
+    make(tmp_path)
+    shown(qtbot, board)
+    (rank_folder(tmp_path, 0) / "log-9.metrics").write_text("nonsense\n")
+    qtbot.waitUntil(lambda: "not a metrics segment" in board.toolbar.note.text())
+    assert board.toolbar.note.property("role") == "error"
+    assert len(board.sheet.shown) == 3
+
+
+def test_a_run_that_is_removed_meanwhile_is_said(qtbot: QtBot, board: PlotBoard, tmp_path: Path) -> None:
+    make(tmp_path, ranks=2)
+    shown(qtbot, board)
+    shutil.rmtree(tmp_path)
+    board.resize(900, 700)  # asks anew
+    qtbot.waitUntil(lambda: board.toolbar.note.text() == "The run's directory was removed")
+    board.sheet.draw_all()
+    board.grab()
+    assert board.toolbar.note.property("role") == "error"

@@ -1,0 +1,122 @@
+"""What of the plots is in sight where there is little room: axes, names, sentences."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, QRectF
+from pytestqt.qtbot import QtBot
+
+from support.metrics import rank_folder, write_columns
+from torchdeck.rundir.layout import RunLayout
+from torchdeck_app.runs.plots import readout
+from torchdeck_app.runs.plots.board import PlotBoard
+from torchdeck_app.runs.plots.exchange import Curve, PlotData
+from torchdeck_app.runs.plots.marks import Mark
+from torchdeck_app.runs.plots.overlay import quiet_place
+from torchdeck_app.runs.plots.painting import Frame
+from torchdeck_app.runs.plots.strip import MarkStrip
+from torchdeck_app.runs.plots.toolbar import PlotToolbar
+from torchdeck_app.theme.theme import Theme
+
+START = 1e9
+
+
+def make(folder: Path, ranks: int = 1) -> RunLayout:
+    """A run with a loss and a time of steps, and no tokens."""
+    steps = np.arange(100)
+    for rank in range(ranks):
+        columns = {"step_time": np.full(100, 0.1), "loss": np.linspace(3, 2, 100)}
+        if rank == 0:
+            columns["heldout_loss"] = np.linspace(3, 2.5, 100)
+        write_columns(rank_folder(folder, rank) / "log-1.metrics", columns, steps=steps, times=START + steps)
+    return RunLayout(folder)
+
+
+@pytest.fixture
+def board(qtbot: QtBot, theme: Theme, tmp_path: Path) -> Iterator[PlotBoard]:
+    made = PlotBoard(theme, make(tmp_path / "one"))
+    qtbot.addWidget(made)
+    made.resize(800, 245)
+    made.show()
+    made.entered()
+    qtbot.waitUntil(lambda: made.answer is not None and "loss" in made.answer.plots)
+    made.sheet.draw_all()
+    yield made
+    made.closing()
+
+
+def test_the_loss_shrinks_until_its_axis_and_the_saves_are_in_sight(qtbot: QtBot, board: PlotBoard) -> None:
+    qtbot.waitUntil(lambda: not board.sheet.strip.visibleRegion().isEmpty())
+    canvas, strip = board.sheet.canvas("loss"), board.sheet.strip
+    room = board._scroll.viewport()
+    assert strip.mapTo(room, QPoint(0, strip.height())).y() <= room.height()
+    assert canvas.height() >= 136
+    board.resize(800, 700)
+    qtbot.waitUntil(lambda: canvas.height() == 232)
+
+
+def test_the_axis_box_says_what_is_shown_though_another_was_asked_for(qtbot: QtBot, board: PlotBoard) -> None:
+    box = board.toolbar._axis
+    box.setCurrentIndex(box.findText("Tokens"))
+    qtbot.waitUntil(lambda: "logs no tokens" in board.toolbar.note.text())
+    assert board.answer is not None
+    shown = board.answer.kind
+    assert shown != "tokens"
+    assert box.currentText() != "Tokens"
+    said = box.currentText()
+    box.setCurrentIndex(box.findText("Tokens"))  # once more: it still cannot be had
+    qtbot.waitUntil(lambda: box.currentText() == said)
+
+
+def test_a_sentence_too_long_for_the_row_has_a_line_of_its_own(qtbot: QtBot, theme: Theme) -> None:
+    bar = PlotToolbar(theme)
+    qtbot.addWidget(bar)
+    bar.resize(800, 40)
+    bar.show()
+    one_row = bar.sizeHint().height()
+    for text, rows in (
+        ("225 rows written to /home/ada/runs/quickstart/metrics/loss-of-all-ranks.csv " * 2, 2),
+        ("", 1),
+    ):
+        bar.say(text)
+        assert (bar.sizeHint().height() > one_row) == (rows == 2)
+
+
+def test_compared_runs_are_told_by_colour_and_their_series_by_name(
+    qtbot: QtBot, board: PlotBoard, tmp_path: Path
+) -> None:
+    layouts = [RunLayout(tmp_path / "one"), make(tmp_path / "two", ranks=2)]
+    board.set_runs(layouts, ["one", "two"])
+    qtbot.waitUntil(lambda: board.answer is not None and "loss" in board.answer.plots)
+    assert board.answer is not None
+    entries = readout.latest(board.answer.plots["loss"], "loss")
+    assert [(each.colour, each.short) for each in entries] == [
+        (0, "train"),
+        (0, "held-out"),
+        (1, "rank 0 train"),
+        (1, "rank 1 train"),
+        (1, "rank 0 held-out"),
+    ]
+    assert entries[0].text == "2.0000"
+
+
+def test_what_is_said_of_nan_stands_where_no_line_goes() -> None:
+    frame = Frame(800, 230, "step", (0.0, 100.0), (0.0, 4.0), "loss")
+    box = QRectF(0, 0, 180, 16)
+    x = np.arange(101.0)
+    falling = PlotData((Curve("train", 0, x, np.linspace(4, 0.2, 101)),))
+    low = PlotData((Curve("train", 0, x, np.full(101, 0.2)),))
+    area = frame.area
+    assert quiet_place(frame, falling, box).bottom() > area.center().y()
+    assert quiet_place(frame, falling, box).left() < area.center().x()
+    assert quiet_place(frame, low, box).bottom() < area.center().y()
+    assert quiet_place(frame, PlotData(), box).bottom() > area.center().y()
+
+
+def test_one_attempt_is_not_called_attempts(qtbot: QtBot, theme: Theme) -> None:
+    strip = MarkStrip(theme)
+    qtbot.addWidget(strip)
+    strip.set_marks((Mark(START, 0, "attempt", ""),))
+    assert strip.accessibleDescription() == "1 attempt, 0 checkpoints"

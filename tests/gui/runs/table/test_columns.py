@@ -1,0 +1,92 @@
+"""What the list says of a run, and which columns there is room for."""
+
+import math
+
+import pytest
+
+from support.run_entries import FAILED, NOW, entry, live_view, over_view, progress, run_id
+from torchdeck.runs.notes import Note
+from torchdeck_app.runs.table.columns import COLUMNS, KEYS, Row, columns_for
+from torchdeck_app.runs.table.filter import GROUPS, RunFilter, counts
+
+WIDTHS = dict.fromkeys(KEYS, 100)
+
+
+def text(key: str, row: Row, now: float = NOW) -> str:
+    return COLUMNS[key].text(row, now)
+
+
+def test_a_run_that_goes_on() -> None:
+    row = Row(
+        entry(
+            1,
+            live_view(run_id(1)),
+            progress=progress(1240, 2000, loss=2.31415, tokens_per_s=12345, eta=134),
+        ),
+        Note(("best",)),
+    )
+    said = {key: text(key, row) for key in KEYS}
+    assert said == {
+        "state": "● running",
+        "name": "gpt",
+        "loss": "2.3142",
+        "step": "1,240 / 2,000",
+        "throughput": "12.3k tok/s",
+        "eta": "2 min 14 s",
+        "started": "1 min ago",
+        "duration": "1 min 39 s",
+        "strategy": "ddp",
+        "ranks": "2",
+        "tags": "best",
+    }
+
+
+def test_a_run_that_is_over_took_what_it_took() -> None:
+    row = Row(entry(1, progress=progress(eta=5.0)), Note())
+    assert text("duration", row) == text("duration", row, NOW + 1000) == "4 s"
+    assert text("eta", row) == ""
+
+
+def test_what_cannot_be_read_says_why() -> None:
+    row = Row(entry(1, why="written by a newer Torchdeck"), Note())
+    assert text("state", row) == "? unreadable"
+    exact = COLUMNS["state"].exact
+    assert exact is not None
+    assert exact(row, NOW) == "unreadable: written by a newer Torchdeck"
+    assert {text(key, row) for key in KEYS if key not in ("state", "name")} == {""}
+
+
+def test_a_script_that_counts_samples_has_a_throughput() -> None:
+    row = Row(entry(1, live_view(run_id(1)), progress=progress(samples_per_s=1234.5)), Note())
+    exact = COLUMNS["throughput"].exact
+    assert exact is not None
+    assert (text("throughput", row), exact(row, NOW)) == ("1.23k smp/s", "1,234.5 samples a second")
+    assert COLUMNS["throughput"].key(row) == 1234.5
+
+
+def test_a_loss_that_is_no_number_is_said() -> None:
+    assert text("loss", Row(entry(1, progress=progress(loss=math.nan)), Note())) == "NaN"
+
+
+@pytest.mark.parametrize("width", [0, 150, 250, 420, 640, 2000])
+def test_a_narrow_list_keeps_state_and_name_and_what_is_wanted_most(width: int) -> None:
+    shown = columns_for(width, WIDTHS)
+    assert shown[:2] == ("state", "name")
+    assert len(shown) == max(2, min(len(KEYS), width // 100))
+    assert list(shown) == [key for key in KEYS if key in shown]
+    assert len(shown) < 4 or "loss" in shown
+
+
+def test_every_state_is_in_exactly_one_group() -> None:
+    states = [state for group in GROUPS for state in group.states]
+    assert len(states) == len(set(states)) == 12
+
+
+def test_the_filter_takes_all_words_and_any_group() -> None:
+    good = Row(entry(1), Note(("Sweep",), "with warm-up"))
+    bad = Row(entry(2, over_view(run_id(2), FAILED)), Note())
+    assert RunFilter("gpt sweep WARM").takes(good)
+    assert not RunFilter("gpt sweep").takes(bad)
+    assert [RunFilter("", frozenset({"failed"})).takes(row) for row in (good, bad)] == [False, True]
+    assert all(RunFilter("", frozenset({"failed", "succeeded"})).takes(row) for row in (good, bad))
+    assert counts([good.entry, bad.entry])["failed"] == 1

@@ -1,0 +1,143 @@
+"""The list of runs, as a person uses it."""
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLabel
+from pytestqt.qtbot import QtBot
+
+from support.run_entries import FAILED, entry, live_view, over_view, progress, run_id
+from torchdeck.runs.notes import Note
+from torchdeck.runs.run_list import RunEntry, RunsSeen
+from torchdeck_app.runs.table.columns import KEYS
+from torchdeck_app.runs.table.run_table import RunTable
+from torchdeck_app.theme.theme import Theme
+
+LOSSES = {1: 3.0, 2: float("nan"), 3: 1.0}
+
+
+def entries(*numbers: int) -> tuple[RunEntry, ...]:
+    return tuple(
+        entry(number, progress=progress(loss=LOSSES.get(number, 9.0)))
+        for number in sorted(numbers, reverse=True)
+    )
+
+
+@pytest.fixture
+def table(qtbot: QtBot, theme: Theme) -> RunTable:
+    made = RunTable(theme)
+    qtbot.addWidget(made)
+    made.resize(420, 400)
+    made.show()
+    made.set_seen(RunsSeen(entries(1, 2, 3)))
+    return made
+
+
+def names(table: RunTable) -> list[str]:
+    arranged = table.arranged
+    return [
+        arranged.index(row, 0).data(Qt.ItemDataRole.UserRole).entry.id for row in range(arranged.rowCount())
+    ]
+
+
+def header_click(table: RunTable, key: str) -> None:
+    header = table.list.header()
+    at = header.sectionViewportPosition(KEYS.index(key)) + 20
+    click = header.viewport().rect().center()
+    click.setX(at)
+    QTest.mouseClick(header.viewport(), Qt.MouseButton.LeftButton, pos=click)
+
+
+def test_selection_stays_while_runs_come_change_and_go(table: RunTable) -> None:
+    assert table.select(run_id(2))
+    table.set_seen(RunsSeen(entries(2, 3, 4, 5)))
+    assert [item.id for item in table.selected()] == [run_id(2)]
+    table.set_seen(RunsSeen((entry(2, live_view(run_id(2))),)))
+    assert [item.is_live for item in table.selected()] == [True]
+
+
+def test_a_click_on_a_heading_sorts_and_what_has_no_number_comes_last(qtbot: QtBot, table: RunTable) -> None:
+    table.resize(900, 400)
+    qtbot.waitUntil(lambda: not table.list.isColumnHidden(KEYS.index("loss")))
+    header_click(table, "loss")
+    first = names(table)
+    header_click(table, "loss")
+    assert names(table)[:2] == first[:2][::-1]
+    assert first[2] == names(table)[2] == run_id(2)
+
+
+def test_typing_filters_and_escape_shows_all_again(table: RunTable) -> None:
+    table.set_notes({run_id(3): Note(("best",))})
+    QTest.keyClicks(table.filter_bar.field, "best")
+    assert names(table) == [run_id(3)]
+    QTest.keyClicks(table.filter_bar.field, "xx")
+    nothing = table.findChild(QLabel, "nothing fits")
+    assert isinstance(nothing, QLabel)
+    assert nothing.isVisible()
+    assert names(table) == []
+    QTest.keyClick(table.filter_bar.field, Qt.Key.Key_Escape)
+    assert len(names(table)) == 3
+
+
+def test_a_chip_shows_only_its_states(table: RunTable) -> None:
+    table.set_seen(RunsSeen((entry(4, over_view(run_id(4), FAILED)), *entries(1, 2, 3))))
+    chip = table.filter_bar.chip("failed")
+    assert chip.text() == "✕ 1"
+    QTest.mouseClick(chip, Qt.MouseButton.LeftButton)
+    assert names(table) == [run_id(4)]
+
+
+def test_the_keyboard_goes_from_the_filter_into_the_list(qtbot: QtBot, table: RunTable) -> None:
+    table.filter_bar.field.setFocus()
+    QTest.keyClick(table.filter_bar.field, Qt.Key.Key_Down)
+    qtbot.waitUntil(table.list.hasFocus)
+    assert [item.id for item in table.selected()] == [run_id(3)]
+    QTest.keyClick(table.list, Qt.Key.Key_Down, Qt.KeyboardModifier.ShiftModifier)
+    assert len(table.selected()) == 2
+
+
+def test_opening_a_run_that_the_filter_hides_clears_the_filter(table: RunTable) -> None:
+    table.filter_bar.field.setText("nothing like this")
+    assert table.select(run_id(1))
+    assert [item.id for item in table.selected()] == [run_id(1)]
+    assert not table.select("another")
+
+
+def test_columns_follow_the_width(qtbot: QtBot, table: RunTable) -> None:
+    def shown() -> list[str]:
+        return [key for column, key in enumerate(KEYS) if not table.list.isColumnHidden(column)]
+
+    table.resize(1600, 400)
+    qtbot.waitUntil(lambda: len(shown()) == len(KEYS))
+    table.resize(280, 400)
+    qtbot.waitUntil(lambda: shown() == ["state", "name"])
+
+
+def test_a_slow_drive_is_said_and_the_old_list_stays(table: RunTable) -> None:
+    table.set_waiting(4.2)
+    assert "takes 4 s" in table.notice.text()
+    assert table.notice.isVisible()
+    assert len(names(table)) == 3
+    table.set_waiting(0.0)
+    assert not table.notice.isVisible()
+
+
+def test_sorting_and_filter_are_restored(qtbot: QtBot, theme: Theme, table: RunTable) -> None:
+    header_click(table, "name")
+    table.filter_bar.field.setText("gpt")
+    other = RunTable(theme)
+    qtbot.addWidget(other)
+    other.restore_state({"sort": 3, "groups": 4, "text": None})
+    other.restore_state(table.save_state())
+    assert other.save_state() == table.save_state()
+
+
+def test_a_thousand_runs_are_shown_and_followed_quickly(table: RunTable) -> None:
+    many = entries(*range(1, 1001))
+    table.set_seen(RunsSeen(many))
+    assert table.arranged.rowCount() == 1000
+    paints: list[int] = []
+    table.model.dataChanged.connect(lambda first, last: paints.append(last.row() - first.row() + 1))
+    changed = entry(1000, live_view(run_id(1000)))
+    table.set_seen(RunsSeen((changed, *many[1:])))
+    assert paints == [1], "only the row that changed is told"

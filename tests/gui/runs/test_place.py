@@ -1,0 +1,327 @@
+"""The Runs place, as a person uses it; runs are directories, and no process is started."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLabel, QPushButton
+from pytestqt.qtbot import QtBot
+
+from gui.runs.conftest import Opened, click, page_of
+from support.free_port import free_port
+from support.histories import agent_started, ended, event, failure, finished, started
+from support.machines import config, node, plan
+from support.made_runs import line
+from support.metrics import write_rows
+from support.run_homes import RUN_FILE, add_failed_run, add_live_run, add_run, run_id
+from torchdeck.launch.requests import read_requests
+from torchdeck.nodes.book.file import book_path
+from torchdeck.runs.notes import Note, read_notes
+from torchdeck_app.runs.compare.view import names_of
+from torchdeck_app.runs.place import RunsPlace
+
+
+def shown_run(place: RunsPlace) -> str:
+    return "" if place.page is None else place.page.run_layout.root.name
+
+
+def test_an_empty_home_leads_to_launch(qtbot: QtBot, opened: Opened, tmp_path: Path) -> None:
+    place = opened(tmp_path)
+    (button,) = [each for each in place.findChildren(QPushButton) if each.text() == "Go to Launch"]
+    with qtbot.waitSignal(place.launch_asked):
+        QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+
+
+def test_a_run_that_comes_is_listed_and_told(qtbot: QtBot, opened: Opened, tmp_path: Path) -> None:
+    place = opened(tmp_path)
+    told: list[tuple[str, ...]] = []
+    place.runs_changed.connect(lambda entries: told.append(tuple(entry.id for entry in entries)))
+    place.open_run(run_id(1))  # it is on its way
+    add_run(tmp_path, 1)
+    qtbot.waitUntil(lambda: (run_id(1),) in told)
+    page = page_of(qtbot, place, 1)
+    assert page.header.state_word == "succeeded"
+    assert [entry.id for entry in place.table.selected()] == [run_id(1)]
+
+
+def test_stop_writes_a_request_and_says_so_until_it_is_taken(
+    qtbot: QtBot, opened: Opened, tmp_path: Path
+) -> None:
+    layout = add_live_run(tmp_path, 1)
+    place = opened(tmp_path)
+    page = page_of(qtbot, place, 1)
+    assert not page.header.buttons["resume"].isEnabled()
+    click(page.header.buttons["stop"])
+    qtbot.waitUntil(lambda: len(read_requests(layout.control)) == 1)
+    (request,) = read_requests(layout.control)
+    assert (request.kind, request.origin) == ("stop", "window")
+    qtbot.waitUntil(lambda: "asked for" in page.header.doing_now)
+    assert not page.header.buttons["stop"].isEnabled()
+    with layout.node("localhost").journal.open("a") as file:
+        file.write(line(event("request", id=request.id, kind="stop")))
+        file.write(line(event("stopping", kind="graceful", why="user")))
+    qtbot.waitUntil(lambda: page.header.state_word == "stopping")
+    qtbot.waitUntil(lambda: "save and exit" in page.header.doing_now)
+    assert page.header.buttons["stop_now"].isEnabled()
+    click(page.header.buttons["stop_now"])
+    qtbot.waitUntil(lambda: [each.kind for each in read_requests(layout.control)] == ["stop", "stop_now"])
+
+
+def test_a_request_that_cannot_be_written_is_said_on_the_page(
+    qtbot: QtBot, opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_live_run(tmp_path, 1)
+    place = opened(tmp_path)
+    page = page_of(qtbot, place, 1)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("torchdeck_app.runs.commands.write_request", full)
+    click(page.header.buttons["stop"])
+    qtbot.waitUntil(lambda: "No space left" in page.problem.text())
+    assert page.header.buttons["stop"].isEnabled()
+
+
+def test_a_failed_run_says_which_rank_what_the_others_saw_and_what_to_do(
+    qtbot: QtBot, opened: Opened, tmp_path: Path
+) -> None:
+    add_failed_run(tmp_path, 1)
+    page = page_of(qtbot, opened(tmp_path), 1)
+    qtbot.waitUntil(page.card.isVisible)
+    report = page.card.report
+    assert report is not None
+    assert report.headline == "rank 1 failed with exit code 1"
+    assert report.others == ("rank 0 was ended by SIGTERM: NCCL communicator was aborted",)
+    assert "CUDA out of memory" in page.card.traceback.toPlainText()
+    assert page.card.advice_title == "What to do: Out of memory on a GPU"
+    assert not page.plots.isVisible()
+    click(page.card.buttons["copy"])
+    assert "line 7" in QGuiApplication.clipboard().text()
+    page.card.set_folded(folded=True)
+    assert page.plots.isVisible()
+    click(page.card.buttons["log"])
+    assert page.tabs.currentWidget() is page.logs
+
+
+OWN = """\
+Traceback (most recent call last):
+  File "/home/ada/own/train.py", line 31, in main
+    step(batch)
+  File "/home/ada/own/train.py", line 22, in step
+    loss = model(batch["tokens"])
+KeyError: 'tokens'"""
+
+
+@pytest.mark.parametrize("height", [560, 700, 1000])
+def test_what_to_do_of_an_exception_of_one_s_own_is_read_without_scrolling(
+    qtbot: QtBot, opened: Opened, tmp_path: Path, height: int
+) -> None:
+    first = failure(message=OWN.splitlines()[-1], traceback=OWN)
+    gone = event("rank_exited", attempt=1, rank=1, code=1, signal=None)
+    over = [gone, ended(outcome="failed", first=first), finished("FAILED", why="rank 1 failed")]
+    add_run(tmp_path, 1, [agent_started(), started(world_size=2), *over])
+    place = opened(tmp_path)
+    place.resize(1200, height)
+    card = page_of(qtbot, place, 1).card
+    qtbot.waitUntil(lambda: card.isVisible() and card.report is not None)
+    assert card.advice_title == "What to do: An exception in train.py"
+    (advice,) = [each for each in card.findChildren(QLabel) if "mend it there. Then Clone" in each.text()]
+    qtbot.waitUntil(lambda: advice.visibleRegion().boundingRect() == advice.rect())
+
+
+def test_resume_of_what_cannot_be_resumed_says_why(qtbot: QtBot, opened: Opened, tmp_path: Path) -> None:
+    add_failed_run(tmp_path, 1)  # its plan is no real one
+    page = page_of(qtbot, opened(tmp_path), 1)
+    click(page.header.buttons["resume"])
+    qtbot.waitUntil(lambda: "cannot be resumed" in page.problem.text())
+
+
+def test_clone_hands_out_the_file_with_what_was_said_on_top(
+    qtbot: QtBot, opened: Opened, tmp_path: Path
+) -> None:
+    add_run(tmp_path, 1, source="/home/ada/run.toml", overrides=["training.lr=0.5"])
+    place = opened(tmp_path)
+    page = page_of(qtbot, place, 1)
+    with qtbot.waitSignal(place.clone_asked) as caught:
+        click(page.header.buttons["clone"])
+    assert caught.args == [RUN_FILE.replace("3e-4", "0.5"), "/home/ada/run.toml"]
+
+
+def test_a_deleted_run_can_be_put_back_and_goes_for_good_otherwise(
+    qtbot: QtBot, opened: Opened, tmp_path: Path
+) -> None:
+    layouts = [add_run(tmp_path, number) for number in (1, 2)]
+    place = opened(tmp_path)
+    page_of(qtbot, place, 2)
+    place.actions_of_runs["delete"].trigger()
+    qtbot.waitUntil(lambda: not layouts[1].root.exists() and place.undo_bar.isVisible())
+    rest, bar = place.table.list.geometry(), place.undo_bar
+    for side in (rest.topLeft(), rest.topRight()):  # the bar is right below the list, and as wide
+        assert bar.mapFrom(place, place.table.mapTo(place, side)).x() in (0, bar.width() - 1)
+    assert shown_run(place) == run_id(1)  # what was deleted is no more in sight
+    assert [entry.id for entry in place.table.selected()] == [run_id(1)]
+    qtbot.waitUntil(lambda: [entry.id for entry in place.table.model.entries] == [run_id(1)])
+    click(place.undo_bar.button)
+    qtbot.waitUntil(lambda: len(place.table.model.entries) == 2)
+    assert not place.undo_bar.isVisible()
+    qtbot.waitUntil(lambda: shown_run(place) == run_id(2))
+    page_of(qtbot, place, 2)
+    place.actions_of_runs["delete"].trigger()
+    qtbot.waitUntil(place.undo_bar.isVisible)
+    place.undo_bar.expire()
+    qtbot.waitUntil(lambda: [path.name for path in (tmp_path / "runs").iterdir()] == [run_id(1)])
+
+
+def test_what_a_deleted_run_leaves_on_its_nodes_is_said(qtbot: QtBot, opened: Opened, tmp_path: Path) -> None:
+    """Once nothing can be put back any more; with the command that removes it later."""
+    there = dataclasses.replace(node("n1", cores=1), remote=True)
+    document = plan(config(distributed={"nodes": ["n1"]}), there).document()
+    layouts = [add_run(tmp_path, number) for number in (1, 2)]
+    layouts[1].plan.write_text(json.dumps(document))
+    book_path(tmp_path).write_text(
+        f'[nodes.n1]\naddress = "127.0.0.1"\nport = {free_port()}\nuser = "nobody"\n'
+    )
+    place = opened(tmp_path)
+    page_of(qtbot, place, 2)
+    place.actions_of_runs["delete"].trigger()
+    qtbot.waitUntil(place.undo_bar.isVisible)
+    with qtbot.waitSignal(place.commands.failed, timeout=30_000) as caught:
+        place.undo_bar.expire()
+    assert caught.args is not None
+    assert "node n1: not removed there" in caught.args[1]
+    assert f"torchdeck runs delete {run_id(2)} --node n1" in caught.args[1]
+    assert not layouts[1].root.exists()
+
+
+def test_the_last_run_deleted_leaves_what_teaches(qtbot: QtBot, opened: Opened, tmp_path: Path) -> None:
+    add_failed_run(tmp_path, 1)
+    place = opened(tmp_path)
+    page_of(qtbot, place, 1)
+    place.actions_of_runs["delete"].trigger()
+    qtbot.waitUntil(place.undo_bar.isVisible)
+    assert place.page is None
+    assert "No run is selected" in place.shown.said
+    place.undo_bar.expire()
+    (button,) = [each for each in place.findChildren(QPushButton) if each.text() == "Go to Launch"]
+    qtbot.waitUntil(button.isVisible)
+
+
+def test_a_live_run_is_not_deleted(qtbot: QtBot, opened: Opened, tmp_path: Path) -> None:
+    add_live_run(tmp_path, 1)
+    place = opened(tmp_path)
+    page_of(qtbot, place, 1)
+    assert not place.actions_of_runs["delete"].isEnabled()
+    assert place.actions_of_runs["stop"].isEnabled()
+
+
+def test_a_directory_removed_while_shown_is_said(qtbot: QtBot, opened: Opened, tmp_path: Path) -> None:
+    layout = add_failed_run(tmp_path, 1)
+    add_run(tmp_path, 2)
+    place = opened(tmp_path)
+    page = page_of(qtbot, place, 1)
+    qtbot.waitUntil(page.card.isVisible)
+    layout.root.rename(tmp_path / "elsewhere")
+    page.poke()
+    qtbot.waitUntil(lambda: "removed" in page.header.doing_now)
+    assert not page.header.buttons["clone"].isEnabled()
+    able = {what: button.isEnabled() for what, button in page.card.buttons.items()}
+    assert able == {"resume": False, "clone": False, "log": False, "copy": True}
+    qtbot.waitUntil(lambda: len(place.table.model.entries) == 1)
+
+
+def test_what_cannot_be_read_is_shown_with_the_reason(qtbot: QtBot, opened: Opened, tmp_path: Path) -> None:
+    layout = add_run(tmp_path, 1)
+    layout.journal.write_text(line(event("created"), version=99))
+    place = opened(tmp_path)
+    place.open_run(run_id(1))
+    qtbot.waitUntil(lambda: "newer Torchdeck" in place.shown.said)
+    assert place.page is None
+
+
+def test_several_selected_runs_are_compared(qtbot: QtBot, opened: Opened, tmp_path: Path) -> None:
+    for number in (1, 2):
+        layout = add_run(tmp_path, number, strategy=("ddp", "fsdp")[number - 1])
+        layout.config.write_text(RUN_FILE.replace("3e-4", f"{number}.5"))
+        write_rows(layout.root, [(step, {"loss": 3.0 - number}) for step in range(5)])
+    place = opened(tmp_path)
+    page_of(qtbot, place, 1)
+    place.table.list.selectAll()
+    qtbot.waitUntil(lambda: place.shown.comparison is not None)
+    comparison = place.shown.comparison
+    assert comparison is not None
+    qtbot.waitUntil(lambda: comparison.configuration.texts() == [("training.lr", "2.5", "1.5")])
+    assert comparison.plots.names.isVisibleTo(comparison)
+    assert all(name in comparison.plots.names.accessibleName() for name in names_of(comparison.entries))
+    values = {row[0]: row[1:] for row in comparison.values.texts()}
+    assert values["Loss"] == ("1.0000", "2.0000")
+    assert values["Strategy"] == ("fsdp", "ddp")
+
+
+def test_tags_and_notes_are_kept_beside_the_runs(qtbot: QtBot, opened: Opened, tmp_path: Path) -> None:
+    add_run(tmp_path, 1)
+    place = opened(tmp_path)
+    page_of(qtbot, place, 1)
+    place.notes.write((run_id(1),), Note(), Note(("best",), "warm-up helped"))
+    qtbot.waitUntil(lambda: read_notes(tmp_path) == {run_id(1): Note(("best",), "warm-up helped")})
+    QTest.keyClicks(place.table.filter_bar.field, "warm-up")
+    qtbot.waitUntil(lambda: place.table.arranged.rowCount() == 1)
+
+
+def test_the_next_window_shows_the_same_run_alike(qtbot: QtBot, opened: Opened, tmp_path: Path) -> None:
+    """What `kill -9` leaves is the directories and the state that was saved last."""
+    for number in (1, 2):
+        add_run(tmp_path, number)
+    first = opened(tmp_path)
+    page = page_of(qtbot, first, 1)
+    page.tabs.setCurrentIndex(3)
+    first.table.filter_bar.field.setText("gpt")
+    state = first.save_state()
+    second = opened(tmp_path)
+    second.restore_state({"table": 3, "splitter": "x", "shown": [], "run": None})
+    second.restore_state(state)
+    qtbot.waitUntil(lambda: second.page is not None)
+    again = second.page
+    assert again is not None
+    assert again.run_layout.root.name == run_id(1)
+    assert again.tabs.currentIndex() == 3
+    assert second.save_state() == state
+
+
+def test_every_control_has_a_name_and_a_tooltip(qtbot: QtBot, opened: Opened, tmp_path: Path) -> None:
+    add_failed_run(tmp_path, 1)
+    page = page_of(qtbot, opened(tmp_path), 1)
+    mine = (page.header, page.card, page.replay, page.checkpoints, page.timeline, page.configuration)
+    buttons = [button for part in mine for button in part.findChildren(QPushButton)]
+    assert len(buttons) > 10
+    assert [button.text() for button in buttons if not button.accessibleName() or not button.toolTip()] == []
+
+
+def test_a_run_that_goes_on_from_another_leads_to_it(qtbot: QtBot, opened: Opened, tmp_path: Path) -> None:
+    old = add_failed_run(tmp_path, 1)
+    folder = str(old.checkpoints / "step_00000010")
+    begun = [agent_started(), started(world_size=2, resume=folder, resume_step=10), ended(), finished()]
+    add_run(tmp_path, 2, begun)
+    place = opened(tmp_path)
+    page = page_of(qtbot, place, 2)
+    qtbot.waitUntil(page.header.origin.isVisible)
+    assert page.header.origin.text() == "Goes on from step 10 of gpt"
+    QTest.mouseClick(page.header.origin, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: place.page is not None and place.page.run_layout == old)
+    assert not page_of(qtbot, place, 1).header.origin.isVisible()
+
+
+def test_a_run_that_went_on_from_one_that_is_gone_says_so(
+    qtbot: QtBot, opened: Opened, tmp_path: Path
+) -> None:
+    folder = str(tmp_path / "runs" / "gone" / "checkpoints" / "step_00000010")
+    add_run(tmp_path, 2, [agent_started(), started(world_size=2, resume=folder), ended(), finished()])
+    place = opened(tmp_path)
+    page = page_of(qtbot, place, 2)
+    qtbot.waitUntil(page.header.origin.isVisible)
+    QTest.mouseClick(page.header.origin, Qt.MouseButton.LeftButton)
+    assert page.problem.text().startswith("gone is not in the list any more")

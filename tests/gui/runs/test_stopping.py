@@ -1,0 +1,157 @@
+"""Stop and Stop now: what a second press of the same key does, and what is asked before steps are lost."""
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QMessageBox, QPushButton
+from pytestqt.qtbot import QtBot
+
+from gui.runs.conftest import Opened, page_of
+from support.histories import event
+from support.made_runs import line
+from support.metrics import write_rows
+from support.run_entries import live_view, over_view, progress, run_id
+from support.run_homes import add_live_run
+from torchdeck.launch.requests import read_requests
+from torchdeck.rundir.layout import RunLayout
+from torchdeck_app.runs.place import RunsPlace
+from torchdeck_app.runs.run_page import RunPage
+from torchdeck_app.runs.unsaved import unsaved_steps, what_is_lost
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> RunLayout:
+    """A run that trains, and has logged 32 steps."""
+    made = add_live_run(tmp_path, 1)
+    write_rows(made.root, ((step, {"loss": 3.0}) for step in range(1, 33)))
+    return made
+
+
+def training(qtbot: QtBot, opened: Opened, tmp_path: Path) -> tuple[RunsPlace, RunPage]:
+    place = opened(tmp_path)
+    place.activateWindow()
+    qtbot.waitUntil(place.isActiveWindow)
+    page = page_of(qtbot, place, 1)
+    qtbot.waitUntil(lambda: page.seen_last is not None and page.seen_last.progress is not None)
+    return place, page
+
+
+def kinds(layout: RunLayout) -> list[str]:
+    return [each.kind for each in read_requests(layout.control)]
+
+
+def question(place: RunsPlace) -> QMessageBox:
+    (box,) = place.findChildren(QMessageBox)
+    return box
+
+
+def press(box: QMessageBox, text: str) -> None:
+    (button,) = [each for each in box.buttons() if each.text() == text]
+    QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+
+
+@pytest.mark.parametrize("by_key", [True, False])
+def test_a_second_press_on_stop_presses_nothing(
+    qtbot: QtBot, opened: Opened, tmp_path: Path, layout: RunLayout, *, by_key: bool
+) -> None:
+    place, page = training(qtbot, opened, tmp_path)
+    stop = page.header.buttons["stop"]
+    stop.setFocus()
+    if by_key:
+        QTest.keyClick(stop, Qt.Key.Key_Space)
+    else:
+        QTest.mouseClick(stop, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: kinds(layout) == ["stop"] and not stop.isEnabled())
+    focused = place.window().focusWidget()
+    assert focused is page.header
+    QTest.keyClick(focused, Qt.Key.Key_Space)
+    QTest.keyClick(focused, Qt.Key.Key_Return)
+    assert not place.findChildren(QMessageBox)
+    QTest.keyClick(focused, Qt.Key.Key_Tab)  # on from there is one's own step
+    assert isinstance(place.window().focusWidget(), QPushButton)
+    assert kinds(layout) == ["stop"]
+
+
+def test_stop_now_asks_while_a_stop_is_about_to_save_what_it_loses(
+    qtbot: QtBot, opened: Opened, tmp_path: Path, layout: RunLayout
+) -> None:
+    place, page = training(qtbot, opened, tmp_path)
+    QTest.mouseClick(page.header.buttons["stop"], Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: kinds(layout) == ["stop"])
+    QTest.mouseClick(page.header.buttons["stop_now"], Qt.MouseButton.LeftButton)
+    box = question(place)
+    assert "every step since its start is lost" in box.informativeText()
+    QTest.keyClick(box, Qt.Key.Key_Return)  # the default keeps what there is
+    qtbot.waitUntil(lambda: not place.findChildren(QMessageBox))
+    assert kinds(layout) == ["stop"]
+    place.actions_of_runs["stop_now"].trigger()
+    press(question(place), "Stop now")
+    qtbot.waitUntil(lambda: kinds(layout) == ["stop", "stop_now"])
+
+
+def test_stop_now_without_a_stop_before_is_done_at_once(
+    qtbot: QtBot, opened: Opened, tmp_path: Path, layout: RunLayout
+) -> None:
+    place, page = training(qtbot, opened, tmp_path)
+    button = page.header.buttons["stop_now"]
+    assert "every step since its start is lost" in button.toolTip().lower()
+    QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: kinds(layout) == ["stop_now"])
+    assert not place.findChildren(QMessageBox)
+
+
+def test_of_several_runs_it_is_asked_once(
+    qtbot: QtBot, opened: Opened, tmp_path: Path, layout: RunLayout
+) -> None:
+    """Those that lose nothing end at once."""
+    layouts = [layout, *(add_live_run(tmp_path, number) for number in (2, 3, 4))]
+    for each in layouts[:3]:
+        write_rows(each.root, ((step, {"loss": 3.0}) for step in range(1, 33)))
+    place = opened(tmp_path)
+    for number in (1, 2, 3):
+        page_of(qtbot, place, number)
+    place.table.list.selectAll()
+    qtbot.waitUntil(lambda: all(each.progress for each in place.table.selected() if each.id != run_id(4)))
+    place.table.list.selectAll()
+    for each in layouts[:3]:
+        place.commands.stop(each)
+    qtbot.waitUntil(lambda: [kinds(each) for each in layouts] == [["stop"]] * 3 + [[]])
+    place.actions_of_runs["stop_now"].trigger()
+    qtbot.waitUntil(lambda: kinds(layouts[3]) == ["stop_now"])
+    box = question(place)
+    assert box.text() == "Stop 3 runs now, before they have saved?"
+    assert box.informativeText().count("every step since its start is lost") == 3
+    press(box, "Let them save")
+    qtbot.waitUntil(lambda: not place.findChildren(QMessageBox))
+    place.actions_of_runs["stop_now"].trigger()
+    press(question(place), "Stop now")
+    qtbot.waitUntil(lambda: all(kinds(each) == ["stop", "stop_now"] for each in layouts[:3]))
+
+
+def test_the_question_goes_with_the_run(
+    qtbot: QtBot, opened: Opened, tmp_path: Path, layout: RunLayout
+) -> None:
+    place, page = training(qtbot, opened, tmp_path)
+    QTest.mouseClick(page.header.buttons["stop"], Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: kinds(layout) == ["stop"])
+    QTest.mouseClick(page.header.buttons["stop_now"], Qt.MouseButton.LeftButton)
+    assert question(place).isVisible()
+    with layout.node("localhost").journal.open("a") as file:
+        file.write(line(event("finished", 105.0, state="CANCELLED", why="stopped", resumable=True)))
+    qtbot.waitUntil(lambda: not place.findChildren(QMessageBox))
+    assert kinds(layout) == ["stop"]
+
+
+def test_what_is_lost_in_words() -> None:
+    live = live_view(run_id(1))
+    assert what_is_lost(live, progress(132, checkpoint_step=100)) == (
+        "32 steps since the checkpoint of step 100 are lost"
+    )
+    assert what_is_lost(live, progress(101, checkpoint_step=100)) == (
+        "1 step since the checkpoint of step 100 is lost"
+    )
+    assert unsaved_steps(live, progress(100, checkpoint_step=100)) == 0
+    assert unsaved_steps(live, None) == 0
+    assert unsaved_steps(over_view(run_id(1)), progress(132)) == 0

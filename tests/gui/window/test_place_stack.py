@@ -1,0 +1,99 @@
+"""Making places: after what they need has been imported, and when one cannot be made."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from PySide6.QtWidgets import QLabel
+from pytestqt.qtbot import QtBot
+
+from support.window_places import FakePlace
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.place import Place
+from torchdeck_app.window.importing import Importer
+from torchdeck_app.window.place_stack import PlaceEntry, PlaceStack
+
+
+@pytest.fixture
+def importer(theme: Theme) -> Importer:
+    return Importer(theme)
+
+
+def stack_of(theme: Theme, importer: Importer, qtbot: QtBot, *entries: PlaceEntry) -> PlaceStack:
+    made = PlaceStack(theme, entries, importer)
+    qtbot.addWidget(made)
+    made.show_place(entries[0].name)
+    made.show()
+    return made
+
+
+def test_nothing_is_imported_before_the_stack_begins(
+    theme: Theme, importer: Importer, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "needed_by_a_place.py").write_text(
+        "from threading import current_thread\nwho = current_thread().name\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    entry = PlaceEntry("Runs", "runs", ("needed_by_a_place",), lambda: FakePlace("Runs"))
+    stack = stack_of(theme, importer, qtbot, entry)
+    assert "needed_by_a_place" not in sys.modules
+    with qtbot.waitSignal(stack.all_made):
+        stack.begin()
+    assert sys.modules.pop("needed_by_a_place").who == "imports"
+    assert stack.places["Runs"].isVisible()
+
+
+def test_one_that_is_slow_to_open_says_so(
+    theme: Theme, importer: Importer, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "waits_for_a_test.py").write_text(
+        "import threading\ngate = threading.Event()\nimport sys\nsys.test_gate = gate\ngate.wait(20)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    entry = PlaceEntry("Runs", "runs", ("waits_for_a_test",), lambda: FakePlace("Runs"))
+    stack = stack_of(theme, importer, qtbot, entry)
+    stack.begin()
+    qtbot.waitUntil(lambda: any(label.text() == "Opening …" for label in stack.findChildren(QLabel)))
+    with qtbot.waitSignal(stack.all_made):
+        sys.test_gate.set()  # type: ignore[attr-defined]
+    assert stack.places["Runs"].isVisible()
+
+
+def test_one_that_cannot_be_made_leaves_the_others(
+    theme: Theme, importer: Importer, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[BaseException] = []
+    monkeypatch.setattr(sys, "excepthook", lambda _kind, error, _where: told.append(error))
+
+    def broken() -> Place:
+        raise ValueError("no such thing")
+
+    stack = stack_of(
+        theme,
+        importer,
+        qtbot,
+        PlaceEntry("Launch", "launch", (), broken),
+        PlaceEntry("Runs", "runs", ("no_such_module_anywhere",), lambda: FakePlace("Runs")),
+        PlaceEntry("Nodes", "nodes", (), lambda: FakePlace("Nodes")),
+    )
+    with qtbot.waitSignal(stack.all_made):
+        stack.begin()
+    said = [label.text() for label in stack.findChildren(QLabel)]
+    assert "Launch cannot be opened" in said
+    assert any("no such thing" in text for text in said)
+    assert [type(error) for error in told] == [ValueError, ModuleNotFoundError]
+    stack.show_place("Nodes")
+    assert stack.places["Nodes"].isVisible()
+
+
+def test_what_is_wanted_of_a_place_is_done_once_it_is_made(
+    theme: Theme, importer: Importer, qtbot: QtBot
+) -> None:
+    stack = stack_of(theme, importer, qtbot, PlaceEntry("Runs", "runs", (), lambda: FakePlace("Runs")))
+    done: list[str] = []
+    stack.when_made("Runs", lambda _place: done.append("first"))
+    assert done == []
+    with qtbot.waitSignal(stack.all_made):
+        stack.begin()
+    stack.when_made("Runs", lambda _place: done.append("second"))
+    assert done == ["first", "second"]

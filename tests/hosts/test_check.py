@@ -1,0 +1,180 @@
+"""`torchdeck check` of real hosts: the matrix, a trial of torchrun, and files that nodes must see."""
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.command import Command
+from support.hosts import TestHosts
+from support.waiting import wait_until
+from torchdeck.config.loader import load_config
+from torchdeck.launch.looks import Looks
+from torchdeck.launch.preflight.remote.further import check_further
+from torchdeck.launch.preflight.remote.trial import Limits
+from torchdeck.launch.prepare import plan_from, survey
+from torchdeck.launch.reach import Reach
+from torchdeck.rundir.processes import RUN_ID_VARIABLE
+
+HostsOf = Callable[..., TestHosts]
+RUN = """\
+[run]
+script = "train.py"
+{more}
+[distributed]
+nodes = ["node1", "node2"]
+nproc = 1
+devices = "cpu"
+backend = "gloo"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    pytest.importorskip("torch")
+    made = tmp_path / "work"
+    made.mkdir()
+    (made / "train.py").write_text("print(1)\n")
+    return made
+
+
+def run_file(folder: Path, more: str = "") -> Path:
+    path = folder / "run.toml"
+    path.write_text(RUN.format(more=more))
+    return path
+
+
+def with_book(made: TestHosts, home: Path) -> Command:
+    (home / "nodes.toml").write_text(made.nodes_toml())
+    return Command(home)
+
+
+def checks(done: "subprocess.CompletedProcess[str]") -> list[dict[str, Any]]:
+    return list(json.loads(done.stdout)["checks"])
+
+
+def named(found: list[dict[str, Any]], name: str) -> dict[str, str]:
+    """Node → what was said of it."""
+    return {check["node"]: check["what"] for check in found if check["name"] == name}
+
+
+def test_torchrun_is_tried_once_and_remembered(hosts: HostsOf, torchdeck_home: Path, folder: Path) -> None:
+    """Both nodes reduce together; nothing is left there; an unchanged set is not measured again."""
+    made = hosts(2)
+    command = with_book(made, torchdeck_home)
+    path = run_file(folder)
+    first = command.run("check", path, "--json")
+    assert first.returncode == 0, first.stdout + first.stderr
+    said = named(checks(first), "all-reduce")
+    assert set(said) == {"node1", "node2"}
+    assert "2 ranks over gloo" in said["node1"]
+    assert "ago" not in said["node1"]
+    assert not left_over(made)
+    again = command.run("check", path)
+    assert again.returncode == 0, again.stdout
+    assert "Nothing is in the way" in again.stdout
+    heading = again.stdout.splitlines()[0].split()
+    assert heading[:3] == ["CHECK", "node1", "node2"]
+    row = next(line.split() for line in again.stdout.splitlines() if line.startswith("all-reduce"))
+    assert row == ["all-reduce", "ok", "ok"]
+    assert "trying torchrun" in again.stderr
+    assert "ago" in named(checks(command.run("check", path, "--json")), "all-reduce")["node2"]
+    assert not named(checks(command.run("check", path, "--json", "--quick")), "all-reduce")
+
+
+def left_over(made: TestHosts) -> list[str]:
+    """Processes and folders of trials on the hosts."""
+    found = []
+    for host in range(1, made.count + 1):
+        for pid in made.pids(host):
+            try:
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace")
+            except OSError:
+                continue
+            if "torchdeck-trial-" in words:
+                found.append(words)
+    return found
+
+
+def ranks_on(made: TestHosts, host: int) -> list[int]:
+    found = []
+    for pid in made.pids(host):
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            environ = Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:
+            continue
+        script = any(word.endswith(b"/rank.py") for word in words)
+        if script and b"LOCAL_RANK=" in environ and RUN_ID_VARIABLE.encode() in environ:
+            found.append(pid)
+    return found
+
+
+def test_a_node_that_hangs_is_named_and_ended(hosts: HostsOf, torchdeck_home: Path, folder: Path) -> None:
+    """Its rank is stopped in mid-start: the other waits, and the one to blame is said within the limit."""
+    made = hosts(2)
+    with_book(made, torchdeck_home)
+    config = load_config(run_file(folder)).config
+    reach = Reach(torchdeck_home)
+    found = survey(config, looks=Looks(torchdeck_home, reach))
+    plan = plan_from(config, found)
+
+    def stop_rank() -> None:
+        (pid,) = wait_until(lambda: ranks_on(made, 2), 60, "the second node's rank")[:1]
+        os.kill(pid, signal.SIGSTOP)
+
+    stopper = threading.Thread(target=stop_rank)
+    stopper.start()
+    (check,) = check_further(plan, found, reach, [], limits=Limits(imports=12.0, stuck=4.0))
+    stopper.join(60)
+    assert (check.status, check.node) == ("failed", "node2")
+    assert str(check).startswith("node node2: nothing has happened for ")
+    assert not left_over(made)
+
+
+@pytest.mark.soak
+def test_a_blocked_port_is_said_in_seconds(hosts: HostsOf, torchdeck_home: Path, folder: Path) -> None:
+    """What torchrun would take a quarter of an hour for; nothing is started then."""
+    made = hosts(2)
+    command = with_book(made, torchdeck_home)
+    made.block_port(2, "1024-65535", sender=made.address(1))
+    started = time.monotonic()
+    done = command.run("check", run_file(folder))
+    assert time.monotonic() - started < 30  # by itself under 15; others use this machine too
+    assert done.returncode == 3
+    red = [line for line in done.stdout.splitlines() if line.startswith("failed ")]
+    assert any("node2: connections: node1 cannot connect" in line for line in red)
+    assert "not tried" in done.stdout
+
+
+def test_files_that_nodes_do_not_see_are_refused(hosts: HostsOf, torchdeck_home: Path, folder: Path) -> None:
+    """sync = "none": the hosts see this machine's files, until one of them has a folder of its own there."""
+    made = hosts(2)
+    command = with_book(made, torchdeck_home)
+    path = run_file(folder, 'sync = "none"')
+    fine = command.run("check", path, "--json", "--quick")
+    assert fine.returncode == 0, fine.stdout
+    assert set(named(checks(fine), "shared files")) == {"node1", "node2"}
+    made.enter(2, ["mount", "-t", "tmpfs", "none", str(folder)])
+    made.enter(2, ["sh", "-c", f"echo 'print(1)' > {folder}/train.py"])
+    refused = command.run("check", path, "--json", "--quick")
+    assert refused.returncode == 3
+    bad = [check for check in checks(refused) if check["status"] == "failed"]
+    assert {check["node"] for check in bad} == {"node2"}
+    assert "a file that was just written beside what runs" in bad[0]["what"]
+    assert "run.sync" in bad[0]["fix"]
+    made.enter(2, ["sh", "-c", f"echo 'print(2)' > {folder}/train.py"])
+    other = [
+        check
+        for check in checks(command.run("check", path, "--json", "--quick"))
+        if check["status"] == "failed"
+    ]
+    assert any("another content" in check["what"] for check in other)
+    assert [file.name for file in folder.iterdir() if file.name.startswith(".torchdeck")] == []

@@ -1,0 +1,205 @@
+"""Starting the link server on a node that has nothing but a Python."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.linked import NODE, RUN_ID
+from support.local_stream import LocalStream, python_stream
+from support.old_python import python310
+from torchdeck.agent.link.frames import FrameReader
+from torchdeck.agent.link.loader import folder_hash
+from torchdeck.launch.remote.bootstrap import PYTHON_ARGUMENTS, BootstrapError, packed, start_link_server
+from torchdeck.launch.shipping import ship
+
+ORDER = {"run_id": RUN_ID, "node": NODE, "token_name": "link-00112233.token", "token": "f" * 32}
+LIMIT = 60.0
+
+
+class Node:
+    """A home of a node, and the streams to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home of $(the) node"
+        self.shipped = ship(folder / "here")
+        self.installed = self.home / "shipped" / self.shipped.name
+        self.streams: list[LocalStream] = []
+
+    def begin(self, stream: LocalStream | None = None, **changes: str) -> bytes:
+        """The first bytes of a link."""
+        self.streams.append(stream or python_stream())
+        order = {**ORDER, "home": str(self.home), **changes}
+        return start_link_server(self.streams[-1], self.shipped, order, LIMIT)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    made = Node(tmp_path)
+    yield made
+    for stream in made.streams:
+        stream.kill()
+
+
+def greeted(node: Node, first: bytes) -> bool:
+    """The link server says hello."""
+    reader = FrameReader()
+    frames = list(reader.feed(first))
+    while not frames:
+        frames = list(reader.feed(node.streams[-1].read(65536, LIMIT)))
+    return frames[0].kind == "hello"
+
+
+def test_the_shipped_folder_is_laid_down_and_the_link_begins(node: Node) -> None:
+    """Byte for byte the run's, with nothing beside it, readable by its owner alone."""
+    assert greeted(node, node.begin())
+    assert folder_hash(node.installed) == node.shipped.name
+    assert [path.name for path in node.installed.parent.iterdir()] == [node.shipped.name]
+    assert node.installed.stat().st_mode & 0o077 == 0
+    assert list(node.installed.rglob("__pycache__"))
+
+
+def test_what_is_there_is_used(node: Node) -> None:
+    """The second time nothing is written, and nothing but loader and order is sent."""
+    greeted(node, node.begin())
+    before = {path: path.stat().st_mtime_ns for path in node.installed.rglob("*")}
+    sent: list[int] = []
+
+    class Counting(LocalStream):
+        def write(self, data: bytes) -> None:
+            sent.append(len(data))
+            super().write(data)
+
+    assert greeted(node, node.begin(Counting([sys.executable, *PYTHON_ARGUMENTS])))
+    assert {path: path.stat().st_mtime_ns for path in node.installed.rglob("*")} == before
+    assert len(sent) == 1
+    assert sent[0] < 20_000 < len(packed(node.shipped))
+
+
+@pytest.mark.parametrize("damage", ["changed", "missing", "added"])
+def test_a_damaged_folder_gives_way(node: Node, damage: str) -> None:
+    """Whoever damaged it: its name promises its content."""
+    node.begin()
+    agent = node.installed / "torchdeck" / "agent" / "agent.py"
+    if damage == "changed":
+        agent.write_bytes(agent.read_bytes().replace(b"a", b"b", 1))
+    elif damage == "missing":
+        agent.unlink()
+    else:
+        agent.with_name("hidden.py").write_text("boom = 1")
+    assert greeted(node, node.begin())
+    assert folder_hash(node.installed) == node.shipped.name
+    assert [path.name for path in node.installed.parent.iterdir()] == [node.shipped.name]
+
+
+def test_a_transfer_that_breaks_leaves_nothing(node: Node) -> None:
+    """Half an archive is no folder; the next one is."""
+
+    class Breaking(LocalStream):
+        def write(self, data: bytes) -> None:
+            if len(data) < 50_000:
+                super().write(data)
+                return
+            super().write(data[: len(data) // 2])
+            assert self.process.stdin is not None
+            self.process.stdin.close()
+
+    with pytest.raises(BootstrapError, match=r"the link ended after \d+ of \d+ bytes"):
+        node.begin(Breaking([sys.executable, *PYTHON_ARGUMENTS]))
+    assert not node.installed.exists()
+    assert not list(node.home.glob("shipped/*"))
+    assert greeted(node, node.begin())
+
+
+def test_two_at_once_make_one_folder(node: Node) -> None:
+    """Two runs that begin in the same moment on a new node."""
+    import threading
+
+    found: list[bytes] = []
+    threads = [threading.Thread(target=lambda: found.append(node.begin())) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LIMIT)
+    assert len(found) == 3
+    assert folder_hash(node.installed) == node.shipped.name
+    assert [path.name for path in node.installed.parent.iterdir()] == [node.shipped.name]
+
+
+def test_what_a_login_prints_is_passed_over(node: Node) -> None:
+    """Banners, prompts and half lines before our own."""
+    shell = [
+        "sh",
+        "-c",
+        'printf "Welcome!\\n\\033[1mprompt> "; exec "$@"',
+        "sh",
+        sys.executable,
+        *PYTHON_ARGUMENTS,
+    ]
+    assert greeted(node, node.begin(LocalStream(shell)))
+
+
+def test_a_login_without_end_is_given_up(node: Node) -> None:
+    """Not read for ever."""
+    with pytest.raises(BootstrapError, match=r"prints without end: y y"):
+        node.begin(LocalStream(["yes"]))
+
+
+def test_a_python_that_is_not_there_is_said(node: Node) -> None:
+    """In the words of the shell."""
+    with pytest.raises(BootstrapError, match="no-such-python: not found"):
+        node.begin(LocalStream(["sh", "-c", "no-such-python"]))
+
+
+def test_an_old_python_is_said(node: Node, tmp_path: Path) -> None:
+    """A stub says what an older one would: its version is looked at before anything else."""
+    site = tmp_path / "old"
+    site.write_text(
+        f"import sys; sys.version_info = (3, 9, 1); sys.version = '3.9.1 (old)'\n{PYTHON_ARGUMENTS[-1]}"
+    )
+    with pytest.raises(BootstrapError, match=r"needs Python 3.10 or newer.*3\.9\.1"):
+        node.begin(LocalStream([sys.executable, str(site)]))
+
+
+def test_a_home_that_others_may_write_in_is_refused(node: Node) -> None:
+    """Who could write there could have our code replaced."""
+    node.home.mkdir()
+    node.home.chmod(0o777)
+    with pytest.raises(BootstrapError, match="chmod go-w"):
+        node.begin()
+
+
+def test_a_home_that_cannot_be_made_is_said(node: Node, tmp_path: Path) -> None:
+    """With the system's reason."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BootstrapError, match="Not a directory"):
+        node.begin(home=str(tmp_path / "file" / "home"))
+
+
+def test_an_order_that_leads_elsewhere_ends_the_link(node: Node) -> None:
+    """The node's side checks names, too."""
+    node.begin(run_id="../../elsewhere")
+    assert node.streams[-1].read(10, LIMIT) == b""
+    assert node.streams[-1].process.wait(LIMIT) == 1
+    assert "no name of a run" in node.streams[-1].said
+
+
+def test_python_310_serves(node: Node) -> None:
+    """The oldest one that nodes may have."""
+    old = python310()
+    if old is None:
+        pytest.skip("there is no Python 3.10 here: neither python3.10 on the PATH nor in pyenv")
+    assert greeted(node, node.begin(python_stream(old)))
+
+
+def test_nothing_of_the_run_stands_in_the_command_line(node: Node) -> None:
+    """`ps` shows it to everybody."""
+    node.begin()
+    shown = Path(f"/proc/{node.streams[-1].process.pid}/cmdline").read_bytes()
+    assert os.fsencode(sys.executable) in shown
+    for secret in (ORDER["token"], RUN_ID, str(node.home)):
+        assert secret.encode() not in shown

@@ -1,0 +1,266 @@
+"""A real agent on a node that is another folder, started, asked to stop and followed over its link."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.agent_run import AgentRun, make_plan, script
+from support.linked import LinkedRun
+from support.waiting import wait_until
+from torchdeck.agent.handover import Handover, handover_from
+from torchdeck.agent.link.agent_start import AgentStart
+from torchdeck.launch.agent_keeper import AgentKeeper
+from torchdeck.launch.remote.link import NodeLink
+from torchdeck.launch.remote.transport import SshTransport
+from torchdeck.launch.requests import STOP_NOW, Request
+from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.rundir.atomic import write_json
+from torchdeck.rundir.journal import read_journal
+from torchdeck.rundir.processes import ProcessIdentity
+from torchdeck.runs.history import RunHistory
+
+AGENT_NODE = "localhost"
+SLEEPS = "import time; print('begun', flush=True); time.sleep(600)"
+FAILS = "raise ValueError('words')"
+
+
+class NodeRun(LinkedRun):
+    """A run with a plan, whose node's name is that of the plan."""
+
+    node = AGENT_NODE
+
+    def plan(self, text: str, folder: Path) -> LaunchPlan:
+        plan = make_plan(script(folder, text), folder)
+        write_json(self.here.plan, plan.document())
+        return plan
+
+    def events(self, name: str) -> list[dict[str, object]]:
+        """As they are seen on this side."""
+        return [
+            dict(event.fields)
+            for event in read_journal(self.here.node(AGENT_NODE).journal)
+            if event.name == name
+        ]
+
+
+@pytest.fixture
+def node_run(tmp_path: Path) -> Iterator[NodeRun]:
+    """Whatever the agent started is ended with it."""
+    run = NodeRun(tmp_path)
+    watched = AgentRun.__new__(AgentRun)
+    watched.layout, watched.node, watched.agents = run.there, run.there.node(AGENT_NODE), []
+    try:
+        yield run
+    finally:
+        run.close()
+        watched.clean_up()
+
+
+def transport(run: NodeRun) -> SshTransport:
+    return SshTransport(run.here, run.up())
+
+
+def one_that_waits(run: NodeRun) -> ProcessIdentity:
+    """The agent that was prepared on the node; there is but one."""
+
+    def found() -> list[ProcessIdentity]:
+        started = [str(run.there.root).encode(), b"--waits"]
+        processes = [path for path in Path("/proc").iterdir() if path.name.isdigit()]
+        ours = [int(path.name) for path in processes if set(started) <= set(words(path))]
+        return [identity for pid in ours if (identity := ProcessIdentity.of(pid)) is not None]
+
+    (identity,) = wait_until(found, 30, "an agent to wait")
+    return identity
+
+
+def words(process: Path) -> list[bytes]:
+    """Its arguments; none of one that has ended."""
+    try:
+        return (process / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def test_an_agent_is_asked_for_once(node_run: NodeRun, tmp_path: Path) -> None:
+    """The node says at once that one is starting, before the keeper would ask for another."""
+    node_run.plan(SLEEPS, tmp_path)
+    keeper = AgentKeeper(transport(node_run))
+    looks: list[bool] = []
+
+    def begun() -> bool:
+        looks.append(keeper.look(RunHistory()))
+        return keeper.begun
+
+    wait_until(begun, 30, "an agent to be seen", every=0.01)
+    assert looks.count(True) == 1
+
+
+def test_an_agent_outlives_its_link_and_is_followed(node_run: NodeRun, tmp_path: Path) -> None:
+    """The link's end is killed while ranks run; the next one sees all and hands over the stop."""
+    node_run.plan(SLEEPS, tmp_path)
+    reached = transport(node_run)
+    reached.start_agent(b"")
+    wait_until(lambda: node_run.events("attempt_started"), 60, "the attempt, seen here")
+    wait_until(reached.agent_is_starting, 20, "the agent to be said to live")
+    node_run.kill_server()
+    wait_until(lambda: node_run.link.state.state == "lost", 20, "the link to be lost")
+    node_run.up()
+    wait_until(lambda: node_run.link.state.torchrun_alive, 30, "torchrun to be said to live")
+    request = Request("1700000000-stop_now-ab", STOP_NOW, "test")
+    reached.deliver(request)
+    reached.deliver(request)
+    finished = wait_until(lambda: node_run.events("finished"), 60, "the end, seen here")
+    assert finished[0]["state"] == "CANCELLED"
+    wait_until(lambda: node_run.link.state.agent_alive is False, 20, "the agent to be gone")
+    assert node_run.link.catch_up(20)
+    assert node_run.differences() == []
+    assert b"begun" in node_run.here.attempt(1).rank(0).stdout.read_bytes()
+
+
+def test_a_failure_comes_over_with_its_traceback(node_run: NodeRun, tmp_path: Path) -> None:
+    """Journal, error files and logs."""
+    node_run.plan(FAILS, tmp_path)
+    transport(node_run).start_agent(b"")
+    finished = wait_until(lambda: node_run.events("finished"), 60, "the end, seen here")
+    assert "ValueError: words" in str(finished[0]["why"])
+    assert node_run.link.catch_up(20)
+    assert node_run.differences() == []
+
+
+def test_a_living_agent_says_over_the_link_what_it_was_handed(node_run: NodeRun, tmp_path: Path) -> None:
+    """Over a later link, too; nothing of it lies in a file of either side, and no agent is no answer."""
+    node_run.plan(SLEEPS, tmp_path)
+    reached = transport(node_run)
+    with pytest.raises(OSError, match="did not answer within"):
+        reached.ask_handover()
+    handed = Handover("canary of a token", ("10.0.0.1", 4711), {"KEY": "canary of a secret"})
+    reached.start_agent(handed.line())
+    wait_until(lambda: node_run.events("attempt_started"), 60, "the attempt, seen here")
+    node_run.kill_server()
+    wait_until(lambda: node_run.link.state.state == "lost", 20, "the link to be lost")
+    node_run.up()
+    assert handover_from(reached.ask_handover()) == handed
+    for home in (node_run.home, node_run.node_home):
+        for path in (path for path in home.rglob("*") if path.is_file()):
+            assert b"canary" not in path.read_bytes(), path
+
+
+def test_an_agent_that_was_prepared_begins_when_it_is_handed_its_line(
+    node_run: NodeRun, tmp_path: Path
+) -> None:
+    """It is no agent before: nobody is said to live, nothing is journaled; then it is the one that runs."""
+    node_run.plan(SLEEPS, tmp_path)
+    reached = transport(node_run)
+    reached.prepare_agent()
+    waiting = one_that_waits(node_run)
+    reached.prepare_agent()
+    assert not reached.agent_is_starting()
+    assert not node_run.there.node(AGENT_NODE).journal.exists()
+    assert not AgentStart(
+        node_run.there, AGENT_NODE, node_run.node_home
+    ).starting()  # as another link sees it
+    assert one_that_waits(node_run) == waiting
+    reached.start_agent(Handover("a token").line())
+    wait_until(lambda: node_run.events("attempt_started"), 60, "the attempt, seen here")
+    (started,) = node_run.events("agent_started")
+    assert ProcessIdentity.from_json(started["identity"]) == waiting
+    wait_until(lambda: node_run.link.state.agent_alive, 20, "the agent to be said to live")
+
+
+def test_an_agent_that_was_prepared_ends_with_its_link(node_run: NodeRun, tmp_path: Path) -> None:
+    """Another is started over the next link, as if it had never been."""
+    node_run.plan(SLEEPS, tmp_path)
+    reached = transport(node_run)
+    reached.prepare_agent()
+    waiting = one_that_waits(node_run)
+    node_run.kill_server()
+    wait_until(lambda: not waiting.is_alive(), 20, "it to end")
+    wait_until(lambda: node_run.link.state.state == "lost", 20, "the link to be lost")
+    node_run.up()
+    reached.start_agent(Handover("a token").line())
+    wait_until(lambda: node_run.events("attempt_started"), 60, "the attempt, seen here")
+    assert len(node_run.events("agent_started")) == 1
+
+
+def test_one_that_was_prepared_and_killed_stands_in_nobodys_way(node_run: NodeRun, tmp_path: Path) -> None:
+    node_run.plan(SLEEPS, tmp_path)
+    reached = transport(node_run)
+    reached.prepare_agent()
+    waiting = one_that_waits(node_run)
+    waiting.send(signal.SIGKILL)
+    wait_until(lambda: not waiting.is_alive(), 20, "it to end")
+    reached.start_agent(b"")
+    wait_until(lambda: node_run.events("attempt_started"), 60, "the attempt, seen here")
+    wait_until(lambda: node_run.link.state.agent_alive, 20, "the agent to be said to live")
+
+
+def test_one_that_died_before_it_was_handed_anything_leaves_no_pipe(
+    node_run: NodeRun, tmp_path: Path
+) -> None:
+    """A link server lives for days, and prepares again."""
+    node_run.plan(SLEEPS, tmp_path)
+    node_run.there.node(AGENT_NODE).root.mkdir(parents=True)
+    agents = AgentStart(node_run.there, AGENT_NODE, node_run.node_home)
+    count = 0
+    for again in range(3):
+        pid = agents.prepare(0)
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: agents.exit_code() is not None, 20, "it to end")
+        count = count or len(list(Path("/proc/self/fd").iterdir()))
+        assert len(list(Path("/proc/self/fd").iterdir())) == count, again
+
+
+def test_an_agent_that_ends_at_once_says_so(node_run: NodeRun) -> None:
+    """Its exit code and the end of its log, for the message."""
+    write_json(node_run.here.plan, {"v": 99})
+    reached = transport(node_run)
+    reached.start_agent(b"")
+    assert wait_until(reached.agent_exit, 30, "the agent's end") == 2
+    assert "plan.json" in reached.agent_log()
+    assert not reached.agent_is_starting()
+    node_run.link.close()
+    assert "plan.json" in reached.agent_log()
+
+
+def test_another_plan_is_not_laid_over_the_first(node_run: NodeRun, tmp_path: Path) -> None:
+    """The directory on the node is this run's."""
+    node_run.plan(SLEEPS, tmp_path)
+    node_run.there.root.mkdir(parents=True)
+    node_run.there.plan.write_text("{}")
+    with pytest.raises(OSError, match="another plan"):
+        transport(node_run).start_agent(b"")
+
+
+def test_secrets_stand_in_no_file_and_no_environment(node_run: NodeRun, tmp_path: Path) -> None:
+    """What the agent is told goes through its standard input alone."""
+    canary = "canary-83f1c0"
+    node_run.plan(SLEEPS, tmp_path)
+    reached = transport(node_run)
+    reached.start_agent(json.dumps({"token": canary, "secrets": {"KEY": canary}}).encode() + b"\n")
+    wait_until(lambda: node_run.events("attempt_started"), 60, "the attempt, seen here")
+    server = Path(f"/proc/{node_run.streams[-1].process.pid}")
+    agent = json.loads(node_run.there.node(AGENT_NODE).lock.read_text())["pid"]
+    for process in (server, Path(f"/proc/{agent}")):
+        assert canary.encode() not in (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
+    for root in (node_run.here.root, node_run.there.root):
+        for path in root.rglob("*"):
+            assert not path.is_file() or canary.encode() not in path.read_bytes()
+
+
+def test_a_node_that_cannot_be_reached_is_an_error(node_run: NodeRun) -> None:
+    """As the transport's contract has it."""
+    write_json(node_run.here.plan, {"v": 1})
+    link: NodeLink = node_run.new_link()
+    reached = SshTransport(node_run.here, link)
+    with pytest.raises(OSError, match="cannot be reached"):
+        reached.start_agent(b"")
+    with pytest.raises(OSError, match="cannot be reached"):
+        reached.deliver(Request("1-stop-ab", "stop", "test"))
+    assert reached.agent_log() == ""
+    assert reached.agent_exit() is None

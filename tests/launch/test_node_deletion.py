@@ -1,0 +1,116 @@
+"""What nodes have of a run that is deleted: Pythons of this machine stand in for theirs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.made_runs import IDS
+from torchdeck.agent.snapshots.folder import make_from_store, store_of
+from torchdeck.agent.snapshots.manifest import Entry, Manifest
+from torchdeck.launch.node_deletion import delete_on_nodes
+from torchdeck.launch.reach import Reach
+from torchdeck.nodes.book.file import book_path
+from torchdeck.nodes.probe.conversation import Conversation
+from torchdeck.nodes.probe.here import talk_here
+from torchdeck.nodes.ssh.errors import UnreachableError
+from torchdeck.rundir.layout import RunLayout
+
+RUN = IDS[0]
+
+
+@contextmanager
+def talking(name: str, *_arguments: Any) -> Iterator[Conversation]:
+    if name == "away":
+        raise UnreachableError("away", "node away: 10.0.0.9 does not answer")
+    with talk_here(name, sys.executable) as conversation:
+        yield conversation
+
+
+@pytest.fixture
+def reach(tmp_path: Path) -> Reach:
+    home = tmp_path / "mine"
+    home.mkdir(mode=0o700)
+    nodes = "".join(
+        f'[nodes.{name}]\naddress = "10.0.0.1"\nhome = "{tmp_path / name}"\n\n'
+        for name in ("n1", "n2", "away")
+    )
+    book_path(home).write_text(nodes)
+    return Reach(home, talking=talking)
+
+
+def made(home: Path, run_id: str = RUN, *own: bytes) -> RunLayout:
+    """A run of a node with a copy of code: a file that all runs have, and its own."""
+    layout = RunLayout(home / "runs" / run_id)
+    layout.checkpoints.mkdir(parents=True)
+    store, entries = store_of(home), []
+    for number, content in enumerate((b"print(1)\n", *own)):
+        entries.append(Entry(f"{number}.py", hashlib.sha256(content).hexdigest(), len(content)))
+        store.put(entries[-1].blob, content)
+    make_from_store(layout, Manifest(tuple(entries)), store)
+    return layout
+
+
+def kept(home: Path) -> int:
+    """Contents in the store of a home."""
+    return sum(path.is_file() for path in (home / "code/blobs").rglob("*"))
+
+
+def test_the_folder_goes_on_each_node_and_other_runs_stay(reach: Reach, tmp_path: Path) -> None:
+    """Who has nothing of it says so; who is not reached is named with the command for later."""
+    layout, other = made(tmp_path / "n1", RUN, b"own"), made(tmp_path / "n1", IDS[1])
+    assert kept(tmp_path / "n1") == 2
+    (tmp_path / "n2").mkdir()
+    told = delete_on_nodes(RUN, ("n1", "n2", "away", "gone"), reach)
+    assert [str(each) for each in told[:2]] == ["node n1: removed", "node n2: nothing was there"]
+    assert "10.0.0.9 does not answer" in str(told[2])
+    assert f"torchdeck runs delete {RUN} --node away" in str(told[2])
+    assert "not in the node book" in told[3].why
+    assert not layout.root.exists()
+    assert kept(tmp_path / "n1") == 1
+    assert (other.code / "0.py").read_bytes() == b"print(1)\n"
+    assert sorted(path.name for path in (tmp_path / "n1/runs").iterdir()) == [IDS[1]]
+
+
+def test_nothing_goes_while_a_process_of_the_run_lives_there(reach: Reach, tmp_path: Path) -> None:
+    """It is known by the run's id in its environment."""
+    layout = made(tmp_path / "n1")
+    with subprocess.Popen(["sleep", "60"], env={**os.environ, "TORCHDECK_RUN_ID": RUN}) as process:
+        try:
+            (told,) = delete_on_nodes(RUN, ("n1",), reach)
+        finally:
+            process.kill()
+    assert not told.removed
+    assert f"processes of the run live there: pid {process.pid}" in told.why
+    assert layout.root.is_dir()
+    (told,) = delete_on_nodes(RUN, ("n1",), reach)
+    assert told.removed
+
+
+@pytest.mark.parametrize("run_id", ["", ".", "..", "../keep", "keep", f"{RUN}/..", f"{RUN}/checkpoints"])
+def test_only_a_runs_id_is_ever_removed(reach: Reach, tmp_path: Path, run_id: str) -> None:
+    """Whatever is asked for."""
+    layout = made(tmp_path / "n1")
+    (tmp_path / "n1/runs/keep").mkdir()
+    (told,) = delete_on_nodes(run_id, ("n1",), reach)
+    assert "no run's id" in told.why
+    assert layout.checkpoints.is_dir()
+    assert (tmp_path / "n1/runs/keep").is_dir()
+
+
+def test_a_link_in_place_of_a_run_is_left_alone(reach: Reach, tmp_path: Path) -> None:
+    """What it leads to is somebody else's."""
+    layout = made(tmp_path / "else")
+    (tmp_path / "n1/runs").mkdir(parents=True)
+    (tmp_path / "n1/runs" / RUN).symlink_to(layout.root)
+    (told,) = delete_on_nodes(RUN, ("n1",), reach)
+    assert not told.removed
+    assert layout.root.is_dir()

@@ -1,0 +1,86 @@
+"""Conversations that stay open between a survey and the checks after it, over real sshd."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.hosts import TestHosts
+from support.waiting import wait_until
+from torchdeck.launch.reach import Reach
+from torchdeck.nodes.book.file import book_path
+from torchdeck.nodes.probe.conversation import ProbeError
+from torchdeck.nodes.probe.probing import Question, probe_nodes, talk
+from torchdeck.nodes.ssh.connection import Connection
+
+LIMIT = 20.0
+
+
+class Counted:
+    """A way to nodes that knows the connections it has made."""
+
+    def __init__(self, reach: Reach) -> None:
+        self.made: list[Connection] = []
+        self._reach = reach
+
+    def __call__(self, name: str, limit: float) -> Connection:
+        self.made.append(self._reach.connect(name, limit))
+        return self.made[-1]
+
+
+@pytest.fixture
+def reach(hosts: Callable[..., TestHosts], torchdeck_home: Path) -> Reach:
+    """To `n1`, one real host."""
+    import tomlkit
+
+    made = hosts(1)
+    made.trust(torchdeck_home)
+    book_path(torchdeck_home).write_text(tomlkit.dumps({"version": 1, "nodes": {"n1": made.entry(1)}}))
+    return Reach(torchdeck_home)
+
+
+def test_who_asks_again_logs_in_once(reach: Reach) -> None:
+    """The survey's Python answers the checks too; two at a time need one each, and the end closes both."""
+    entry = reach.book().nodes["n1"]
+    connect = Counted(reach)
+    with reach.keeping_talks() as kept:
+        talking = kept.talking
+        assert talking is not None
+        (probed,) = probe_nodes({"n1": entry}, connect, Question(), talking)
+        assert probed.facts is not None, probed.error
+        with talking("n1", entry, connect, LIMIT) as first:
+            assert first.ask("time", LIMIT)["time"] > 0
+            assert len(connect.made) == 1
+            with talking("n1", entry, connect, LIMIT) as second:
+                assert second is not first
+                assert second.ask("time", LIMIT)["time"] > 0
+        assert [each.alive for each in connect.made] == [True, True]
+        assert len(connect.made) == 2
+    wait_until(lambda: not any(each.alive for each in connect.made), LIMIT, "the connections to be closed")
+
+
+def test_what_came_to_harm_or_was_edited_is_not_used_again(reach: Reach) -> None:
+    entry = reach.book().nodes["n1"]
+    connect = Counted(reach)
+    with reach.keeping_talks() as kept:
+        talking = kept.talking
+        assert talking is not None
+        with (
+            pytest.raises(ProbeError, match="did not answer"),
+            talking("n1", entry, connect, LIMIT) as asked,
+        ):
+            asked.ask("time", 0.0)  # its answer would be taken for that to the next question
+        assert not connect.made[0].alive
+        with talking("n1", entry, connect, LIMIT) as asked:
+            assert asked.ask("time", LIMIT)["time"] > 0
+        edited = entry.model_copy(update={"working_dir": "/tmp"})
+        with talking("n1", edited, connect, LIMIT) as asked:
+            assert asked.ask("time", LIMIT)["time"] > 0
+    assert len(connect.made) == 3
+
+
+def test_without_it_each_conversation_is_closed(reach: Reach) -> None:
+    connect = Counted(reach)
+    with talk("n1", reach.book().nodes["n1"], connect, LIMIT) as conversation:
+        assert conversation.ask("time", LIMIT)["time"] > 0
+    assert not connect.made[0].alive

@@ -1,0 +1,77 @@
+"""Secrets are kept in the keyring when that was asked for, found there, and taken out again."""
+
+from pathlib import Path
+
+import keyring
+import pytest
+
+from support.asking import Person
+from support.file_keyring import FILE_VARIABLE, FileKeyring
+from torchdeck.nodes.ssh.credentials import Credentials
+from torchdeck.nodes.ssh.keyring_store import Keyring, KeyringAsker, KeyringError, names_of
+from torchdeck.nodes.ssh.target import SshTarget
+
+GATE = SshTarget("gate", "g", 22, "me")
+TARGET = SshTarget("n", "h", 2222, "root", identity_files=(Path("/k"),), jumps=(GATE,))
+
+
+@pytest.fixture(autouse=True)
+def backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    secrets = tmp_path / "secrets"
+    monkeypatch.setenv(FILE_VARIABLE, str(secrets))
+    before = keyring.get_keyring()
+    monkeypatch.setattr("keyring.core._keyring_backend", before)  # put back at the end
+    keyring.set_keyring(FileKeyring())
+    return secrets
+
+
+def known() -> Credentials:
+    credentials = Credentials()
+    credentials.set_password(TARGET, "pass-canary")
+    credentials.set_passphrase(Path("/k"), "phrase-canary")
+    return credentials
+
+
+def test_what_is_kept_is_found_and_only_its_name_is_in_the_home(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    store = Keyring(home)
+    assert store.keep(known()) == ["password of root@h:2222", "passphrase of /k"]
+    assert store.keep(known()) == []
+    person = Person(passwords=["typed"])
+    asker = KeyringAsker(Keyring(home), person)
+    assert asker.password(TARGET, again=False) == "pass-canary"
+    assert asker.passphrase(Path("/k"), again=False) == "phrase-canary"
+    assert person.asked == []
+    assert asker.password(TARGET, again=True) == "typed"
+    assert asker.passphrase(Path("/other"), again=False) is None
+    assert not [path for path in home.rglob("*") if path.is_file() and b"canary" in path.read_bytes()]
+
+
+def test_what_is_forgotten_is_gone(tmp_path: Path, backend: Path) -> None:
+    store = Keyring(tmp_path)
+    store.keep(known())
+    assert store.forget(names_of(TARGET)) == ["password of root@h:2222", "passphrase of /k"]
+    assert store.names == []
+    assert backend.read_text() == "{}"
+    assert store.forget(names_of(TARGET)) == []
+
+
+def test_the_keyring_is_never_opened_for_what_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(FILE_VARIABLE)  # opening it would be a KeyError
+    assert (
+        KeyringAsker(Keyring(tmp_path), Person(passwords=["typed"])).password(TARGET, again=False) == "typed"
+    )
+
+
+def test_a_keyring_that_refuses_is_said_to_and_a_person_is_asked_instead(tmp_path: Path) -> None:
+    from keyring.backends.fail import Keyring as NoKeyring
+
+    store = Keyring(tmp_path)
+    store.keep(known())
+    keyring.set_keyring(NoKeyring())
+    with pytest.raises(KeyringError, match="the keyring cannot be used: "):
+        store.keep(known())
+    assert KeyringAsker(store, Person(passwords=["typed"])).password(TARGET, again=False) == "typed"

@@ -1,0 +1,76 @@
+"""What a plan says where there are several nodes, and that plans of one node are what they were."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from support.machines import config, node, plan
+from torchdeck.nodes.inventory import NodeInfo
+from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.plan.policy import Policy
+
+TWO = (node("a"), node("b"))
+ON_TWO = {"nodes": ["a", "b"], "nproc": 1, "devices": "cpu"}
+
+
+def with_interface(machine: NodeInfo, interface: str) -> NodeInfo:
+    return dataclasses.replace(machine, interface=interface)
+
+
+def test_each_node_has_its_own_interface_and_its_name() -> None:
+    """One value for all nodes would break mixed clusters."""
+    made = plan(config(distributed=ON_TWO), with_interface(TWO[0], "eth0"), with_interface(TWO[1], "ib@{0"))
+    for part, interface in zip(made.nodes, ("eth0", "ib@@{0"), strict=True):
+        assert part.env["GLOO_SOCKET_IFNAME"] == part.env["NCCL_SOCKET_IFNAME"] == interface
+        assert part.env["TORCHDECK_NODE"] == part.name
+
+
+def test_the_users_own_interface_stays() -> None:
+    """What [run.env] says counts more than what was found out."""
+    asked = config({"script": "/code/train.py", "env": {"NCCL_SOCKET_IFNAME": "mine"}}, distributed=ON_TWO)
+    made = plan(asked, *(with_interface(machine, "eth0") for machine in TWO))
+    assert {part.env["NCCL_SOCKET_IFNAME"] for part in made.nodes} == {"mine"}
+    assert {part.env["GLOO_SOCKET_IFNAME"] for part in made.nodes} == {"eth0"}
+
+
+def test_one_node_has_neither() -> None:
+    """Its ranks meet on the loopback interface, and its plan is what it always was."""
+    env = plan(None, with_interface(node(), "eth0")).nodes[0].env
+    assert not {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TORCHDECK_NODE"} & set(env)
+
+
+def test_an_older_plan_keeps_its_fingerprint() -> None:
+    """A plan from before there were several nodes says nothing of them, and is read with what is usual."""
+    document = plan().document()
+    assert not {"node_grace", "node_silent", "unattended"} & set(document["policy"])
+    assert LaunchPlan.from_json(json.loads(json.dumps(document))).policy == plan().policy
+
+
+@pytest.mark.parametrize(
+    "policy", [Policy(node_grace=3.0), Policy(node_silent=1.0), Policy(unattended="continue")]
+)
+def test_what_is_not_usual_stands_in_the_plan(policy: Policy) -> None:
+    """And comes back."""
+    made = dataclasses.replace(plan(), policy=policy)
+    assert made.fingerprint != plan().fingerprint
+    assert LaunchPlan.from_json(json.loads(json.dumps(made.document()))) == made
+
+
+def test_the_run_file_says_what_a_silent_node_leads_to() -> None:
+    """[launch] node_grace and unattended."""
+    asked = config(launch={"node_grace": 5.0, "unattended": "continue"}, distributed=ON_TWO)
+    assert (plan(asked, *TWO).policy.node_grace, plan(asked, *TWO).policy.unattended) == (5.0, "continue")
+
+
+def test_a_plan_names_secrets_and_holds_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The values come over a pipe when it is launched."""
+    monkeypatch.setenv("THE_KEY", "canary-of-the-plan")
+    made = plan(
+        config({"script": "/code/train.py", "secrets": ["THE_KEY"]}),
+        environ={"THE_KEY": "canary-of-the-plan"},
+    )
+    assert made.nodes[0].secrets == ("THE_KEY",)
+    assert "canary-of-the-plan" not in json.dumps(made.document())

@@ -1,0 +1,69 @@
+"""The checkpoints of a run, as a list."""
+
+from pathlib import Path
+
+import pytest
+
+from support.checkpoint_files import save
+from support.histories import agent_started, controller_journal, ended, event, finished, started
+from support.made_runs import make_run
+from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
+from torchdeck.distributed.checkpoints.manifest import CheckpointError
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.rundir.processes import ProcessIdentity
+from torchdeck.runs.checkpoints import checkpoint_directory, delete_checkpoint, run_checkpoints
+
+PLAN = {"version": 1, "checkpoint": {"directory": "@{run_dir}/checkpoints"}}
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> RunLayout:
+    done = [agent_started(), started(), ended(), finished()]
+    return make_run(tmp_path, controller_journal(), done, plan=PLAN)
+
+
+def test_the_newest_comes_first_and_the_best_is_named(layout: RunLayout) -> None:
+    for step, loss in ((10, 3.0), (20, 1.0), (30, 2.0)):
+        save(layout.checkpoints, step, metrics={"heldout_loss": loss})
+    found = run_checkpoints(layout)
+    assert [row.info.step for row in found] == [30, 20, 10]
+    assert [row.standing.best for row in found] == [False, True, False]
+    assert all(row.info.complete and not row.is_leftover for row in found)
+
+
+def test_a_save_under_way_is_in_the_list(layout: RunLayout) -> None:
+    layout.checkpoints.mkdir()
+    CheckpointDirectory(layout.checkpoints).make_temporary(layout.checkpoints / ".tmp-step_00000040-1")
+    (row,) = run_checkpoints(layout)
+    assert row.is_leftover
+    assert row.info.step == 40
+
+
+def test_one_is_deleted_and_the_others_stay(layout: RunLayout) -> None:
+    old, new = save(layout.checkpoints, 10), save(layout.checkpoints, 20)
+    delete_checkpoint(layout, old)
+    assert not old.exists()
+    assert [row.info.path for row in run_checkpoints(layout)] == [new]
+
+
+def test_nothing_is_deleted_while_the_run_goes_on(tmp_path: Path) -> None:
+    alive = ProcessIdentity.of(1)
+    assert alive is not None
+    controller = event("controller_started", identity=alive.to_json(), epoch=1)
+    layout = make_run(tmp_path, [*controller_journal(), controller], plan=PLAN)
+    folder = save(layout.checkpoints, 10)
+    with pytest.raises(CheckpointError, match="until it is over"):
+        delete_checkpoint(layout, folder)
+    assert folder.exists()
+
+
+def test_nothing_else_is_deleted(layout: RunLayout, tmp_path: Path) -> None:
+    elsewhere = save(tmp_path / "elsewhere", 10)
+    with pytest.raises(CheckpointError, match="not one of the checkpoints"):
+        delete_checkpoint(layout, elsewhere)
+    assert elsewhere.exists()
+
+
+def test_a_plan_that_says_no_folder_is_said(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="does not say where"):
+        checkpoint_directory(make_run(tmp_path, controller_journal()))

@@ -1,0 +1,133 @@
+"""What is said of a run whose nodes are reached over links, by values."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from torchdeck.rundir.journal import Event
+from torchdeck.rundir.processes import ProcessIdentity
+from torchdeck.runs.history import RunHistory
+from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, UP, Links, LinkState
+from torchdeck.runs.liveness import look
+from torchdeck.runs.state import RunState
+from torchdeck.runs.view import RunView, view
+
+NOW = 1_000.0
+ELSEWHERE = ProcessIdentity(7, 8, "the boot of another machine")
+
+
+def seen(link: LinkState, *, written: float = NOW, heartbeat: dict[str, Any] | None = None) -> RunView:
+    """A run with one remote node, b, whose agent was started there."""
+    history = RunHistory()
+    history.controller_event(Event("created", NOW - 100, 0.0, {"run_id": "r", "name": "r", "world_size": 1}))
+    fields = {"identity": ELSEWHERE.to_json(), "adopted": False}
+    history.node_event("b", Event("agent_started", NOW - 90, 0.0, fields))
+    history.node_event("b", Event("attempt_started", NOW - 80, 0.0, {"attempt": 1}))
+    history.node_event("b", Event("running", NOW - 70, 0.0, {"attempt": 1}))
+    beats = {"b": heartbeat or {}}
+    liveness = look("r", history, beats, Links(written, {"b": link}), NOW)
+    return view("r", history, beats, liveness, NOW)
+
+
+def up(**changes: Any) -> LinkState:
+    alive = {"agent_alive": True, "holder_alive": True, "torchrun_alive": True}
+    return LinkState("b", **{"state": UP, "since": NOW - 90, "heard": NOW, **alive, **changes})
+
+
+BEAT = {"t": NOW - 1, "attempt": 1, "ranks": {"0": {"phase": "training", "step": 840}}}
+
+
+def test_a_node_that_is_heard_of_is_as_it_says() -> None:
+    """Its processes are not looked for on this machine."""
+    found = seen(up(), heartbeat=BEAT)
+    assert (found.state, found.agent_alive, found.warnings) == (RunState.RUNNING, True, ())
+
+
+def test_an_agent_that_is_gone_there_is_said() -> None:
+    """As of this machine."""
+    found = seen(up(agent_alive=False), heartbeat=BEAT)
+    assert found.state is RunState.RUNNING
+    assert found.warnings == ("the agent on b is gone; the ranks go on without it",)
+
+
+def test_a_run_goes_on_while_its_link_is_lost() -> None:
+    """Who was seen last is not dead; what was seen last is said."""
+    found = seen(up(state=LOST, since=NOW - 12, heard=NOW - 22), heartbeat=BEAT)
+    assert found.state is RunState.RUNNING
+    assert found.warnings == ("node b: link lost 22 s ago, last seen step 840",)
+    assert [(each.node, each.what, each.since) for each in found.troubles] == [("b", "link", NOW - 22)]
+    assert found.troubles[0].over(NOW + 3) == "node b: link is back after 25 s"
+
+
+def test_no_step_is_made_up_for_a_script_that_counts_none() -> None:
+    """It stands at zero as long as nothing is said of it."""
+    beat = {**BEAT, "ranks": {"0": {"phase": "", "step": 0}}}
+    assert seen(up(state=LOST, since=NOW - 12), heartbeat=beat).warnings == ("node b: link lost 12 s ago",)
+
+
+def test_nobody_follows_when_the_controller_is_gone() -> None:
+    """An old links.json says nothing of now."""
+    found = seen(up(), written=NOW - 60, heartbeat=BEAT)
+    assert found.state is RunState.RUNNING
+    assert "torchdeck runs attach" in found.warnings[0]
+
+
+def test_a_login_that_is_wanted_is_said() -> None:
+    """With what is wanted."""
+    found = seen(up(state=NEEDS_LOGIN, since=NOW - 3, why="node b: a password is wanted"))
+    assert found.warnings == ("node b: needs login 3 s ago (node b: a password is wanted)",)
+
+
+@pytest.mark.parametrize(("offset", "late"), [(0.0, True), (-60.0, False)])
+def test_a_heartbeat_is_judged_by_the_nodes_clock(offset: float, late: bool) -> None:
+    """A clock that is behind is no silence."""
+    found = seen(up(clock_offset=offset), heartbeat={**BEAT, "t": NOW - 60})
+    assert bool(found.warnings) is late
+
+
+def test_a_node_that_is_not_reached_yet_is_said() -> None:
+    """Not while that is only what takes some seconds."""
+    assert seen(LinkState("b", CONNECTING, since=NOW - 3)).warnings == ()
+    assert seen(LinkState("b", CONNECTING, since=NOW - 14)).warnings == ("node b: not reached for 14 s",)
+
+
+def silent(*said: Event, ahead: float = 0.0) -> RunView:
+    """A run of two nodes, whose lead, b, has said this of c; b's clock is `ahead` seconds ahead."""
+    history = RunHistory()
+    for node, part in (("b", "lead"), ("c", "follower")):
+        fields = {"identity": ELSEWHERE.to_json(), "adopted": False, "part": part}
+        history.node_event(node, Event("agent_started", NOW - 90, 0.0, fields))
+    history.node_event("b", Event("attempt_started", NOW - 80, 0.0, {"attempt": 1}))
+    for event in said:
+        history.node_event("b", event)
+    links = {"b": up(clock_offset=ahead), "c": replace(up(), node="c")}
+    return view("r", history, {}, look("r", history, {}, Links(NOW, links), NOW), NOW)
+
+
+def says(name: str, time: float, seconds: float, **fields: Any) -> Event:
+    return Event(name, time, 0.0, {"node": "c", "seconds": seconds, **fields})
+
+
+def test_a_node_that_is_silent_to_the_others_is_said() -> None:
+    """Since when, by the clock of this machine, and what comes of it, though it is reached from here."""
+    flagged = says("node_silent", NOW - 7 + 60, 15.0, grace=120.0)
+    text = "node c has been silent to the others for 22 s (given up after 120 s)"
+    found = silent(flagged, ahead=60.0)
+    assert found.warnings == (text,)
+    assert found.troubles[0].over(NOW) == "node c is heard by the others again after 22 s"
+    assert silent(flagged, says("node_back", NOW + 60, 22.0), ahead=60.0).warnings == ()
+    lost = says("node_lost", NOW - 1, 120.0, grace=120.0)
+    assert silent(lost).warnings == (
+        "node c has been silent to the others for 121 s (after 120 s it was given up)",
+    )
+    assert "given up after launch.node_grace" in silent(says("node_silent", NOW, 15.0)).warnings[0]
+
+
+def test_who_was_silent_is_forgotten_where_the_gang_begins_anew() -> None:
+    """Without the node, or with a lead that begins to listen."""
+    flagged = says("node_lost", NOW - 7, 15.0)
+    assert silent(flagged, Event("launching", NOW, 0.0, {"attempt": 2, "nodes": ["b"]})).warnings == ()
+    assert silent(flagged, Event("launching", NOW, 0.0, {"attempt": 2, "nodes": ["b", "c"]})).warnings
+    again = {"identity": ELSEWHERE.to_json(), "part": "lead"}
+    assert silent(flagged, Event("agent_started", NOW, 0.0, again)).warnings == ()

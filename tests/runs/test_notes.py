@@ -1,0 +1,36 @@
+"""Tags and notes of runs."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from torchdeck.runs.notes import FILE_NAME, NewerNotesError, Note, change_notes, parse_tags, read_notes
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    change_notes(tmp_path, ("a", "b"), lambda note: replace(note, tags=("best",)))
+    change_notes(tmp_path, ("a",), lambda note: replace(note, text="überall"))
+    assert read_notes(tmp_path) == {"a": Note(("best",), "überall"), "b": Note(("best",))}
+
+
+def test_a_note_that_says_nothing_is_not_kept(tmp_path: Path) -> None:
+    change_notes(tmp_path, ("a",), lambda _note: Note(("x",)))
+    assert change_notes(tmp_path, ("a",), lambda _note: Note()) == {}
+
+
+@pytest.mark.parametrize("content", ["", "[1", "3", '{"runs": 1}', '{"runs": {"a": 3}}'])
+def test_a_damaged_file_has_no_notes(tmp_path: Path, content: str) -> None:
+    (tmp_path / FILE_NAME).write_text(content)
+    assert read_notes(tmp_path) == {}
+
+
+def test_a_newer_file_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_text('{"v": 99}')
+    with pytest.raises(NewerNotesError, match="newer"):
+        change_notes(tmp_path, ("a",), lambda note: note)
+    assert (tmp_path / FILE_NAME).read_text() == '{"v": 99}'
+
+
+def test_tags_are_divided_by_commas_or_spaces() -> None:
+    assert parse_tags(" best, lr-sweep best  x,") == ("best", "lr-sweep", "x")

@@ -1,0 +1,58 @@
+"""What is said of an exception in the user's own code."""
+
+from __future__ import annotations
+
+import pytest
+
+from torchdeck.runs.state import Failure
+from torchdeck.runs.troubleshooting_own import OwnException, how_to_go_on, own_exception
+
+MINE = """Traceback (most recent call last):
+  File "/home/a/work/train.py", line 3, in <module>
+    main()
+  File "/home/a/work/parts/data.py", line 12, in load
+    return torch.stack(found["x"])
+  File "/opt/venv/lib/python3.12/site-packages/torch/functional.py", line 9, in stack
+    raise TypeError("no")
+torch.odd.TypeError: no
+"""
+OURS = """Traceback (most recent call last):
+  File "<frozen runpy>", line 198, in _run_module_as_main
+  File "/x/shipped/1a/torchdeck/distributed/entry.py", line 40, in main
+    run()
+RuntimeError: of ours
+"""
+
+
+def failed(traceback: str, message: str = "TypeError: no") -> Failure:
+    return Failure(1, 1, None, message, traceback)
+
+
+def test_the_last_place_in_ones_own_code_counts() -> None:
+    """It called what raised; the exception goes by its own name."""
+    assert own_exception(failed(MINE)) == OwnException("TypeError", "/home/a/work/parts/data.py", 12)
+    in_drafts = MINE.replace("/home/a/work", "/home/a/torchdeck")
+    found = own_exception(failed(in_drafts))
+    assert found is not None
+    assert (found.name, found.line) == ("data.py", 12)
+
+
+@pytest.mark.parametrize("traceback", ["", OURS, "Traceback\n  here"])
+def test_what_leads_through_none_of_it_says_nothing(traceback: str) -> None:
+    assert own_exception(failed(traceback)) is None
+
+
+def test_it_is_said_how_to_go_on() -> None:
+    found = OwnException("KeyError", "/home/a/fail.py", 3)
+    assert how_to_go_on(found, "r", None) == (
+        "KeyError at line 3 of fail.py: mend it there. "
+        "Then Clone starts the run anew; there is no checkpoint to go on from."
+    )
+    assert how_to_go_on(found, "r", 1200).endswith("or Resume goes on from step 1,200.")
+
+
+def test_a_resume_of_a_copy_is_not_said_to_mend_anything() -> None:
+    """The run's own copy of the code stays as it was."""
+    copied = OwnException("KeyError", "/home/a/td/runs/r/code/fail.py", 3)
+    assert "own copy of the code, which stays as it was" in how_to_go_on(copied, "r", 40)
+    assert "own copy" not in how_to_go_on(copied, "other", 40)

@@ -1,0 +1,73 @@
+"""Places of the window by themselves, for tests of what is around them."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QLineEdit, QVBoxLayout
+
+from torchdeck_app.widgets.place import Place
+from torchdeck_app.window.place_stack import PlaceEntry
+
+
+class FakePlace(Place):
+    """Notes what is done to it; its state is the text in its field."""
+
+    run_started = Signal(str)
+    clone_asked = Signal(str, str)
+    launch_asked = Signal()
+    run_asked = Signal(str)
+
+    run_in_sight = ""
+    """As the Runs place: the id of the run whose page is shown."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.done: list[Any] = []
+        self.field = QLineEdit()
+        self.field.setAccessibleName(f"Field of {name}")
+        QVBoxLayout(self).addWidget(self.field)
+        self.check = QAction("&Check", self)
+        self.check.setShortcut("Ctrl+Shift+C")
+        self.check.triggered.connect(lambda: self.done.append("check"))
+        self.undo = QAction("Undo", self)
+        self.undo.setShortcut("Ctrl+Z")
+        self.undo.setData("Edit")
+        self.offered: list[QAction] = [self.check, self.undo]
+
+    def actions_offered(self) -> Sequence[QAction]:
+        return self.offered
+
+    def entered(self) -> None:
+        self.done.append("entered")
+
+    def left(self) -> None:
+        self.done.append("left")
+
+    def closing(self) -> None:
+        self.done.append("closing")
+
+    def save_state(self) -> dict[str, Any]:
+        return {"text": self.field.text()}
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        self.field.setText(str(state.get("text", "")))
+
+    def open_path(self, path: Path) -> None:
+        self.done.append(path)
+
+    def open_text(self, text: str, path: Path | None, name: str) -> None:
+        self.done.append((text, path, name))
+
+    def open_run(self, run_id: str) -> None:
+        self.done.append(run_id)
+
+
+def fake_entries() -> tuple[PlaceEntry, ...]:
+    """Launch, Runs and Nodes."""
+    return tuple(
+        PlaceEntry(name, name.lower(), (), lambda name=name: FakePlace(name))  # type: ignore[misc]
+        for name in ("Launch", "Runs", "Nodes")
+    )
