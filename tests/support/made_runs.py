@@ -26,17 +26,20 @@ def make_run(
     run_id: str = IDS[0],
     output: Mapping[tuple[int, int, str], str] | None = None,
     plan: Any = None,
+    run_file: str | None = None,
 ) -> RunLayout:
-    """A run of `home`; `output` is (attempt, rank, stream) → what the rank printed."""
+    """A run of `home`, there at once as a whole; `output` is (attempt, rank, stream) → what the rank printed."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    layout = RunLayout(home / "runs" / run_id)
+    layout = RunLayout(home / "runs" / f".{run_id}.new")
     for folder in (layout.control, layout.node("localhost").inbox, layout.attempts):
         folder.mkdir(parents=True)
     layout.plan.write_text(json.dumps(plan or {"version": 1}))
+    if run_file is not None:
+        layout.config.write_text(run_file)
     layout.journal.write_text("".join(map(line, journal)))
     layout.node("localhost").journal.write_text("".join(map(line, node)))
     for (attempt, rank, stream), text in (output or {}).items():
         folder = layout.attempt(attempt).rank(rank).root
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{stream}.log").write_text(text)
-    return layout
+    return RunLayout(layout.root.rename(home / "runs" / run_id))

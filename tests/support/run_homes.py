@@ -28,9 +28,7 @@ def add_run(home: Path, number: int, node: Iterable[Event] = ENDED_WELL, **field
     """A run that has succeeded, unless its node's journal says otherwise; `fields` go into `created`."""
     first = created()
     given = Event(first.name, first.time, first.monotonic, {**first.fields, **fields})
-    layout = make_run(home, [given], node, run_id=run_id(number), plan=PLAN)
-    layout.config.write_text(RUN_FILE)
-    return layout
+    return make_run(home, [given], node, run_id=run_id(number), plan=PLAN, run_file=RUN_FILE)
 
 
 def add_failed_run(home: Path, number: int) -> RunLayout:

@@ -37,6 +37,8 @@ class ShownRuns(QStackedWidget):
         self._entries: tuple[RunEntry, ...] = ()
         self._page_state: Mapping[str, Any] = {}
         self._is_entered = False
+        self._unreadable = ""
+        """The id of the run of which it is said that it cannot be read; empty where that is not said."""
         self.addWidget(self._nothing())
 
     @property
@@ -68,6 +70,8 @@ class ShownRuns(QStackedWidget):
             self.page.set_runs(entries)
         elif self.comparison is not None:
             self.comparison.set_entries(entries)
+        elif any(entry.id == self._unreadable and not entry.is_unreadable for entry in entries):
+            self.show_runs(tuple(entry for entry in entries if entry.id == self._unreadable))
 
     def show_runs(self, entries: tuple[RunEntry, ...]) -> None:
         """Show these, unless they are shown already; where there are none, what is there stays."""
@@ -78,6 +82,7 @@ class ShownRuns(QStackedWidget):
             self._show_page(readable[0])
         elif entries:
             self._show(EmptyState(self._theme, "warning", f"{entries[0].id} cannot be read", entries[0].why))
+            self._unreadable = entries[0].id
 
     def show_none(self) -> None:
         """Close what is shown: its runs are gone."""
@@ -153,6 +158,7 @@ class ShownRuns(QStackedWidget):
             self._page_state = self.page.save_state()
 
     def _show(self, widget: RunPage | CompareView | EmptyState) -> None:
+        self._unreadable = ""
         before = self.currentWidget()
         self.addWidget(widget)
         self.setCurrentWidget(widget)

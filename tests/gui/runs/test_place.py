@@ -48,6 +48,19 @@ def test_a_run_that_comes_is_listed_and_told(qtbot: QtBot, opened: Opened, tmp_p
     assert [entry.id for entry in place.table.selected()] == [run_id(1)]
 
 
+def test_a_run_that_could_not_be_read_is_shown_once_it_can(
+    qtbot: QtBot, opened: Opened, tmp_path: Path
+) -> None:
+    layout = add_run(tmp_path, 1)
+    journal = layout.journal.read_text()
+    layout.journal.unlink()
+    place = opened(tmp_path)
+    place.open_run(run_id(1))
+    qtbot.waitUntil(lambda: "cannot be read" in place.shown.said)
+    layout.journal.write_text(journal)
+    qtbot.waitUntil(lambda: shown_run(place) == run_id(1), timeout=20_000)
+
+
 def test_stop_writes_a_request_and_says_so_until_it_is_taken(
     qtbot: QtBot, opened: Opened, tmp_path: Path
 ) -> None:
