@@ -28,7 +28,7 @@ def make_run(
     plan: Any = None,
     run_file: str | None = None,
 ) -> RunLayout:
-    """A run of `home`, there at once as a whole; `output` is (attempt, rank, stream) → what the rank printed."""
+    """A run of `home`, there at once as a whole; `output` is (attempt, rank, stream) → what it printed."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     layout = RunLayout(home / "runs" / f".{run_id}.new")
     for folder in (layout.control, layout.node("localhost").inbox, layout.attempts):

@@ -52,12 +52,13 @@ def test_a_run_that_could_not_be_read_is_shown_once_it_can(
     qtbot: QtBot, opened: Opened, tmp_path: Path
 ) -> None:
     layout = add_run(tmp_path, 1)
-    journal = layout.journal.read_text()
-    layout.journal.unlink()
+    gone = layout.root.rename(tmp_path / "aside")
+    layout.root.mkdir()
     place = opened(tmp_path)
     place.open_run(run_id(1))
     qtbot.waitUntil(lambda: "cannot be read" in place.shown.said)
-    layout.journal.write_text(journal)
+    layout.root.rmdir()
+    gone.rename(layout.root)
     qtbot.waitUntil(lambda: shown_run(place) == run_id(1), timeout=20_000)
 
 
