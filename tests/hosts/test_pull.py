@@ -13,7 +13,8 @@ from support.command import Command
 from support.hosts import TestHosts
 from torchdeck.config.loader import load_config
 from torchdeck.distributed.checkpoints.listing import list_checkpoints
-from torchdeck.distributed.checkpoints.manifest import FileEntry, Manifest, verify
+from torchdeck.distributed.checkpoints.manifest import FileEntry, Manifest
+from torchdeck.distributed.checkpoints.verification import verify
 from torchdeck.launch.launcher import Intent, create_run
 from torchdeck.launch.looks import Looks
 from torchdeck.launch.prepare import plan_from, survey

@@ -23,10 +23,10 @@ from support import checkpoint_ranks as ranks
 from support.forked_rank import Outcome
 from torchdeck.distributed.checkpoints.choose import choose_checkpoint
 from torchdeck.distributed.checkpoints.listing import list_checkpoints, newest_complete
-from torchdeck.distributed.checkpoints.manifest import verify
 from torchdeck.distributed.checkpoints.model_state import model_tensors, unwrap
 from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.store import CheckpointError, CheckpointStore, TrainState
+from torchdeck.distributed.checkpoints.verification import verify
 
 STEPS = 3
 

@@ -116,7 +116,7 @@ def _sound(
     if not directory.is_dir():
         return ()
     from torchdeck.distributed.checkpoints.choose import Refused, all_damaged, candidates, summary
-    from torchdeck.distributed.checkpoints.manifest import verify
+    from torchdeck.distributed.checkpoints.verification import verify
 
     found: list[ResumePoint] = []
     refused: list[Refused] = []

@@ -6,7 +6,8 @@ import pytest
 
 from support.checkpoint_files import flip, manifest_of, save
 from torchdeck.distributed.checkpoints.choose import Choice, choose_checkpoint
-from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, CheckpointError, hash_file
+from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, CheckpointError
+from torchdeck.distributed.checkpoints.verification import hash_file
 
 
 def test_auto_takes_the_newest_sound_one(tmp_path: Path) -> None:

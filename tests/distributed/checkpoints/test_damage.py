@@ -18,8 +18,9 @@ from torchdeck.distributed import CheckpointManager, auto_resume, find_latest_ch
 from torchdeck.distributed.checkpoints.choose import choose_checkpoint
 from torchdeck.distributed.checkpoints.exchange import exchanging
 from torchdeck.distributed.checkpoints.loading import load_all
-from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, CheckpointError, verify
+from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, CheckpointError
 from torchdeck.distributed.checkpoints.resuming import peers_of, train_state
+from torchdeck.distributed.checkpoints.verification import verify
 
 FLIPS = 200
 

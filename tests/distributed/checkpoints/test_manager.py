@@ -18,8 +18,9 @@ from torchdeck.distributed import (
     auto_resume,
     find_latest_checkpoint,
 )
-from torchdeck.distributed.checkpoints import manifest
-from torchdeck.distributed.checkpoints.manifest import CheckpointError, hash_file, read_manifest, verify
+from torchdeck.distributed.checkpoints import verification
+from torchdeck.distributed.checkpoints.manifest import CheckpointError, FileEntry, read_manifest
+from torchdeck.distributed.checkpoints.verification import hash_file, verify
 
 
 def _training() -> tuple[nn.Module, torch.optim.Optimizer]:
@@ -116,11 +117,11 @@ def test_files_are_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     _saved(tmp_path, {1: 0.5})
     hashed: list[str] = []
 
-    def counted(path: Path) -> manifest.FileEntry:
+    def counted(path: Path) -> FileEntry:
         hashed.append(path.name)
         return hash_file(path)
 
-    monkeypatch.setattr(manifest, "hash_file", counted)
+    monkeypatch.setattr(verification, "hash_file", counted)
     assert auto_resume(tmp_path, *_training()) is not None
     assert sorted(hashed) == sorted(read_manifest(tmp_path / "step_00000001").files)
 

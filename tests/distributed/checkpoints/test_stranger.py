@@ -25,12 +25,11 @@ from torchdeck.distributed.checkpoints.manifest import (
     CheckpointError,
     FileEntry,
     Manifest,
-    hash_file,
     read_manifest,
-    verify,
 )
 from torchdeck.distributed.checkpoints.metadata import METADATA_NAME, CheckedReader
 from torchdeck.distributed.checkpoints.trainer_file import read_trainer_file
+from torchdeck.distributed.checkpoints.verification import hash_file, verify
 
 Plant = Callable[[Path, Path], None]
 """Puts something into a checkpoint's folder that would make a marker, if it ran."""

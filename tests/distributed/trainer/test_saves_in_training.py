@@ -9,7 +9,8 @@ import pytest
 from support.rank_here import RankHere
 from support.recipe_ranks import FinishedRanks, recipe_settings, run_ranks
 from torchdeck.distributed.checkpoints.listing import list_checkpoints
-from torchdeck.distributed.checkpoints.manifest import read_manifest, verify
+from torchdeck.distributed.checkpoints.manifest import read_manifest
+from torchdeck.distributed.checkpoints.verification import verify
 from torchdeck.telemetry.reader import RunMetrics
 
 RECIPE = """

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from torchdeck.distributed.checkpoints.listing import CheckpointInfo, inspect, list_checkpoints
-from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, CheckpointError, read_manifest, verify
+from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, CheckpointError, read_manifest
+from torchdeck.distributed.checkpoints.verification import verify
 
 _SINGLE = "model.json"
 """Stands in checkpoints that are laid out for other tools (`exchange.single`, which needs torch)."""

@@ -14,8 +14,8 @@ from torchdeck.distributed.checkpoints.manifest import (
     CheckpointError,
     Manifest,
     read_manifest,
-    size_problem,
 )
+from torchdeck.distributed.checkpoints.verification import size_problem
 
 _CHECKPOINT = re.compile(r"(?:\.replaced-)?(?:step_(\d{8,})|final)")
 _LEFTOVER = re.compile(r"\.(tmp|deleted|replaced)-(step_(\d{8,})|final)(?:-.+)?")

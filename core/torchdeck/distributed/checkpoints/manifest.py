@@ -12,7 +12,7 @@ import json
 import math
 import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -25,7 +25,6 @@ UNCOMMITTED_NAME = ".uncommitted"
 """Lies in a folder from its first moment until its manifest is committed: it is ours to clean."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_CHUNK = 1 << 20
 _LARGEST_DOCUMENT = 256 << 20
 """Bytes; a manifest has 150 for each file, so far above what any number of ranks makes."""
 
@@ -156,43 +155,6 @@ def read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def verify(folder: Path) -> list[str]:
-    """Everything wrong with a checkpoint, every file hashed; empty when it is sound."""
-    try:
-        manifest = read_manifest(folder)
-    except CheckpointError as error:
-        return [str(error)]
-    return verify_files(folder, manifest, manifest.files_here)
-
-
-def verify_files(folder: Path, manifest: Manifest, names: Iterable[str]) -> list[str]:
-    """What is wrong with the files `names` of a checkpoint, sizes first, then hashes."""
-    problems = []
-    for name in names:
-        expected = manifest.files[name]
-        problem = size_problem(folder, name, expected)
-        if problem is None:
-            problem = _hash_problem(folder, name, expected)
-        if problem is not None:
-            problems.append(problem)
-    return problems
-
-
-def hash_file(path: Path) -> FileEntry:
-    """Size and SHA-256 of a file as it is now.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    digest = hashlib.sha256()
-    size = 0
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-            size += len(chunk)
-    return FileEntry(size, digest.hexdigest())
-
-
 def read_document(path: Path, what: str) -> bytes:
     """The content of a file that is no pipe, and not of absurd size.
 
@@ -210,24 +172,6 @@ def read_document(path: Path, what: str) -> bytes:
     if status.st_size > _LARGEST_DOCUMENT:
         raise CheckpointError(f"{path} has {status.st_size} bytes: it is no checkpoint's {what}")
     return path.read_bytes()
-
-
-def size_problem(folder: Path, name: str, expected: FileEntry) -> str | None:
-    """Why a file of a checkpoint cannot be what its manifest says, without reading it; None when it can."""
-    path = folder / name
-    try:
-        inner = [path, *path.parents[: len(PurePosixPath(name).parts) - 1]]
-        linked = next((part for part in inner if part.is_symlink()), None)
-        status = path.lstat()
-    except OSError as error:
-        return f"{path} is missing: {error.strerror}"
-    if linked is not None:
-        return f"{linked} is a link: a checkpoint holds its files itself"
-    if not stat.S_ISREG(status.st_mode):
-        return f"{path} is not a regular file"
-    if status.st_size != expected.size:
-        return f"{path} has {status.st_size} bytes, its manifest says {expected.size}"
-    return None
 
 
 def _encode(value: Any) -> bytes:
@@ -300,13 +244,3 @@ def _text(value: Mapping[str, Any], name: str) -> str:
     if not isinstance(text, str):
         raise TypeError(f"{name} is {text!r}, not a text")
     return text
-
-
-def _hash_problem(folder: Path, name: str, expected: FileEntry) -> str | None:
-    try:
-        actual = hash_file(folder / name)
-    except OSError as error:
-        return f"{folder / name} cannot be read: {error.strerror}"
-    if (actual.size, actual.sha256) != (expected.size, expected.sha256):
-        return f"{folder / name} is damaged: SHA-256 {actual.sha256}, its manifest says {expected.sha256}"
-    return None

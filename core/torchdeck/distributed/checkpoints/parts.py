@@ -16,13 +16,9 @@ import torch
 import torch.distributed as dist
 
 from torchdeck.distributed.checkpoints.disks import Disks, find_disks
-from torchdeck.distributed.checkpoints.manifest import (
-    CheckpointError,
-    Manifest,
-    read_manifest,
-    verify_files,
-)
+from torchdeck.distributed.checkpoints.manifest import CheckpointError, Manifest, read_manifest
 from torchdeck.distributed.checkpoints.peers import Peers
+from torchdeck.distributed.checkpoints.verification import verify_files
 
 _PIECE = 16 << 20
 """Bytes of a file in memory at a time."""

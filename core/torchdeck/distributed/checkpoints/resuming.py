@@ -15,10 +15,11 @@ from torchdeck.distributed import processes
 from torchdeck.distributed.checkpoints import dcp
 from torchdeck.distributed.checkpoints.choose import Refused, all_damaged, candidates, summary
 from torchdeck.distributed.checkpoints.loading import load_all
-from torchdeck.distributed.checkpoints.manifest import CheckpointError, read_manifest, verify_files
+from torchdeck.distributed.checkpoints.manifest import CheckpointError, read_manifest
 from torchdeck.distributed.checkpoints.parts import gathered
 from torchdeck.distributed.checkpoints.peers import Peers
 from torchdeck.distributed.checkpoints.state import LoadedState, TrainState
+from torchdeck.distributed.checkpoints.verification import verify_files
 
 if TYPE_CHECKING:
     from torchdeck.distributed.strategies.base import DistributedStrategy

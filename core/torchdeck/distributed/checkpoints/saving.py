@@ -9,12 +9,13 @@ from pathlib import Path
 
 from torchdeck.distributed.checkpoints import dcp
 from torchdeck.distributed.checkpoints.disks import Disks
-from torchdeck.distributed.checkpoints.manifest import CheckpointError, FileEntry, hash_file
+from torchdeck.distributed.checkpoints.manifest import CheckpointError, FileEntry
 from torchdeck.distributed.checkpoints.metadata import METADATA_NAME
 from torchdeck.distributed.checkpoints.peers import Peers
 from torchdeck.distributed.checkpoints.rank_file import rank_file_name
 from torchdeck.distributed.checkpoints.snapshot import Snapshot
 from torchdeck.distributed.checkpoints.trainer_file import TRAINER_NAME
+from torchdeck.distributed.checkpoints.verification import hash_file
 
 
 @dataclass(frozen=True)

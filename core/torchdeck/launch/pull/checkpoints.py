@@ -8,14 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torchdeck.distributed.checkpoints.listing import inspect
-from torchdeck.distributed.checkpoints.manifest import (
-    MANIFEST_NAME,
-    CheckpointError,
-    Manifest,
-    read_manifest,
-    verify,
-    verify_files,
-)
+from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, CheckpointError, Manifest, read_manifest
+from torchdeck.distributed.checkpoints.verification import verify, verify_files
 from torchdeck.launch.pull.fetching import NotWholeError, OnBytes, fetch
 from torchdeck.nodes.probe.remote_files import RemoteFiles
 from torchdeck.rundir.atomic import write_bytes

@@ -27,9 +27,7 @@ from torchdeck.distributed.checkpoints.manifest import (
     CheckpointError,
     FileEntry,
     Manifest,
-    hash_file,
     read_manifest,
-    verify_files,
 )
 from torchdeck.distributed.checkpoints.metadata import METADATA_NAME, CheckedReader
 from torchdeck.distributed.checkpoints.model_state import model_fingerprint
@@ -37,6 +35,7 @@ from torchdeck.distributed.checkpoints.peers import Peers
 from torchdeck.distributed.checkpoints.rank_file import rank_file_name, read_rank_file
 from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX
 from torchdeck.distributed.checkpoints.trainer_file import TRAINER_NAME, read_trainer_file
+from torchdeck.distributed.checkpoints.verification import hash_file, verify_files
 from torchdeck.rundir.atomic import write_bytes
 
 LARGEST_FILE = 512 << 20
