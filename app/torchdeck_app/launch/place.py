@@ -32,8 +32,8 @@ from torchdeck_app.launch.preview.placement.run_nodes import RunNodes
 from torchdeck_app.launch.preview.service import PreviewService
 from torchdeck_app.launch.preview.state import PreviewState
 from torchdeck_app.launch.preview_changes import PreviewChanges
+from torchdeck_app.launch.problems.found import FoundProblems
 from torchdeck_app.launch.problems.list import ProblemList
-from torchdeck_app.launch.problems.rows import problem_rows
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.place import Place
 
@@ -84,7 +84,10 @@ class LaunchPlace(Place):
         self.problems = ProblemList(theme)
         self.run_nodes = RunNodes(self.document, self.node_names, self)
         self.pane = PreviewPane(theme, self.service, run_nodes=self.run_nodes)
-        self.control = LaunchControl(theme, self.document, self.service, operations, logins, self._source)
+        self.found = FoundProblems(self.document, self.service)
+        self.control = LaunchControl(
+            theme, self.document, self.service, operations, logins, self._source, listed=self.found.rows
+        )
         self.batch_plan = BatchPlanControl(operations, self.notice, self)
         self.changes = PreviewChanges(self.document, self.file, self.notice)
         self._has_begun = False
@@ -218,8 +221,9 @@ class LaunchPlace(Place):
         self.batch_plan.built.connect(self._plan_built)
         self.problems.chosen.connect(self.views.go_to)
         self.control.key_wanted.connect(
-            lambda key: self.views.go_to_key(key, self.problems.rows, self.document.newest)
+            lambda key: self.views.go_to_key(key, self.found.rows(), self.document.newest)
         )
+        self.control.problems_wanted.connect(self._lead_to_problems)
         self.control.run_started.connect(lambda _run_id: self.notice.clear(BEGUN))
         self.control.run_started.connect(self.run_started)
 
@@ -278,13 +282,11 @@ class LaunchPlace(Place):
         self._show_problems()
 
     def _show_problems(self) -> None:
-        checked, state = self.document.newest, self.service.state
-        is_newest = checked is not None and checked.loaded is not None and state.version == checked.version
-        planned = state.problems if is_newest else ()
-        self.problems.show_rows(problem_rows(checked, planned))
-        self.views.show_planned(planned)
-        if checked is not None and state.version == checked.version:
-            self.batch_plan.show_problems(checked, planned)
+        self.found.show(self.problems, self.views, self.batch_plan)
+
+    def _lead_to_problems(self) -> None:
+        self._show_problems()  # the control may hear of the newest before the list does
+        self.problems.take_focus()
 
     def _ask_trust(self, folder: Path) -> None:
         """Asked by the preview; a launch that goes on asks by itself."""

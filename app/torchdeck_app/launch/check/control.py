@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from PySide6.QtCore import Signal
@@ -14,10 +14,11 @@ from torchdeck_app.bridge.operations import Operation, Operations
 from torchdeck_app.launch.check.calls import check_everything
 from torchdeck_app.launch.check.launching import WAITING, Launching
 from torchdeck_app.launch.check.panel import CheckPanel
-from torchdeck_app.launch.check.rows import CheckRow, check_rows
+from torchdeck_app.launch.check.rows import CheckRow, check_rows, not_listed, verdict
 from torchdeck_app.launch.check.wait_line import WaitLine
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.preview.service import PreviewService
+from torchdeck_app.launch.problems.rows import ProblemRow
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID
 from torchdeck_app.widgets.question import Choice, ask
@@ -37,6 +38,8 @@ class LaunchControl(QWidget):
     run_started = Signal(str)
     key_wanted = Signal(str)
     """A key that a check is about."""
+    problems_wanted = Signal()
+    """What is in the way stands in the list of problems: lead there."""
 
     def __init__(
         self,
@@ -47,8 +50,12 @@ class LaunchControl(QWidget):
         logins: Logins,
         source: Callable[[], str],
         parent: QWidget | None = None,
+        *,
+        listed: Callable[[], Iterable[ProblemRow]] = tuple,
     ) -> None:
+        """Of `document`; `source` names its file, `listed` gives what the list of problems shows."""
         super().__init__(parent)
+        self._listed = listed
         self._logins, home = logins, logins.home
         self._document, self._service, self._operations, self._home = document, service, operations, home
         self._checking: Operation[tuple[CheckRow, ...]] | None = None
@@ -146,6 +153,7 @@ class LaunchControl(QWidget):
         if self._checked_text is not None and self._document.text != self._checked_text:
             self._checked_text = None
             self.panel.hide()
+            self.wait.say("")
 
     def _connect(self) -> None:
         self.panel.remedy_wanted.connect(self._remedy)
@@ -187,8 +195,21 @@ class LaunchControl(QWidget):
     def _refused(self, rows: tuple[CheckRow, ...], *, launching: bool = False) -> None:
         self._checked_text = self._document.text
         count = "one thing is" if len(rows) == 1 else f"{len(rows)} things are"
-        self.panel.show_rows(rows, f"Nothing was started: {count} in the way" if launching else "")
+        self._show_rows(rows, f"Nothing was started: {count} in the way" if launching else verdict(rows))
         self._show_busy()
+
+    def _show_rows(self, rows: tuple[CheckRow, ...], title: str) -> None:
+        """Say what was found under `title`; what the list of problems says already is not said twice."""
+        rest = not_listed(rows, self._listed())
+        if rest == rows:
+            self.panel.show_rows(rows, title)
+            return
+        if rest:
+            self.panel.show_rows(rest, f"{title}; the list of problems has {len(rows) - len(rest)}")
+        else:
+            self.panel.hide()
+            self.wait.say(f"{title}, see the list of problems")
+        self.problems_wanted.emit()
 
     def _started(self, run_id: str) -> None:
         self._show_busy()
@@ -241,7 +262,7 @@ class LaunchControl(QWidget):
         if self._checked_text is None:
             self.wait.say("The run file was changed meanwhile: check it again")
         else:
-            self.panel.show_rows(rows)
+            self._show_rows(rows, verdict(rows))
 
     def _check_failed(self, error: Exception) -> None:
         self._check_over()

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 from torchdeck.config.problems import Problem
 from torchdeck.launch.preflight.check import Check, Status
 from torchdeck.nodes.inventory import LOCALHOST
+from torchdeck_app.launch.problems.rows import ProblemRow
 
 Remedy = Literal["", "trust", "queue", "problem"]
 ORDER: dict[Status, int] = {"failed": 0, "warning": 1, "ok": 2}
@@ -51,6 +52,12 @@ def check_rows(
     rows = [_problem(problem) for problem in problems]
     rows += [_check(check, is_node=check.name in of_nodes) for check in found]
     return tuple(sorted(rows, key=lambda row: ORDER[row.status]))
+
+
+def not_listed(rows: Iterable[CheckRow], listed: Iterable[ProblemRow]) -> tuple[CheckRow, ...]:
+    """Those that the list of problems does not show already."""
+    shown = {(row.path, row.wrong) for row in listed}
+    return tuple(row for row in rows if row.remedy != "problem" or (row.key, row.what) not in shown)
 
 
 def by_node(rows: Iterable[CheckRow]) -> dict[str, list[CheckRow]]:

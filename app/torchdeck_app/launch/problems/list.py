@@ -61,6 +61,13 @@ class ProblemList(QWidget):
         if kept in rows:
             self.list.setCurrentRow(rows.index(kept))
 
+    def take_focus(self) -> None:
+        """The keyboard is for the list, where there is something in it: Enter leads to the first problem."""
+        if self._rows:
+            if self.list.currentRow() < 0:
+                self.list.setCurrentRow(0)
+            self.list.setFocus()
+
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
         super().resizeEvent(event)
         self.list.scheduleDelayedItemsLayout()

@@ -60,21 +60,40 @@ def test_a_text_of_no_file_launches_without_saving(
     assert (tmp_path / "drafts").is_dir()
 
 
-def test_what_stops_a_launch_is_shown_with_its_button(
+def test_a_refused_launch_leads_to_the_list_of_problems(
     qtbot: QtBot, place: LaunchPlace, tmp_path: Path, started: list[RunLayout]
 ) -> None:
+    """What is wrong is said once: the list has the keyboard, and Enter leads to the line."""
     run_file = write_script(tmp_path)
     run_file.write_text(SCRIPT.replace("nproc = 1", "nproc = 0"))
     opened(qtbot, place, run_file)
     press(place, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: bool(place.control.panel.rows), timeout=30_000)
-    assert place.control.panel.title.text() == "Nothing was started: one thing is in the way"
+    refused = "Nothing was started: one thing is in the way, see the list of problems"
+    qtbot.waitUntil(lambda: place.control.wait.text == refused, timeout=30_000)
+    assert place.control.panel.isHidden()
+    assert [row.path for row in place.problems.rows] == ["distributed.nproc"]
+    qtbot.waitUntil(place.problems.list.hasFocus)
     place.show_view("toml")
-    place.control.panel.button(0).click()
+    QTest.keyClick(place.problems.list, Qt.Key.Key_Return)
     assert place.editor.area.current_line() == 4
     place.document.set_value(("distributed", "nproc"), 1)
-    assert place.control.panel.isHidden()
+    assert place.control.wait.text == ""
     assert not started
+
+
+def test_a_check_says_only_what_the_list_of_problems_does_not(
+    qtbot: QtBot, place: LaunchPlace, tmp_path: Path
+) -> None:
+    """A device that is not there stands in the list; what else was looked at, in the panel."""
+    run_file = write_script(tmp_path)
+    run_file.write_text(SCRIPT.replace('"cpu"', "[77]"))
+    opened(qtbot, place, run_file)
+    qtbot.waitUntil(lambda: bool(place.problems.rows), timeout=30_000)
+    place.control.check()
+    qtbot.waitUntil(lambda: place.control.panel.isVisible(), timeout=20_000)
+    assert place.control.panel.title.text().endswith("; the list of problems has 1")
+    assert "script" in [row.name for row in place.control.panel.rows]
+    assert not {row.what for row in place.control.panel.rows} & {row.wrong for row in place.problems.rows}
 
 
 def test_check_lists_everything(qtbot: QtBot, place: LaunchPlace, tmp_path: Path) -> None:
