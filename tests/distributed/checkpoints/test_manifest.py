@@ -21,8 +21,8 @@ from torchdeck.distributed.checkpoints.manifest import (
     CheckpointError,
     FileEntry,
     read_manifest,
-    verify,
 )
+from torchdeck.distributed.checkpoints.verification import verify
 
 
 def test_a_sound_checkpoint_verifies(tmp_path: Path) -> None:
