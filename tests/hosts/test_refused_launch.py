@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 import time
 import venv
 from collections.abc import Iterator
@@ -107,12 +108,19 @@ def test_all_that_is_wrong_is_said_at_once(bad: Bad) -> None:
 
 
 def test_a_changed_host_key_is_refused(bad: Bad) -> None:
-    """Before anything is said to that host; once, with the way out for a host that was set up anew."""
-    code, lines = bad.launch(1, CHANGED)
+    """Before anything is said to that host; once, with the way out for a host that was set up anew.
+
+    What is wrong with another node is said in the same refusal.
+    """
+    code, lines = bad.launch(1, CHANGED, BARE)
     assert code == 3, lines
-    (line,) = (line for line in lines if "node node7" in line)
-    assert "the host key of" in line, lines
-    assert "remove that line" in line, lines
+    at, line = next((at, line) for at, line in enumerate(lines) if "node node7" in line)
+    assert f"the host key of {bad.made.address(CHANGED)} is another one than before: now ssh-" in line
+    assert re.search(rf"line \d+ of {bad.command.home}/known_hosts holds the old one", line), lines
+    assert f"`ssh-keygen -R {bad.made.address(CHANGED)} -f " in line
+    assert "`torchdeck nodes trust node7`" in lines[at + 1], lines
+    begin = next(at for at, line in enumerate(lines) if line.startswith("node node2: "))
+    assert all(words in " ".join(lines[begin : begin + 2]) for words in WORDS[BARE]), lines
 
 
 @pytest.mark.soak

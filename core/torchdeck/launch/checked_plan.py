@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
 from torchdeck.launch.launcher import LaunchError
 from torchdeck.launch.looks import Looks
 from torchdeck.launch.model_and_data import OnProgress, profile_finder
 from torchdeck.launch.preflight import Check, check_model, failures, preflight
-from torchdeck.launch.prepare import Locate, plan_from, survey, with_model
+from torchdeck.launch.prepare import Locate, Survey, plan_from, survey, with_model
 from torchdeck.launch.strange_code import code_folders
 from torchdeck.launch.trust import trust as trust_folder
 from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.plan.problems import PlanError, problem
 
 if TYPE_CHECKING:
     from torchdeck.launch.reach import Reach
@@ -48,19 +51,31 @@ def checked_plan(
         reach: how nodes are connected to; None: nobody is asked for a login.
 
     Raises:
-        PlanError: they do not fit each other.
+        PlanError: they do not fit each other; what else would stop the run stands among its problems.
         PreflightError: something would stop the run.
     """
     disks: dict[str, str] = {}
     # the checks ask the nodes again that the survey has asked
     with nullcontext() if reach is None else reach.keeping_talks() as kept:
         found = survey(config, on_progress=on_progress, looks=Looks(home, kept))
-        plan = plan_from(config, found, locate)
+        try:
+            plan = plan_from(config, found, locate)
+        except PlanError as error:
+            raise PlanError(
+                _all_in_the_way(error, preflight(config, None, found, home, kept), found)
+            ) from error
         # what refuses at once comes before what takes seconds
         checks = _passed(preflight(config, plan, found, home, kept, disks))
     found = with_model(config, found, home, on_progress, profile_finder(files))
     plan = plan_from(config, found, locate)
     return plan, [*checks, *_passed(list(check_model(config, plan, found, home, disks)))]
+
+
+def _all_in_the_way(error: PlanError, checks: list[Check], found: Survey) -> list[Problem]:
+    """Why there is no plan, and what the checks found beside it: a person mends all of it at once."""
+    told = {(fault.node, fault.check) for fault in found.remote.faults}
+    beside = [check for check in failures(checks) if (check.node, check.name) not in told]
+    return [*error.problems, *(problem("", str(replace(check, fix="")), check.fix) for check in beside)]
 
 
 def _passed(checks: list[Check]) -> list[Check]:

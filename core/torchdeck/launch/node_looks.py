@@ -137,6 +137,9 @@ def _silent(probed: Probed) -> NodeFault:
     """A node that did not say what it has: nobody reaches it, or its Python does not run."""
     if probed.fix:
         return NodeFault(probed.node, "interpreter", probed.error, probed.fix)
+    if probed.is_untrusted:
+        trusting = f"then `torchdeck nodes trust {probed.node}` shows the new one and writes it down"
+        return NodeFault(probed.node, "ssh", probed.error, trusting)
     return NodeFault(probed.node, "ssh", probed.error, f"`torchdeck nodes probe {probed.node}` tries again")
 
 

@@ -1,5 +1,6 @@
 """Host keys of real sshd: unknown ones are asked about, changed and revoked ones refused."""
 
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -53,12 +54,21 @@ def test_an_unknown_key_that_nobody_trusts_is_refused_with_the_command_that_trus
 
 
 def test_a_changed_key_is_refused_and_nobody_is_asked(hosts: Hosts, torchdeck_home: Path) -> None:
+    """What it says of the way out is a command that works: the new key is then one that nobody knows."""
     made = hosts(1)
     made.change_host_key(1)
     person = Person(trusts=True)
-    with pytest.raises(HostKeyChangedError, match=r"another one than before: .*line 1 of .*known_hosts"):
+    with pytest.raises(
+        HostKeyChangedError, match=r"another one than before: .*line 1 of .*known_hosts"
+    ) as caught:
         visit(target(made, torchdeck_home), person)
     assert person.asked == []
+    command = str(caught.value).split("`")[1]
+    assert command.startswith("ssh-keygen -R ")
+    subprocess.run(["sh", "-c", command], check=True, capture_output=True, timeout=20)
+    visit(target(made, torchdeck_home), person)
+    ((_, _, _, fingerprint),) = person.asked
+    assert fingerprint in str(caught.value)
 
 
 def test_a_revoked_key_is_refused(hosts: Hosts, torchdeck_home: Path) -> None:

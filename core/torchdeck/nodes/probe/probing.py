@@ -14,7 +14,7 @@ from torchdeck.nodes.probe.conversation import ClockOffset, Conversation, ProbeE
 from torchdeck.nodes.probe.facts import NodeFacts, facts_from
 from torchdeck.nodes.probe.sent_code import ARGUMENTS
 from torchdeck.nodes.ssh.connection import Connection
-from torchdeck.nodes.ssh.errors import SshError
+from torchdeck.nodes.ssh.errors import HostKeyChangedError, HostKeyUnknownError, SshError
 from torchdeck.nodes.start_line import chosen_by, python_line
 
 LIMIT = 12.0
@@ -63,6 +63,8 @@ class Probed:
     """Why nothing is known; empty when all is well."""
     fix: str = ""
     """What helps, where the node is reached and its Python is what fails; else empty."""
+    is_untrusted: bool = False
+    """It shows a host key that nobody has confirmed, or another one than before."""
 
 
 def probe_nodes(
@@ -106,7 +108,8 @@ def probe_node(
         fix = f"`torchdeck nodes edit {name} --{chosen_by(entry)} …` names another"
         return Probed(name, time.monotonic() - started, error=str(error), fix=fix)
     except (SshError, ProbeError) as error:
-        return Probed(name, time.monotonic() - started, error=str(error))
+        untrusted = isinstance(error, HostKeyUnknownError | HostKeyChangedError)
+        return Probed(name, time.monotonic() - started, error=str(error), is_untrusted=untrusted)
     return Probed(name, time.monotonic() - started, facts, clock)
 
 

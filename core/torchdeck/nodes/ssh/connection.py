@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import shlex
+import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
@@ -24,7 +26,7 @@ from torchdeck.nodes.ssh.target import SshTarget
 from torchdeck.nodes.ssh.way import Way, open_way
 
 if TYPE_CHECKING:
-    from paramiko import Transport
+    from paramiko import Channel, Transport
 
 KEEPALIVE = 5.0
 """Seconds of silence after which something is sent, so that a dead connection is noticed."""
@@ -132,10 +134,12 @@ class Connection:
         from paramiko.ssh_exception import ChannelException, SSHException
 
         name = self.target.name
+        deadline = time.monotonic() + limit
         try:
             channel = self.transport.open_session(window_size=WINDOW, max_packet_size=PACKET, timeout=limit)
-            channel.settimeout(limit)
-            channel.exec_command(line.encode("utf-8", "surrogateescape"))
+            _execute(channel, line, name, deadline)
+        except UnansweredError:
+            raise
         except ChannelException as error:
             raise UnreachableError(name, f"it refuses another channel: {error.text}") from error
         except (SSHException, EOFError, OSError) as error:
@@ -185,6 +189,33 @@ def _try(target: SshTarget, asked: Asked, deadline: float) -> Connection:
         connection.close()
         raise
     return connection
+
+
+def _execute(channel: Channel, line: str, name: str, deadline: float) -> None:
+    """Have a shell line started; paramiko alone would wait for the answer to that for ever.
+
+    Raises:
+        UnansweredError: sshd says neither yes nor no before `deadline`.
+        SSHException, EOFError, OSError: it refuses, or the connection was lost.
+    """
+    late = threading.Event()
+
+    def give_up() -> None:
+        late.set()
+        channel.close()  # wakes who waits
+
+    left = max(0.0, deadline - time.monotonic())
+    timer = threading.Timer(left, give_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        channel.exec_command(line.encode("utf-8", "surrogateescape"))
+    finally:
+        timer.cancel()
+        if late.is_set():
+            raise UnansweredError(
+                name, f"its sshd opened a session and started no command in it within {left:.3g} s"
+            )
 
 
 def _transport(way: Way) -> Transport:
@@ -239,12 +270,15 @@ def _ask_for(transport: Transport, types: list[str]) -> None:
 
 def _refused(target: SshTarget, key_type: str, blob: bytes, judgement: Judgement) -> SshError:
     line = judgement.because
-    place = "" if line is None else f" (line {line.line} of {line.file})"
+    place = "" if line is None else f"line {line.line} of {line.file}"
     shown = f"{key_type} {fingerprint(blob)}"
     if judgement.verdict is Verdict.REVOKED:
-        return HostKeyChangedError(target.name, f"the host key of {target.host}, {shown}, is revoked{place}")
+        what = f"the host key of {target.host}, {shown}, is revoked ({place})"
+        return HostKeyChangedError(target.name, what)
+    file = "FILE" if line is None else shlex.quote(str(line.file))
     return HostKeyChangedError(
         target.name,
-        f"the host key of {target.host} is another one than before: {shown}{place}. Somebody may be in "
-        "between. If the host was really set up anew, remove that line",
+        f"the host key of {target.host} is another one than before: now {shown}, and {place} holds the old "
+        "one. Somebody may be in between. Only if the host's own administrator confirms this fingerprint, "
+        f"`ssh-keygen -R {shlex.quote(target.key_names[0])} -f {file}` removes the old one",
     )

@@ -1,0 +1,77 @@
+"""A server (paramiko's own) that opens sessions and never says whether it starts the command."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import paramiko
+import pytest
+from paramiko.common import AUTH_SUCCESSFUL, OPEN_SUCCEEDED
+
+from torchdeck.nodes.ssh.connection import connect
+from torchdeck.nodes.ssh.credentials import Credentials, NoAsker
+from torchdeck.nodes.ssh.errors import UnansweredError
+from torchdeck.nodes.ssh.host_keys import trust
+from torchdeck.nodes.ssh.target import SshTarget
+
+SECONDS = 60.0
+
+
+class Silent(paramiko.ServerInterface):
+    """Lets everybody in; who asks for a command waits until `over`."""
+
+    def __init__(self, over: threading.Event) -> None:
+        self.over = over
+
+    def get_allowed_auths(self, _username: str) -> str:
+        return "password"
+
+    def check_auth_password(self, _username: str, _password: str) -> int:
+        return AUTH_SUCCESSFUL
+
+    def check_channel_request(self, _kind: str, _number: int) -> int:
+        return OPEN_SUCCEEDED
+
+    def check_channel_exec_request(self, _channel: object, _command: bytes) -> bool:
+        return self.over.wait(SECONDS)
+
+
+@contextmanager
+def serving(known: Path) -> Iterator[SshTarget]:
+    """The way to such a server, for one connection; its key is written into `known`."""
+    key = paramiko.ECDSAKey.generate()
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            connected, _ = listener.accept()
+            transport = paramiko.Transport(connected)
+            transport.add_server_key(key)
+            transport.start_server(server=Silent(over))
+            over.wait(SECONDS)
+            transport.close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            port = int(listener.getsockname()[1])
+            trust(known, f"[127.0.0.1]:{port}", key.get_name(), key.asbytes())
+            yield SshTarget("node1", "127.0.0.1", port, "root", known_hosts=(known,))
+        finally:
+            over.set()
+            thread.join(SECONDS)
+
+
+def test_who_starts_a_command_does_not_wait_for_ever(tmp_path: Path) -> None:
+    """It is said what was waited for, and the connection is there for another try."""
+    credentials = Credentials()
+    with serving(tmp_path / "known_hosts") as target:
+        credentials.set_password(target, "any")
+        with connect(target, credentials, NoAsker(), 20.0) as connection:
+            with pytest.raises(
+                UnansweredError, match=r"node1: .* started no command in it within 0\.[0-9]* s"
+            ):
+                connection.start("true", 0.5)
+            assert connection.alive
