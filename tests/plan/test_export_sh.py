@@ -13,6 +13,7 @@ from support.machines import byte_gpt, config, node, plan
 from torchdeck.config.loader import config_from_dict
 from torchdeck.nodes.interpreter import probe_interpreter
 from torchdeck.nodes.inventory import InterpreterFacts
+from torchdeck.plan.export_sbatch import export_sbatch
 from torchdeck.plan.export_sh import export_sh
 from torchdeck.plan.launch_plan import CodeTree, LaunchPlan
 
@@ -231,6 +232,24 @@ def test_code_that_a_run_copies_to_its_nodes_is_said_by_a_variable(
         argv, cwd, _env = json.loads(done.stdout)
         assert argv[-len(command) :] == [word.format(place) for word in command]
         assert cwd == str(place)
+
+
+@pytest.mark.parametrize("below", ["", "work"])
+def test_a_node_with_a_working_directory_of_its_own_has_the_code_there(tmp_path: Path, below: str) -> None:
+    """Not in the folder of who made the plan, which is not there: as it lies around the working directory."""
+    mine, theirs = Path("/home/u"), tmp_path / "on the node"
+    (theirs / below).mkdir(parents=True)
+    asked = config(
+        {"script": str(mine / "lib/x.py"), "working_dir": str(mine / below)}, distributed={"nodes": ["n1"]}
+    )
+    there = dataclasses.replace(node("n1", cores=1), remote=True, working_dir=str(theirs / below))
+    made = plan(asked, there, code=CodeTree({"lib/x.py": "ab" * 32}, str(mine), 7))
+    script = export_sh(made, made.nodes[0])
+    assert str(mine) not in script
+    assert str(mine) not in export_sbatch(made)
+    done = bash(script, tmp_path, PYTHON=str(stand_in(tmp_path)), RUN_DIR="run")
+    argv, cwd, _env = json.loads(done.stdout)
+    assert (argv[-1], cwd) == (str(theirs / "lib/x.py"), str(theirs / below))
 
 
 def test_a_module_below_the_copied_folder_is_found(tmp_path: Path) -> None:

@@ -43,14 +43,16 @@ def run_from_copy(nodes: tuple[NodePlan, ...], config: RunConfig, code: CodeTree
 def where_it_lies(node: NodePlan, code: CodeTree) -> NodePlan:
     """`node` as it would be without a copy: with the user's own paths, for scripts that people run.
 
-    Where it starts in the copy (`starts_in_copy`) there are no such paths: slot `code` stays in it.
+    Where it starts in the copy (`starts_in_copy`) there are no such paths: slot `code` stays in it. A node
+    with a working directory of its own is taken to have the code around that.
     """
     if not code.folder:
         return node
     kept = starts_in_copy(node)
+    folder = _folder_on(node, code)
 
     def own(text: str) -> str:
-        return text if kept else _lying(text, code)
+        return text if kept else _lying(text, folder)
 
     command, env = node.command, dict(node.env)
     if len(command) > 2 and command[2].endswith(f"/{RUNNER}"):
@@ -70,10 +72,22 @@ def starts_in_copy(node: NodePlan) -> bool:
     return any(name == "code" for _, name in split(node.working_dir))
 
 
-def _lying(text: str, code: CodeTree) -> str:
-    """`text` with the user's folder in place of slot `code`."""
+def _folder_on(node: NodePlan, code: CodeTree) -> str:
+    """The folder on `node` that lies to its working directory as the user's code does to the user's own."""
+    pieces = list(split(node.env.get(VARIABLE, "")))
+    start = fill(node.working_dir, {}) if all(not name for _, name in split(node.working_dir)) else ""
+    if not pieces or pieces[0][1] != "code" or not posixpath.isabs(start):
+        return code.folder
+    below = "".join(literal for literal, _ in pieces).strip("/")
+    if posixpath.normpath(start) == posixpath.normpath(posixpath.join(code.folder, below)):
+        return code.folder
+    return posixpath.normpath(posixpath.join(start, posixpath.relpath(".", below or ".")))
+
+
+def _lying(text: str, folder: str) -> str:
+    """`text` with `folder` in place of slot `code`."""
     return "".join(
-        escape(code.folder if name == "code" else literal) if name in ("", "code") else slot(name)
+        escape(folder if name == "code" else literal) if name in ("", "code") else slot(name)
         for literal, name in split(text)
     )
 
