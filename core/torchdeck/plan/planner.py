@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
-from torchdeck.config.ranges import count_range
-from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.config.schema import RunConfig
 from torchdeck.nodes.inventory import InterpreterFacts, Inventory
 from torchdeck.plan.batch import plan_batch
 from torchdeck.plan.code_paths import run_from_copy
@@ -13,15 +13,15 @@ from torchdeck.plan.configured_policies import checkpoint_policy, stdout_policy,
 from torchdeck.plan.groups import ShardGroups, shard_groups
 from torchdeck.plan.known import Known
 from torchdeck.plan.launch_plan import Batch, CodeTree, LaunchPlan, NodePlan
+from torchdeck.plan.node_plans import node_plans
 from torchdeck.plan.placement import NodeShare, crowding, place, rank_placements
 from torchdeck.plan.policy import CheckpointPolicy
 from torchdeck.plan.prediction import Prediction
 from torchdeck.plan.problems import PlanError, problem
-from torchdeck.plan.rank_environment import UNSET, rank_environment
 from torchdeck.plan.recipe_settings import recipe_settings
 from torchdeck.plan.sizes import smaller_sizes
-from torchdeck.plan.slots import SLOTS, escape, slot, split
-from torchdeck.plan.torchrun import C10D_ENVIRONMENT, RANK_ORDER, Meeting, torchrun_argv
+from torchdeck.plan.slots import SLOTS, split
+from torchdeck.plan.torchrun import RANK_ORDER
 
 
 def make_plan(
@@ -52,47 +52,30 @@ def make_plan(
     shares = _fitting_shares(config, inventory, environ)
     kind, target = _what(config)
     backend = _backend(config.distributed.backend, shares)
-    world_size = sum(share.nproc for share in shares)
-    batch = _batch(config, world_size, known) if kind == "recipe" else None
-    prediction = _prediction(config, shares, backend, known)
+    batch = _batch(config, shares, known)
+    predict = partial(_prediction, backend=backend, known=known)
+    prediction = predict(config, shares)
     checkpoint = checkpoint_policy(config)
     groups = _groups(config, shares)
-    shard = 1 if groups is None else groups.shard
-    settings = (
-        None if batch is None else recipe_settings(config, batch, backend, checkpoint.directory, shard=shard)
-    )
-    nodes = run_from_copy(_node_plans(config, shares, interpreters, environ, settings), config, code)
-    smaller, said = smaller_sizes(
-        config,
-        shares,
-        batch,
-        environ,
-        lambda resized, parts: _prediction(resized, parts, backend, known),
-        _rank_order(config),
-    )
-    used = _slots_in(nodes, checkpoint)
+    settings = _settings(config, batch, backend, checkpoint.directory, groups)
+    nodes = run_from_copy(node_plans(config, shares, interpreters, environ, settings), config, code)
+    smaller, said = smaller_sizes(config, shares, batch, environ, predict, _rank_order(config))
     return LaunchPlan(
         name=config.name,
         kind=kind,
         target=target,
         strategy=config.distributed.strategy,
         backend=backend,
-        world_size=world_size,
+        world_size=sum(share.nproc for share in shares),
         ranks=rank_placements(shares),
         nodes=nodes,
         batch=batch,
         checkpoint=checkpoint,
         stdout=stdout_policy(config),
         policy=supervision_policy(config),
-        slots={name: filler for name, filler in SLOTS.items() if name in used},
+        slots=_slots_in(nodes, checkpoint),
         code=code,
-        warnings=(
-            *warnings,
-            *crowding(shares),
-            *(() if groups is None else groups.warnings),
-            *_rank_order(config),
-            *said,
-        ),
+        warnings=(*warnings, *_noticed(config, shares, groups), *said),
         prediction=prediction,
         smaller=smaller,
     )
@@ -138,7 +121,11 @@ def _fitting_shares(config: RunConfig, inventory: Inventory, environ: Mapping[st
     return shares
 
 
-def _batch(config: RunConfig, world_size: int, known: Known | None) -> Batch:
+def _batch(config: RunConfig, shares: Sequence[NodeShare], known: Known | None) -> Batch | None:
+    """The arithmetic of a recipe run; None for a script, which does its own."""
+    if config.run.recipe is None:
+        return None
+    world_size = sum(share.nproc for share in shares)
     plan = None if known is None else known.batch_plan
     if plan is None:
         return plan_batch(config.training, world_size)
@@ -170,98 +157,31 @@ def _backend(asked: str, shares: Sequence[NodeShare]) -> str:
     return "nccl" if any(share.devices for share in shares) else "gloo"
 
 
-def _node_plans(
-    config: RunConfig,
-    shares: Sequence[NodeShare],
-    interpreters: Mapping[str, InterpreterFacts],
-    environ: Mapping[str, str],
-    settings: str | None,
-) -> tuple[NodePlan, ...]:
-    rendezvous = C10D_ENVIRONMENT if config.distributed.rendezvous.backend == "c10d" else {}
-    return tuple(
-        _node_plan(
-            config,
-            share,
-            torchrun=_torchrun(config, share, shares, interpreters[share.node.name]),
-            command=_command(config, interpreters[share.node.name]),
-            env={
-                **rank_environment(share, config.run.env, environ, settings, alone=len(shares) == 1),
-                **rendezvous,
-            },
-        )
-        for share in shares
-    )
+def _settings(
+    config: RunConfig, batch: Batch | None, backend: str, checkpoints: str, groups: ShardGroups | None
+) -> str | None:
+    """What the ranks of a recipe are told; None for a script."""
+    if batch is None:
+        return None
+    return recipe_settings(config, batch, backend, checkpoints, shard=1 if groups is None else groups.shard)
 
 
-def _node_plan(
-    config: RunConfig,
-    share: NodeShare,
-    *,
-    torchrun: tuple[str, ...],
-    command: tuple[str, ...],
-    env: Mapping[str, str],
-) -> NodePlan:
-    return NodePlan(
-        name=share.node.name,
-        address=share.node.address,
-        node_rank=share.node_rank,
-        nproc=share.nproc,
-        devices=tuple(device.key for device in share.devices),
-        working_dir=_working_dir(config, share),
-        torchrun=torchrun,
-        rank_holder=("/bin/sh", f"{slot('shipped')}/torchdeck/agent/rank_holder.sh"),
-        command=command,
-        env=env,
-        unset=UNSET,
-        secrets=tuple(config.run.secrets),
-    )
+def _slots_in(nodes: Sequence[NodePlan], checkpoint: CheckpointPolicy) -> dict[str, str]:
+    """The slots that a plan has, each with who fills it."""
 
-
-def _working_dir(config: RunConfig, share: NodeShare) -> str:
-    if not share.node.remote:
-        return escape(config.run.working_dir or ".")
-    if share.node.working_dir:
-        return escape(share.node.working_dir)
-    if config.run.recipe in BUILTIN_RECIPES:
-        return slot("run_dir")  # nothing of the user's is there
-    return slot("code") if config.run.sync == "auto" else escape(config.run.working_dir or ".")
-
-
-def _torchrun(
-    config: RunConfig, share: NodeShare, shares: Sequence[NodeShare], interpreter: InterpreterFacts
-) -> tuple[str, ...]:
-    rendezvous, nodes, launch = config.distributed.rendezvous, config.distributed.nodes, config.launch
-    # a recipe's arithmetic is of one world size: with fewer nodes than planned it must not begin
-    own = config.run.recipe is None and isinstance(nodes, str)
-    meeting = Meeting(
-        rendezvous.backend,
-        None if rendezvous.port == "auto" else rendezvous.port,
-        count_range(nodes).least if own and isinstance(nodes, str) else None,
-    )
-    # a recipe is told to stop by a file; a script's only notice is torchrun's signal: the longer grace
-    grace = launch.stop_grace if config.run.recipe is None else launch.kill_grace
-    return torchrun_argv(share, shares, interpreter, meeting, grace)
-
-
-def _command(config: RunConfig, interpreter: InterpreterFacts) -> tuple[str, ...]:
-    run = config.run
-    python = (escape(interpreter.executable), "-u")
-    if run.recipe is not None:
-        return (*python, "-m", "torchdeck.distributed.entry")
-    arguments = tuple(escape(argument) for argument in run.args)
-    if run.module is not None:
-        return (*python, "-m", escape(run.module), *arguments)
-    return (*python, escape(run.script or ""), *arguments)
-
-
-def _slots_in(nodes: Sequence[NodePlan], checkpoint: CheckpointPolicy) -> set[str]:
     def texts() -> Iterator[str]:
         yield checkpoint.directory
         for node in nodes:
             yield from (node.working_dir, *node.argv, *node.env.values())
 
     # thousands of nodes say the same but for a few words
-    return {name for text in set(texts()) for _, name in split(text) if name}
+    used = {name for text in set(texts()) for _, name in split(text) if name}
+    return {name: filler for name, filler in SLOTS.items() if name in used}
+
+
+def _noticed(config: RunConfig, shares: Sequence[NodeShare], groups: ShardGroups | None) -> tuple[str, ...]:
+    """What is to be said of where the ranks lie."""
+    return (*crowding(shares), *(() if groups is None else groups.warnings), *_rank_order(config))
 
 
 def _rank_order(config: RunConfig) -> list[str]:

@@ -1,0 +1,107 @@
+"""What is started on each node of a run: torchrun's argv, the ranks' command, environment and folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from torchdeck.config.ranges import count_range
+from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.nodes.inventory import InterpreterFacts
+from torchdeck.plan.launch_plan import NodePlan
+from torchdeck.plan.placement import NodeShare
+from torchdeck.plan.rank_environment import UNSET, rank_environment
+from torchdeck.plan.slots import escape, slot
+from torchdeck.plan.torchrun import C10D_ENVIRONMENT, Meeting, torchrun_argv
+
+
+def node_plans(
+    config: RunConfig,
+    shares: Sequence[NodeShare],
+    interpreters: Mapping[str, InterpreterFacts],
+    environ: Mapping[str, str],
+    settings: str | None,
+) -> tuple[NodePlan, ...]:
+    """What is started on each node, slots empty.
+
+    Args:
+        config: what is asked for.
+        shares: what of each node the run uses.
+        interpreters: the Python of each node, by the node's name.
+        environ: variables of the launching shell.
+        settings: what a recipe's ranks are told, as JSON; None for a script of the user's own.
+    """
+    rendezvous = C10D_ENVIRONMENT if config.distributed.rendezvous.backend == "c10d" else {}
+    return tuple(
+        _node_plan(
+            config,
+            share,
+            torchrun=_torchrun(config, share, shares, interpreters[share.node.name]),
+            command=_command(config, interpreters[share.node.name]),
+            env={
+                **rank_environment(share, config.run.env, environ, settings, alone=len(shares) == 1),
+                **rendezvous,
+            },
+        )
+        for share in shares
+    )
+
+
+def _node_plan(
+    config: RunConfig,
+    share: NodeShare,
+    *,
+    torchrun: tuple[str, ...],
+    command: tuple[str, ...],
+    env: Mapping[str, str],
+) -> NodePlan:
+    return NodePlan(
+        name=share.node.name,
+        address=share.node.address,
+        node_rank=share.node_rank,
+        nproc=share.nproc,
+        devices=tuple(device.key for device in share.devices),
+        working_dir=_working_dir(config, share),
+        torchrun=torchrun,
+        rank_holder=("/bin/sh", f"{slot('shipped')}/torchdeck/agent/rank_holder.sh"),
+        command=command,
+        env=env,
+        unset=UNSET,
+        secrets=tuple(config.run.secrets),
+    )
+
+
+def _working_dir(config: RunConfig, share: NodeShare) -> str:
+    if not share.node.remote:
+        return escape(config.run.working_dir or ".")
+    if share.node.working_dir:
+        return escape(share.node.working_dir)
+    if config.run.recipe in BUILTIN_RECIPES:
+        return slot("run_dir")  # nothing of the user's is there
+    return slot("code") if config.run.sync == "auto" else escape(config.run.working_dir or ".")
+
+
+def _torchrun(
+    config: RunConfig, share: NodeShare, shares: Sequence[NodeShare], interpreter: InterpreterFacts
+) -> tuple[str, ...]:
+    rendezvous, nodes, launch = config.distributed.rendezvous, config.distributed.nodes, config.launch
+    # a recipe's arithmetic is of one world size: with fewer nodes than planned it must not begin
+    own = config.run.recipe is None and isinstance(nodes, str)
+    meeting = Meeting(
+        rendezvous.backend,
+        None if rendezvous.port == "auto" else rendezvous.port,
+        count_range(nodes).least if own and isinstance(nodes, str) else None,
+    )
+    # a recipe is told to stop by a file; a script's only notice is torchrun's signal: the longer grace
+    grace = launch.stop_grace if config.run.recipe is None else launch.kill_grace
+    return torchrun_argv(share, shares, interpreter, meeting, grace)
+
+
+def _command(config: RunConfig, interpreter: InterpreterFacts) -> tuple[str, ...]:
+    run = config.run
+    python = (escape(interpreter.executable), "-u")
+    if run.recipe is not None:
+        return (*python, "-m", "torchdeck.distributed.entry")
+    arguments = tuple(escape(argument) for argument in run.args)
+    if run.module is not None:
+        return (*python, "-m", escape(run.module), *arguments)
+    return (*python, escape(run.script or ""), *arguments)
