@@ -218,6 +218,9 @@ class NodesPlace(Place):
     def _help(self, name: str) -> None:
         sight = self.live.sights.get(name)
         wanted = None if sight is None else HELPS.get(sight.standing)
+        if wanted is not None and wanted.edits:
+            self.edit_node(name)
+            return
         self.live.retry(name, asking=wanted is not None and wanted.asks)
 
     def _clean(self, name: str) -> None:

@@ -14,6 +14,7 @@ from support.hosts import TestHosts
 from torchdeck_app.nodes.asking.fingerprint_dialog import FingerprintDialog
 from torchdeck_app.nodes.asking.secret_dialog import SecretDialog
 from torchdeck_app.nodes.asking.window_asker import WindowAsker
+from torchdeck_app.nodes.editing.node_dialog import NodeDialog
 from torchdeck_app.nodes.live.sight import Standing
 from torchdeck_app.nodes.place import NODES, NodesPlace
 
@@ -131,11 +132,27 @@ def test_a_changed_key_is_refused_and_never_asked_about(
     wait_for(qtbot, place, "node1", Standing.KEY_CHANGED)
     card = place.board.cards["node1"]
     assert "is another one than before" in card._why.text()
+    assert "`ssh-keygen -R " in card._why.text(), "the command that helps is on the card"
     with qtbot.assertNotEmitted(asker._asked):
         before = place.live.sights["node1"]
         qtbot.mouseClick(card.help_button, Qt.MouseButton.LeftButton)
         qtbot.waitUntil(lambda: place.live.sights["node1"] is not before, timeout=SLOW)
         wait_for(qtbot, place, "node1", Standing.KEY_CHANGED)
+
+
+def test_a_python_that_does_not_run_is_named_with_the_way_to_another(
+    hosts: Hosts, board: Board, qtbot: QtBot
+) -> None:
+    made = hosts(1)
+    place = board(book_text({"n1": {**made.entry(1), "python": "/opt/no/python"}}))
+    wait_for(qtbot, place, "n1", Standing.NO_PYTHON)
+    card = place.board.cards["n1"]
+    assert "/opt/no/python" in card._why.text()
+    assert card._why.text().endswith("→ Name another Python for it")
+    qtbot.mouseClick(card.help_button, Qt.MouseButton.LeftButton)
+    (dialog,) = place.findChildren(NodeDialog)
+    assert dialog.isVisible()
+    dialog.reject()
 
 
 def test_a_password_is_asked_for_again_when_it_was_wrong(

@@ -35,3 +35,25 @@ def test_a_run_on_a_node_is_previewed_and_checked_with_what_was_asked_for(
     rows = check_everything(loaded, folder, torchdeck_home, lambda _what: None, logins.asking)
     assert {"ssh"} <= {row.name for row in rows if row.node == "node1"}
     assert person.asked == [("password", f"root@{made.address(1)}:22")], "it is asked for once"
+
+
+def test_a_changed_host_key_is_said_in_preview_and_checks_with_the_command_that_helps(
+    hosts: Callable[..., TestHosts], torchdeck_home: Path, tmp_path: Path
+) -> None:
+    made = hosts(1)
+    (torchdeck_home / "nodes.toml").write_text(made.nodes_toml())
+    made.change_host_key(1)
+    (tmp_path / "t.py").write_text("print(1)\n")
+    file = tmp_path / "run.toml"
+    file.write_text('[run]\nscript = "t.py"\n[distributed]\nnodes = ["node1"]\nnproc = 1\ndevices = "cpu"\n')
+    person = Person(trusts=True)
+    reach = make_logins(torchdeck_home, person).asking
+    loaded = load_config(file)
+    (problem,) = Previewer(torchdeck_home, reach).preview(loaded).problems
+    rows = check_everything(loaded, tmp_path, torchdeck_home, lambda _what: None, reach)
+    refused = [row for row in rows if row.status == "failed"]
+    for wrong, right in [(problem.wrong, problem.right), *((row.what, row.fix) for row in refused)]:
+        assert "`ssh-keygen -R " in wrong
+        assert "`torchdeck nodes trust node1`" in right
+    assert refused
+    assert person.asked == [], "a changed key is not a question"

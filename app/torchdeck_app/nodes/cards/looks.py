@@ -15,6 +15,8 @@ class Help(NamedTuple):
     tip: str
     asks: bool
     """Whether they may be asked for something on the way."""
+    edits: bool = False
+    """Whether it is done in the node book."""
 
 
 LOOKS = {
@@ -24,6 +26,7 @@ LOOKS = {
     Standing.NEEDS_LOGIN: Look("◐", "needs login", "warn"),
     Standing.KEY_UNKNOWN: Look("?", "host key unknown", "warn"),
     Standing.KEY_CHANGED: Look("✕", "host key changed", "bad"),
+    Standing.NO_PYTHON: Look("✕", "no Python", "bad"),
 }
 HELPS = {
     Standing.UNREACHABLE: Help("Try again", "Connect to it once more", asks=False),
@@ -33,6 +36,9 @@ HELPS = {
     ),
     Standing.KEY_CHANGED: Help(
         "Try again", "Connect to it once more; a changed key stays refused", asks=False
+    ),
+    Standing.NO_PYTHON: Help(
+        "Edit …", "Change what the node book says of its Python", asks=False, edits=True
     ),
 }
 """None where there is nothing to be done."""

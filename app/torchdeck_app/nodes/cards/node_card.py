@@ -19,8 +19,10 @@ from torchdeck_app.nodes.cards.words import (
     memory_words,
     orphan_words,
     run_words,
+    with_fix,
 )
 from torchdeck_app.nodes.device_row import DeviceRow
+from torchdeck_app.nodes.live.python_fix import python_fault
 from torchdeck_app.nodes.live.sight import NodeSight, Standing
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
@@ -49,6 +51,7 @@ class NodeCard(Panel):
         super().__init__("", parent)
         self.name = name
         self._theme = theme
+        self._entry = entry
         self._sight: NodeSight | None = None
         self._runs: tuple[RunHere, ...] = ()
         self.setAccessibleName(f"Node {name}")
@@ -82,6 +85,7 @@ class NodeCard(Panel):
 
     def show_entry(self, entry: NodeEntry) -> None:
         """What the book says of it."""
+        self._entry = entry
         words = address_words(entry)
         self._address.setText(words)
         self._address.setToolTip(plain_tip(words))
@@ -89,7 +93,11 @@ class NodeCard(Panel):
     def show_sight(self, sight: NodeSight) -> None:
         """As it is now; what has not changed is left alone."""
         before, self._sight = self._sight, sight
-        if before is None or (before.standing, before.why) != (sight.standing, sight.why):
+        if before is None or (before.standing, before.why, before.fix) != (
+            sight.standing,
+            sight.why,
+            sight.fix,
+        ):
             self._show_standing(sight)
         if before is None or before.facts is not sight.facts:
             self._show_facts(sight)
@@ -107,7 +115,7 @@ class NodeCard(Panel):
         standing = sight.standing
         self._badge.set_look(LOOKS[standing])
         self._badge.setToolTip(plain_tip(sight.why))
-        self._why.setText(sight.why)
+        self._why.setText(with_fix(sight.why, sight.fix))
         self._why.setProperty("role", "error" if standing is not Standing.NEEDS_LOGIN else "warning")
         self._why.setVisible(bool(sight.why))
         wanted = HELPS.get(standing)
@@ -129,9 +137,10 @@ class NodeCard(Panel):
         if sight.facts is not None:
             self._machine.setText(machine_words(sight.facts))
             self._machine.setToolTip(plain_tip(machine_details(sight.facts)))
-            lack = lacks(sight.facts)
+            lack = lacks(sight.facts, self._entry)
         self._lack.setText(lack)
         self._lack.setVisible(bool(lack))
+        self.python_button.setVisible(sight.facts is not None and bool(python_fault(sight.facts)))
         self._show_devices(sight)
 
     def _show_devices(self, sight: NodeSight) -> None:
@@ -206,11 +215,18 @@ class NodeCard(Panel):
         self._lack = label("", role="warning", wrap=True)
         for text in (self._why, self._lack):
             text.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
+            # a command that helps is to be copied
+            text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             self.add(text)
         self.help_button = QPushButton()
         self.help_button.clicked.connect(lambda: self.help_asked.emit(self.name))
+        self.python_button = QPushButton("Edit …")
+        self.python_button.setToolTip("Change what the node book says of its Python")
+        self.python_button.setAccessibleName(f"Edit the Python of {self.name}")
+        self.python_button.clicked.connect(lambda: self.edit_asked.emit(self.name))
         row = QHBoxLayout()
         row.addWidget(self.help_button)
+        row.addWidget(self.python_button)
         row.addStretch(1)
         self._layout.addLayout(row)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck.nodes.probe.facts import NodeFacts, RunHere
 from torchdeck.quantities import size
+from torchdeck_app.nodes.live.python_fix import python_fault, python_fix
 from torchdeck_app.nodes.live.sight import NodeSample
 
 
@@ -48,16 +49,15 @@ def machine_details(facts: NodeFacts) -> str:
     return "\n".join(lines)
 
 
-def lacks(facts: NodeFacts) -> str:
-    """What it lacks to train, as a sentence; empty where it lacks nothing."""
-    python = facts.python
-    if python.error:
-        return f"{python.executable}: {python.error}"
-    if not python.torch:
-        return f"{python.executable} has no torch: name another Python, venv or conda environment of it"
-    if facts.gpu.error:
-        return facts.gpu.error
-    return ""
+def with_fix(what: str, fix: str) -> str:
+    """What is wrong, and on a line of its own what helps."""
+    return f"{what}\n→ {fix}" if what and fix else what
+
+
+def lacks(facts: NodeFacts, entry: NodeEntry) -> str:
+    """What it lacks to train, and what helps; empty where it lacks nothing."""
+    fault = python_fault(facts)
+    return with_fix(fault, python_fix(entry)) or facts.gpu.error
 
 
 def memory_words(sample: NodeSample) -> tuple[float, str, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from torchdeck.config.problems import ConfigError
+from torchdeck.launch.preflight.interpreter import OLDEST_PYTHON
 from torchdeck.launch.reach import Reach
 from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck.nodes.inventory import major_minor
@@ -27,7 +28,6 @@ from torchdeck.quantities import size
 Status = Literal["waiting", "ok", "warning", "failed"]
 NAMES = ("SSH answers", "Host key", "Login", "Python", "torch", "Torchdeck's home", "GPUs")
 ANSWERS, KEY, LOGIN, PYTHON, TORCH, HOME, GPUS = range(len(NAMES))
-LEAST_PYTHON = (3, 10)
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def of_facts(facts: NodeFacts) -> list[Step]:
     """What a node that has answered has."""
     python = facts.python
     version = f"Python {python.version}, {python.executable}"
-    old = major_minor(python.version) < LEAST_PYTHON
+    old = major_minor(python.version) < OLDEST_PYTHON
     steps = [
         Step(PYTHON, "failed", f"{version}: Torchdeck needs 3.10 or newer")
         if old

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 
 from torchdeck.nodes.activity import DeviceActivity, Owner
 from torchdeck.nodes.inventory import Device
-from torchdeck.nodes.probe.conversation import ProbeError
+from torchdeck.nodes.probe.conversation import ProbeError, PythonEndedError
 from torchdeck.nodes.probe.facts import NodeFacts, RunHere, Said
 from torchdeck.nodes.ssh.errors import HostKeyChangedError, HostKeyUnknownError, NeedsLoginError
 
@@ -27,6 +27,8 @@ class Standing(Enum):
     NEEDS_LOGIN = auto()
     KEY_UNKNOWN = auto()
     KEY_CHANGED = auto()
+    NO_PYTHON = auto()
+    """It lets us in, and what shall be its Python does not run."""
 
 
 class Holder(Said):
@@ -57,6 +59,8 @@ class NodeSight:
     standing: Standing = Standing.REACHING
     why: str = ""
     """Why it is not reached, as a sentence."""
+    fix: str = ""
+    """What helps, where the reason does not say it."""
     facts: NodeFacts | None = None
     sample: NodeSample | None = None
     runs: tuple[RunHere, ...] = ()
@@ -114,4 +118,6 @@ def standing_of(error: Exception) -> Standing:
         return Standing.KEY_UNKNOWN
     if isinstance(error, HostKeyChangedError):
         return Standing.KEY_CHANGED
+    if isinstance(error, PythonEndedError):
+        return Standing.NO_PYTHON
     return Standing.NEEDS_LOGIN if isinstance(error, NeedsLoginError) else Standing.UNREACHABLE

@@ -13,6 +13,7 @@ from torchdeck.nodes.probe.facts import facts_from
 from torchdeck.nodes.probe.probing import Connect, talk
 from torchdeck.nodes.ssh.connection import Connection
 from torchdeck.nodes.ssh.errors import SshError
+from torchdeck_app.nodes.live.python_fix import python_fix
 from torchdeck_app.nodes.live.sight import NodeSight, Standing, sample_from, standing_of
 
 INTERVAL = 1.0
@@ -52,7 +53,9 @@ class NodeWatch:
     ) -> None:
         self.name, self.entry = name, entry
         self._connect, self._gate, self._tell = connect, gate, tell
-        self._sight = NodeSight(name) if known is None else replace(known, standing=Standing.REACHING, why="")
+        self._sight = (
+            NodeSight(name) if known is None else replace(known, standing=Standing.REACHING, why="", fix="")
+        )
         self._wake = threading.Condition()
         self._is_stopped = False
         self._asking: Connect | None = None
@@ -87,7 +90,10 @@ class NodeWatch:
             except (SshError, ProbeError, ConfigError, OSError) as error:
                 was_reached = self._sight.standing is Standing.REACHED
                 standing = standing_of(error)
-                self._say(standing=standing, why=_sentence(error))
+                if was_reached and standing is Standing.NO_PYTHON:
+                    standing = Standing.UNREACHABLE  # it did run: somebody ended it
+                fix = python_fix(self.entry) if standing is Standing.NO_PYTHON else ""
+                self._say(standing=standing, why=_sentence(error), fix=fix)
             rest = _FIRST_REST if was_reached else min(2 * rest, _LONGEST_REST)
             self._rest(None if standing in _WAITS else rest)
 
@@ -97,13 +103,13 @@ class NodeWatch:
             asking, self._asking = self._asking, None
             wanted, self._wants_retry = self._wants_retry, False
         if wanted:  # else what was wrong stays to be read while it is tried again by itself
-            self._say(standing=Standing.REACHING, why="")
+            self._say(standing=Standing.REACHING, why="", fix="")
         reach = self._gated if asking is None else asking
         with talk(self.name, self.entry, reach, REACH_LIMIT) as conversation:
             folders = [self.entry.working_dir] if self.entry.working_dir else []
             answer = conversation.ask("facts", REACH_LIMIT, home=self.entry.home, folders=folders)
             facts = facts_from(self.name, answer)
-            self._say(standing=Standing.REACHED, facts=facts, runs=facts.runs, why="")
+            self._say(standing=Standing.REACHED, facts=facts, runs=facts.runs, why="", fix="")
             count = 0
             while not self._is_stopped:
                 self._wants_retry = False  # it is reached

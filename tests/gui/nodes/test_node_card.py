@@ -1,0 +1,53 @@
+"""A node's card: what is wrong with the node, what helps, and the button that does it."""
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from support.node_facts import node_facts, python
+from torchdeck.nodes.book.schema import NodeEntry
+from torchdeck_app.nodes.cards.node_card import NodeCard
+from torchdeck_app.nodes.live.sight import NodeSight, Standing
+from torchdeck_app.theme.theme import Theme
+
+
+@pytest.fixture
+def card(theme: Theme, qtbot: QtBot) -> NodeCard:
+    made = NodeCard(theme, "n1", NodeEntry(address="10.0.0.5", venv="~/env"))
+    qtbot.addWidget(made)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        ({"torch": None}, "/usr/bin/python3 has no torch, which runs need"),
+        ({"version": "3.8.10"}, "/usr/bin/python3 is Python 3.8.10; runs need 3.10 or newer"),
+        ({"error": "it ended with signal 11"}, "/usr/bin/python3: it ended with signal 11"),
+    ],
+)
+def test_a_python_that_runs_cannot_use_is_said_with_what_helps(
+    card: NodeCard, qtbot: QtBot, said: dict[str, str | None], wrong: str
+) -> None:
+    facts = node_facts(pythons=[python(**said)])
+    card.show_sight(NodeSight("n1", Standing.REACHED, facts=facts))
+    assert card._lack.text() == f"{wrong}\n→ Name another virtual environment for it"
+    with qtbot.waitSignal(card.edit_asked) as asked:
+        card.python_button.click()
+    assert asked.args == ["n1"]
+    card.show_sight(NodeSight("n1", Standing.REACHED, facts=node_facts()))
+    assert card._lack.isHidden()
+    assert card.python_button.isHidden()
+
+
+def test_a_driver_that_does_not_answer_is_not_mended_in_the_node_book(card: NodeCard) -> None:
+    gpu = {"devices": [], "driver": "", "cuda": "", "error": "nvidia-smi: driver mismatch"}
+    card.show_sight(NodeSight("n1", Standing.REACHED, facts=node_facts(gpu=gpu)))
+    assert card._lack.text() == "nvidia-smi: driver mismatch"
+    assert card.python_button.isHidden()
+
+
+def test_why_a_node_is_not_reached_stands_over_what_helps(card: NodeCard) -> None:
+    sight = NodeSight("n1", Standing.NO_PYTHON, "Its Python ended", "Name another Python for it")
+    card.show_sight(sight)
+    assert card._why.text() == "Its Python ended\n→ Name another Python for it"
+    assert card.help_button.text() == "Edit …"
