@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from support import machines
 from support.machines import PYTHON
 from support.node_facts import GIB, node_facts
 from support.small_profile import BLOCK, HEAD, profile
@@ -100,13 +101,17 @@ def test_this_machine_is_looked_at_too(tmp_path: Path) -> None:
     assert "a checkpoint of about 12288.0 TiB" in check.what
 
 
-def test_each_disk_takes_the_parts_of_the_nodes_that_share_it() -> None:
+def test_each_disk_takes_the_parts_of_the_ranks_that_share_it() -> None:
     """All of a checkpoint in all; all of it on each disk where nobody knows who shares which."""
+    ranks = {"a": 5, "b": 1, "c": 1, "d": 1}
+    asked = machines.config(distributed={"nodes": list(ranks)})
+    made = machines.plan(asked, *(machines.node(name, gpus=count) for name, count in ranks.items()))
     disks = {"a": "a", "b": "b", "c": "b", "d": "b"}
-    assert [share_of(node, disks) for node in disks] == [Fraction(1, 4)] + [Fraction(3, 4)] * 3
-    assert {share_of(node, dict.fromkeys(disks, "a")) for node in disks} == {Fraction(1)}
-    assert {share_of(node, {node: node for node in disks}) for node in disks} == {Fraction(1, 4)}
-    assert share_of("a", {}) == Fraction(1)
+    assert [share_of(node, disks, made) for node in disks] == [Fraction(5, 8)] + [Fraction(3, 8)] * 3
+    assert {share_of(node, dict.fromkeys(disks, "a"), made) for node in disks} == {Fraction(1)}
+    own = {node: share_of(node, {node: node for node in disks}, made) for node in disks}
+    assert own == {name: Fraction(count, 8) for name, count in ranks.items()}
+    assert share_of("a", {}, made) == share_of("a", {}, None) == Fraction(1)
 
 
 @pytest.mark.parametrize(

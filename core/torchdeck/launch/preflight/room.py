@@ -13,6 +13,7 @@ from torchdeck.launch.preflight.check import Check, failed, ok, warning
 from torchdeck.quantities import size
 
 if TYPE_CHECKING:
+    from torchdeck.plan.launch_plan import LaunchPlan
     from torchdeck.plan.model_profile import ModelProfile  # numpy comes with it
 
 _BYTES_PER_PARAMETER = {"sgd": 4, "adam": 12, "adamw": 12}
@@ -59,16 +60,18 @@ def check_shared_memory(node: str, nproc: int, free: int) -> Check:
     return warning("shared memory", node, what, fix)
 
 
-def share_of(node: str, disks: Mapping[str, str]) -> Fraction:
-    """How much of a checkpoint lies on the disk of `node`: each node writes a part of it to its own disk.
+def share_of(node: str, disks: Mapping[str, str], plan: LaunchPlan | None) -> Fraction:
+    """How much of a checkpoint lies on the disk of `node`: each rank writes a part of it to its node's disk.
 
     Args:
         node: which.
         disks: of all nodes, as `disks_of` tells them; where a node is missing, all may lie on one disk.
+        plan: says how many ranks each node has; None where `disks` are none.
     """
-    if node not in disks:
+    if plan is None or node not in disks:
         return Fraction(1)
-    return Fraction(sum(disk == disks[node] for disk in disks.values()), len(disks))
+    ranks = {part.name: part.nproc for part in plan.nodes}
+    return Fraction(sum(ranks[name] for name in ranks if disks.get(name) == disks[node]), sum(ranks.values()))
 
 
 def checkpoint_bytes(config: RunConfig, share: Fraction = Fraction(1)) -> int:

@@ -93,7 +93,8 @@ def _each(
         yield from check_interpreter(interpreter, name, recipe=recipe)
         if recipe and config.distributed.strategy == "deepspeed":
             yield from check_deepspeed(interpreter, name)
-        yield from check_disks(config, name, probed.facts, checkpoint_bytes(config, share_of(name, disks)))
+        checkpoint = checkpoint_bytes(config, share_of(name, disks, plan))
+        yield from check_disks(config, name, probed.facts, checkpoint)
         checks = check_machine(name, probed.facts, probed.clock, parts.get(name))
         yield from (check for check in checks if check.name not in faults)
 
