@@ -8,7 +8,8 @@ import pytest
 
 from torchdeck.agent import commands as do
 from torchdeck.agent import events as on
-from torchdeck.agent.gang import KILL_LIMIT, NODE_GRACE, QUEUE_RETRY, SWEEP_SLACK, Gang
+from torchdeck.agent.escalation import KILL_LIMIT
+from torchdeck.agent.gang import NODE_GRACE, QUEUE_RETRY, SWEEP_SLACK, Gang
 from torchdeck.agent.past import Past
 from torchdeck.plan.policy import Policy
 

@@ -91,7 +91,7 @@ class Agent:
 
     def keep_leases(self, descriptors: Sequence[int]) -> None:
         """Go on with device leases that an earlier agent of this run took."""
-        self._node.leases.keep(descriptors)
+        self._node.devices.leases.keep(descriptors)
 
     def run(self, past: Past) -> None:
         """Supervise until the run is finished.

@@ -51,11 +51,11 @@ class Execution:
     def carry_out(self, command: do.Command) -> list[on.Event]:
         """Do it; returns what that leads to at once."""
         if isinstance(command, do.AcquireLeases):
-            return [self._node.acquire_leases()]
+            return [self._node.devices.acquire()]
         if isinstance(command, do.ReleaseLeases):
-            self._node.leases.release()
+            self._node.devices.leases.release()
         elif isinstance(command, do.RetakeLeases):
-            self._node.retake_leases()
+            self._node.devices.retake()
         elif isinstance(command, do.TouchStop):
             self._touch_stop(command.attempt)
         elif isinstance(command, do.Terminate):

@@ -8,12 +8,13 @@ before every start.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from torchdeck.agent import commands as do
 from torchdeck.agent import events as on
 from torchdeck.agent.attempt_state import AttemptState, Ending
+from torchdeck.agent.escalation import Escalation
 from torchdeck.agent.gathering import Gathering, refusal_text
+from torchdeck.agent.intent import Intent
 from torchdeck.agent.past import Past
 from torchdeck.agent.recovery import Recovery, Restart
 from torchdeck.agent.verdict import describe_failure, final_state
@@ -22,20 +23,10 @@ from torchdeck.plan.policy import Policy
 
 QUEUE_RETRY = 1.0
 """Seconds between two tries to lease devices while queued."""
-KILL_LIMIT = 15.0
-"""Seconds after SIGKILL until a process in the kernel's hands is given up."""
 NODE_GRACE = 120.0
 """Seconds that other nodes may take to end after one has ended well."""
 SWEEP_SLACK = 20.0
 """Seconds a node may take over a sweep beyond the grace it was given."""
-
-
-class Intent(NamedTuple):
-    """A wish to stop. It never goes away, it only gets more urgent."""
-
-    kind: str
-    why: str
-    detail: str
 
 
 class Gang:
@@ -58,6 +49,7 @@ class Gang:
         self._nodes = tuple(nodes)
         self._recovery = Recovery(policy, elastic or Elastic([(node, 1) for node in nodes]))
         self._gathering = Gathering(nodes)
+        self._escalation = Escalation(policy)
         self._reason = "first"
         self._attempt = AttemptState(0)
 
@@ -227,43 +219,24 @@ class Gang:
     # stopping
 
     def _stop(self, event: on.StopRequested, now: float) -> list[do.Command]:
-        before = self.intent
-        if before is not None and (before.kind == "now" or event.kind != "now"):
+        before, self.intent = self.intent, Intent.after(self.intent, event)
+        if self.intent is before:
             again = event.kind == "now" and self._attempt.ending is Ending.TERM and self.phase == "stopping"
             return self._kill(now) if again else []
-        why = event.why if before is None else before.why
-        self.intent = Intent(event.kind, why, event.detail if before is None else before.detail)
-        orders: list[do.Command] = [do.AnnounceStopping(event.kind, why, event.request, self.intent.detail)]
+        kind, why, detail = self.intent
+        orders: list[do.Command] = [do.AnnounceStopping(kind, why, event.request, detail)]
         if self.phase in ("starting", "running", "stopping"):
-            return orders + self._end_attempt(event.kind, now)
-        return orders + self._finish(*final_state(self.intent.why, self.intent.detail, None))
+            return orders + self._end_attempt(kind, now)
+        return orders + self._finish(*final_state(why, detail, None))
 
     def _end_attempt(self, kind: str, now: float) -> list[do.Command]:
-        attempt = self._attempt
         self.phase = "stopping"
-        alive = attempt.alive(self._nodes)
-        if not alive or attempt.ending is Ending.KILL:
-            return []  # only the sweep is left, which has a limit of its own
-        cooperative = self._policy.cooperative_stop and attempt.progressed
-        if kind == "graceful" and cooperative and attempt.ending is None:
-            attempt.ending = Ending.STOP_FILE
-            self.deadline = now + self._policy.stop_grace
-            return [do.TouchStop(self.number)]
-        # a script that is asked to stop may save on SIGTERM, so it has the long grace
-        saving = kind == "graceful" and not self._policy.cooperative_stop and attempt.announced
-        grace = self._policy.stop_grace if saving else self._policy.kill_grace
-        if attempt.ending is Ending.TERM:
-            self.deadline = min(now + grace, now + grace if self.deadline is None else self.deadline)
-            return []
-        attempt.ending = Ending.TERM
-        self.deadline = now + grace
-        return [do.Terminate(node) for node in alive if node in attempt.launched]
+        orders, self.deadline = self._escalation.end(self._attempt, self._nodes, kind, now, self.deadline)
+        return orders
 
     def _kill(self, now: float) -> list[do.Command]:
-        attempt = self._attempt
-        attempt.ending = Ending.KILL
-        self.deadline = now + KILL_LIMIT
-        return [do.Kill(node) for node in attempt.alive(self._nodes)]
+        orders, self.deadline = self._escalation.kill(self._attempt, self._nodes, now)
+        return orders
 
     def _tick(self, now: float) -> list[do.Command]:
         if self.deadline is None or now < self.deadline:

@@ -13,11 +13,10 @@ from torchdeck.agent.attempt_plan import Given, PreparedAttempt, describe_size
 from torchdeck.agent.ending import Sweep, kill_all
 from torchdeck.agent.failures import first_failure, torchrun_failure
 from torchdeck.agent.handover import NOTHING, Handover, MissingSecretError
-from torchdeck.agent.leases import Leases
 from torchdeck.agent.local_attempt import LINGER_LIMIT, LocalAttempt
+from torchdeck.agent.node_devices import NodeDevices
 from torchdeck.agent.preparation import Preparation
 from torchdeck.agent.torchrun_tree import TorchrunTree
-from torchdeck.plan.elastic import Place
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.rundir.atomic import read_json
 from torchdeck.rundir.journal import JournalWriter
@@ -37,6 +36,7 @@ class LocalNode:
     """Carries out what the gang orders on this node.
 
     Attributes:
+        devices: what of this node's the run has leased.
         local: the current attempt, once there is one.
         prepared: its plan, slots filled.
         stopped_at: unix time of the first signal we sent in it.
@@ -64,10 +64,7 @@ class LocalNode:
         self._label = name if NODE_VARIABLE in node.env else ""
         self._shipped = Path(__file__).resolve().parents[2]
         self._ranks = _ranks_on(plan, name)
-        home = layout.root.parent.parent
-        self.leases = Leases(home / "leases", node.devices, layout.root.name, plan.name)
-        self._devices = list(node.devices)
-        self._taken: list[str] = []
+        self.devices = NodeDevices(layout, plan, name, journal)
         self._attempt_plan = plan
         self._preparation: Preparation | None = None
         self._number = 0
@@ -97,42 +94,30 @@ class LocalNode:
     def torchrun(self) -> ProcessIdentity | None:
         return self.local.torchrun if self.local is not None else None
 
+    @property
+    def _holder(self) -> ProcessIdentity | None:
+        return self.local.holder if self.local is not None else None
+
     # orders
-
-    def acquire_leases(self) -> on.Event:
-        held_by = self.leases.acquire()
-        if held_by:
-            return on.LeasesHeld(self._name, tuple(held_by))
-        if self._devices:
-            self._journal.append("leased", devices=self._devices)
-        return on.LeasesGranted(self._name)
-
-    def retake_leases(self) -> None:
-        """Hold in this process what the holder held; somebody who was quicker is only noted."""
-        held_by = self.leases.acquire()
-        self._taken = [held["device"] for held in held_by]
-        if held_by:
-            print(f"leases lost to another run: {held_by}", file=sys.stderr, flush=True)
 
     def launch(self, number: int, reason: str, plan: LaunchPlan, given: Given | None = None) -> None:
         """Begin an attempt by its own plan, slots empty; `poll` tells when torchrun is up."""
         self._retire_holder()
         self._take_part(plan)
-        if not self.leases.held:
-            self.retake_leases()
+        if not self.devices.leases.held:
+            self.devices.retake()
         self.local = None
         self.prepared, self.stopped_at, self._reason, self._number = None, None, reason, number
         self._killed = 0
         self._tree = TorchrunTree()
-        devices = self._devices if number > 1 and self._plan.smaller else ()
+        devices = self.devices.names if number > 1 and self._plan.smaller else ()
         self._preparation = Preparation(self._layout, plan, number, self._shipped, devices, given)
 
     def _take_part(self, plan: LaunchPlan) -> None:
         """What of this node the attempt uses; devices it does not are free for others."""
         self._attempt_plan = plan
         self._ranks = _ranks_on(plan, self._name)
-        self._devices = list(plan.node(self._name).devices)
-        self.leases.narrow(self._devices)
+        self.devices.narrow(plan.node(self._name).devices)
 
     def abandon(self) -> on.Event | None:
         """Give up an attempt whose torchrun has not been started; None when there is none such."""
@@ -154,14 +139,7 @@ class LocalNode:
         self.local = self._local(number, plan)
         self.local.adopt()
         self.stopped_at = stopped_at
-        self.retake_leases_if_free()
-
-    def retake_leases_if_free(self) -> None:
-        """After a take-over: the old holder keeps the leases while it lives, then they are ours."""
-        if not self.leases.held and (
-            self.local is None or self.local.holder is None or not self.local.holder.is_alive()
-        ):
-            self.retake_leases()
+        self.devices.retake_if_free(self._holder)
 
     def terminate(self) -> int:
         """SIGTERM to torchrun; how many got it."""
@@ -184,12 +162,12 @@ class LocalNode:
             self._layout.root.name, self.torchrun, grace, SWEEP_LIMIT, time.monotonic(), self._label
         )
         self._sweep.remember(self._tree.processes)
-        self.retake_leases_if_free()
+        self.devices.retake_if_free(self._holder)
 
     def release(self) -> None:
         """The run is finished: give back the devices, end the holder."""
         self._retire_holder()
-        self.leases.release()
+        self.devices.leases.release()
 
     # what happened
 
@@ -249,20 +227,15 @@ class LocalNode:
         number = preparation.number
         if preparation.prepared is None:
             return [on.LaunchFailed(self._name, number, preparation.error)]
-        if preparation.gone:
-            why = f"GPU {preparation.gone[0]} is not there any more: nvidia-smi does not list it"
-            return [on.LaunchFailed(self._name, number, why, self._place(preparation.gone[0]))]
-        if not self.leases.held:
-            why = f"another run has taken device {', '.join(self._taken)} meanwhile"
-            return [on.LaunchFailed(self._name, number, why, self._place(self._taken[0]))]
+        problem = self.devices.problem(preparation.gone)
+        if problem is not None:
+            return [on.LaunchFailed(self._name, number, *problem)]
         self.prepared = preparation.prepared
-        self.local = self._local(preparation.number, self.prepared.plan)
+        self.local = self._local(number, self.prepared.plan)
         try:
-            self.local.start(self.leases.descriptors, self._agent)
+            self.local.start(self.devices.leases.descriptors, self._agent)
         except (OSError, MissingSecretError) as error:
-            return [
-                on.LaunchFailed(self._name, preparation.number, f"the holder could not be started: {error}")
-            ]
+            return [on.LaunchFailed(self._name, number, f"the holder could not be started: {error}")]
         return []
 
     def _poll_sweep(self, exits: Mapping[int, int]) -> list[on.Event]:
@@ -286,11 +259,6 @@ class LocalNode:
             failure = torchrun_failure(code, log)
         local.close()
         return [on.NodeClean(self._name, local.number, self._killed + sweep.killed, left, failure)]
-
-    def _place(self, device: str) -> Place | None:
-        """Whose device it is, by the plan of full size."""
-        devices = self._plan.node(self._name).devices
-        return Place(self._name, devices.index(device)) if device in devices else None
 
     def _local(self, number: int, plan: LaunchPlan) -> LocalAttempt:
         node = plan.node(self._name)
