@@ -2,6 +2,8 @@
 
 import io
 import subprocess
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,12 @@ from support.command import COMMAND, Command
 from support.node_facts import GIB, gpu, node_facts, python
 from torchdeck.cli.filling_table import FillingTable
 from torchdeck.cli.fitting_columns import GAP, bare_table, fitting, print_table
+from torchdeck.cli.monitor_table import MonitorTable
 from torchdeck.cli.node_sheet import sheet
 from torchdeck.cli.nodes_probe import BY_WEIGHT, HEADINGS, _table
 from torchdeck.nodes.probe.conversation import ClockOffset
+from torchdeck.nodes.probe.facts import RunHere
+from torchdeck.nodes.probe.monitoring import NodeNow, Sample
 from torchdeck.nodes.probe.probing import Probed
 
 CLOCK = ClockOffset(0.003, 0.001)
@@ -199,3 +204,62 @@ def test_print_table_cuts_where_a_line_has_an_end() -> None:
     console = Console(file=io.StringIO(), width=20, force_terminal=True, color_system=None)
     print_table(console, table("x" * 50))
     assert max(map(len, shown(console).splitlines())) <= 20
+
+
+RUN = {
+    "run_id": "20261122T230000Z-gpt-abcdef",
+    "directory": "",
+    "processes": [7, 8],
+    "ranks": [0],
+    "user": "me",
+    "supervised": False,
+}
+
+
+def now(name: str, cpu: float, *gpus: int) -> NodeNow:
+    """A node with GPUs, each leased by a run, and with a run that nobody looks after."""
+    values = {
+        "cpu_percent": cpu,
+        "memory_used_bytes": 5e9,
+        "memory_total_bytes": 6.6e10,
+        "disk_free_bytes": 9e11,
+    }
+    for index in gpus:
+        values |= {
+            f"gpu{index}_util": 99.0,
+            f"gpu{index}_memory_used_bytes": 7e10,
+            f"gpu{index}_temperature_c": 61,
+        }
+    devices = [gpu(index) for index in gpus]
+    facts = node_facts(name, gpu={"devices": devices, "driver": "", "cuda": "", "error": ""})
+    owners = {f"GPU-{index}": {"run_id": RUN["run_id"], "name": "gpt"} for index in gpus}
+    said = {"time": 0.0, "values": values, "load": (1.5, 1, 1), "owners": owners}
+    sample, run = Sample.model_validate(said), RunHere.model_validate(RUN)
+    return NodeNow(name, "up", 0.0, heard=time.time(), facts=facts, sample=sample, runs=(run,))
+
+
+def test_the_monitor_is_readable_at_80_columns() -> None:
+    """A line for each node and each of its GPUs; what has no room is said, and why a node is lost."""
+    lost = replace(now("node3", 1.0), state="lost", why="node node3: it did not answer 'sample' within 6 s")
+    nodes = {"node1": now("node1", 3.0, 0, 1), "node2": now("node2", 100.0), "node3": lost}
+    console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=None)
+    console.print(MonitorTable().of(nodes, 80))
+    lines = [line.rstrip() for line in shown(console).splitlines()]
+    assert max(map(len, lines)) <= 80
+    heading, one, more, two, three, left, why = lines
+    assert heading.split() == ["NODE", "STATE", "CPU", "LOAD", "GPUS"]
+    assert one.endswith("0: 99 %, 65.2 GiB of 80.0 GiB, 61 °C, gpt")
+    assert more.split() == ["1:", "99", "%,", "65.2", "GiB", "of", "80.0", "GiB,", "61", "°C,", "gpt"]
+    assert (two.split()[:4], three.split()[1]) == (["node2", "up", "100", "%"], "lost")
+    assert left == "no room for MEMORY, DISK FREE, NETWORK, RUNS"
+    assert why == lost.why
+
+
+def test_columns_of_the_monitor_do_not_come_and_go() -> None:
+    """As numbers grow and shrink: what had no room once has none from then on."""
+    table, headings = MonitorTable(), []
+    for cpu in (9.0, 100.0, 9.0):
+        console = Console(file=io.StringIO(), width=78, force_terminal=True, color_system=None)
+        console.print(table.of({"n": now("n", cpu)}, 78))
+        headings.append(shown(console).splitlines()[0].split())
+    assert headings[0] != headings[1] == headings[2]

@@ -40,11 +40,16 @@ def fitting(
     said = [heading for heading in by_weight if heading in telling]
     left, kept = width, set[str]()
     for heading in dict.fromkeys([by_weight[0], *said, *by_weight]):
-        taken = max(map(len, (heading, *columns[heading]))) + GAP
+        taken = max(map(width_of, (heading, *columns[heading]))) + GAP
         if heading == by_weight[0] or taken - GAP <= left:
             kept.add(heading)
             left -= taken
     return [at for at, heading in enumerate(headings) if heading in kept]
+
+
+def width_of(cell: str) -> int:
+    """Characters of the longest line in a cell."""
+    return max(map(len, cell.split("\n")))
 
 
 def told(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:

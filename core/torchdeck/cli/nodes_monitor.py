@@ -6,22 +6,16 @@ import argparse
 import json
 import queue
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.exit_codes import SUCCEEDED
 from torchdeck.cli.nodes_chosen import ChosenNodes, chosen_nodes
 from torchdeck.cli.nodes_lookup import says_what_is_wrong
-from torchdeck.quantities import size
 
 if TYPE_CHECKING:
-    from rich.table import Table
-    from rich.text import Text
-
-    from torchdeck.nodes.probe.monitoring import NodeNow, Sample
+    from torchdeck.nodes.probe.monitoring import NodeNow
     from torchdeck.nodes.ssh.connection import Connection
-
-HEADINGS = ("NODE", "STATE", "CPU", "LOAD", "MEMORY", "DISK FREE", "NETWORK", "GPUS", "RUNS")
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -92,87 +86,29 @@ def _next(news: queue.SimpleQueue[NodeNow]) -> NodeNow:
             continue
 
 
-def _show(now: Any, news: queue.SimpleQueue[NodeNow], interval: float) -> None:
+def _show(
+    now: Callable[[], Mapping[str, NodeNow]], news: queue.SimpleQueue[NodeNow], interval: float
+) -> None:
     """A live table; off a terminal a table for every interval."""
     from rich.console import Console
     from rich.live import Live
 
+    from torchdeck.cli.fitting_columns import ENDLESS, room
+    from torchdeck.cli.monitor_table import MonitorTable
+
     console = Console(highlight=False)
+    table = MonitorTable()
     if not console.is_terminal:
+        console.width = room(console) or ENDLESS
         while True:
             time.sleep(interval)
-            console.print(_table(now()))
-    with Live(_table(now()), console=console, auto_refresh=False, screen=False) as live:
+            console.print(table.of(now(), room(console)))
+    with Live(table.of(now(), console.width), console=console, auto_refresh=False, screen=False) as live:
         while True:
             time.sleep(min(interval, 1.0))
             while not news.empty():
                 news.get()
-            live.update(_table(now()), refresh=True)
-
-
-def _table(nodes: Mapping[str, NodeNow]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in HEADINGS:
-        table.add_column(heading, overflow="fold")
-    for name, node in nodes.items():
-        cells = () if node.sample is None else _cells(node, node.sample)
-        style = "" if node.state == "up" else "dim"
-        table.add_row(Text(name, style="bold"), _state(node), *(Text(cell, style=style) for cell in cells))
-    for node in nodes.values():
-        if node.state == "lost":
-            table.add_section()
-            table.caption = Text("\n".join(each.why for each in nodes.values() if each.why), style="red")
-            table.caption_justify = "left"
-    return table
-
-
-def _state(node: NodeNow) -> Text:
-    from rich.text import Text
-
-    if node.state == "up":
-        return Text("up", style="green")
-    if node.state == "lost":
-        return Text(f"lost {max(0.0, time.time() - (node.heard or node.since)):.0f} s ago", style="red")
-    return Text(node.state, style="dim")
-
-
-def _cells(node: NodeNow, sample: Sample) -> tuple[str, ...]:
-    values = sample.values
-    net = (values.get("net_rx_bytes_per_s", 0.0), values.get("net_tx_bytes_per_s", 0.0))
-    used, total = values.get("memory_used_bytes", 0.0), values.get("memory_total_bytes", 0.0)
-    return (
-        f"{values['cpu_percent']:.0f} %" if "cpu_percent" in values else "-",
-        f"{sample.load[0]:.1f}",
-        f"{size(int(used))} of {size(int(total))}",
-        size(int(values.get("disk_free_bytes", 0.0))),
-        f"{size(int(net[0]))}/s in, {size(int(net[1]))}/s out",
-        "\n".join(_gpus(node, sample)) or "-",
-        "\n".join(
-            f"{run.run_id}{'' if run.supervised else f' ({len(run.processes)} orphans)'}" for run in node.runs
-        )
-        or "-",
-    )
-
-
-def _gpus(node: NodeNow, sample: Sample) -> list[str]:
-    lines = []
-    for gpu in () if node.facts is None else node.facts.gpu.devices:
-        own = {name: sample.values.get(f"gpu{gpu.index}_{name}") for name in ("util", "memory_used_bytes")}
-        heat = sample.values.get(f"gpu{gpu.index}_temperature_c")
-        owner = sample.owners.get(gpu.uuid or str(gpu.index))
-        parts = [
-            "" if own["util"] is None else f"{own['util']:.0f} %",
-            ""
-            if own["memory_used_bytes"] is None
-            else f"{size(int(own['memory_used_bytes']))} of {size(gpu.memory)}",
-            "" if heat is None else f"{heat:.0f} °C",
-            "" if owner is None else owner.name,
-        ]
-        lines.append(f"{gpu.index}: {', '.join(filter(None, parts))}")
-    return lines
+            live.update(table.of(now(), console.width), refresh=True)
 
 
 def _document(node: NodeNow) -> dict[str, Any]:
