@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import signal
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from torchdeck.plan.policy import CheckpointPolicy, Policy, StdoutPolicy
 from torchdeck.rundir.atomic import read_json, write_json
 from torchdeck.rundir.journal import Event, read_journal
 from torchdeck.rundir.layout import FORMAT_VERSION, RunLayout
-from torchdeck.rundir.processes import ProcessIdentity, processes_of_run, read_stat
+from torchdeck.rundir.processes import ProcessIdentity, processes_of_run
 
 CORE = Path(__file__).resolve().parents[2] / "core"
 FAKE_TORCHRUN = Path(__file__).resolve().parents[1] / "fakes" / "torchrun.py"
@@ -206,13 +205,6 @@ def script(folder: Path, text: str, name: str = "script.py") -> tuple[str, ...]:
     path = folder / name
     path.write_text(textwrap.dedent(text))
     return (sys.executable, "-u", str(path))
-
-
-def cpu_seconds(identity: ProcessIdentity) -> float:
-    """Processor time a living process has used."""
-    stat = read_stat(identity.pid)
-    assert stat is not None
-    return stat.cpu_ticks / float(os.sysconf("SC_CLK_TCK"))
 
 
 def with_policy(**changes: Any) -> Policy:

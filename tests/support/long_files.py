@@ -13,7 +13,6 @@ LONG = (
     "tests/integration/test_audit.py",
     "tests/integration/test_examples.py",
     "tests/integration/test_headless.py",
-    "tests/agent/test_agent.py",
     "tests/agent/test_agent_torchrun.py",
     "tests/distributed/test_equivalence.py",
     "tests/distributed/test_memory_state.py",

@@ -1,0 +1,40 @@
+"""The connection between two nodes is cut, for a while or for good."""
+
+from __future__ import annotations
+
+import time
+
+from support.agent_run import with_policy
+from support.gang_run import gone_within
+from support.gang_scripts import END_LIMIT, WAITING, Maker, go, up_through_a_proxy
+
+
+def test_a_link_that_is_cut_for_a_while_changes_nothing(make_gang: Maker) -> None:
+    """The node is flagged and comes back; the run ends well, and what happened meanwhile is known."""
+    run = make_gang(WAITING, policy=with_policy(node_silent=0.5, node_grace=60.0))
+    with up_through_a_proxy(run) as proxy:
+        run.wait("running")
+        proxy.cut()
+        assert run.wait("node_silent").fields["node"] == "beta"
+        go(run)
+        run.wait("rank_exited", node="beta")
+        proxy.heal()
+        assert run.finished()["state"] == "SUCCEEDED"
+    assert run.events("node_back")
+    assert not run.events("node_lost")
+
+
+def test_a_node_that_is_cut_for_good_is_given_up(make_gang: Maker) -> None:
+    """After node_grace the lead goes on as if it were gone, and the node ends its ranks by itself."""
+    run = make_gang(WAITING, policy=with_policy(node_silent=0.5, node_grace=2.0))
+    with up_through_a_proxy(run) as proxy:
+        proxy.cut()
+        begun = time.monotonic()
+        run.wait("node_lost")
+        gone_within(run, END_LIMIT)
+        assert time.monotonic() - begun < 2.0 + END_LIMIT
+        finished = run.finished(30)
+    assert finished["state"] == "FAILED"
+    assert "node beta has been silent for 2 s" in finished["why"]
+    assert run.events("lead_lost", node="beta")
+    assert run.events(node="beta")[-1].name == "node_finished"

@@ -1,0 +1,89 @@
+"""Agents of a gang that are killed, the lead's too: others go on, or nobody comes back."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from support.agent_run import with_policy
+from support.agent_scripts import kill, kill_and_wait
+from support.gang_scripts import WAITING, Maker, go, up, wait_for_another
+from support.waiting import wait_until
+from torchdeck.agent.node import TOLD_LIMIT
+
+
+@pytest.mark.parametrize("names", [("alpha",), ("beta",), ("alpha", "beta")])
+def test_agents_are_killed_and_the_run_goes_on(make_gang: Maker, names: tuple[str, ...]) -> None:
+    """kill -9 of the lead's agent, a follower's, both: each is started again and knows where the run was."""
+    run = up(make_gang(WAITING).start())
+    run.wait("running")
+    before = {name: run.agent(name) for name in names}
+    for identity in before.values():
+        kill(identity)
+    for name, identity in before.items():
+        wait_for_another(run, name, identity)
+    run.wait("node_joined", count=2)
+    go(run)
+    assert run.finished()["state"] == "SUCCEEDED"
+    for name in run.names:
+        assert len(run.events("attempt_started", node=name)) == 1
+    assert len(run.events("launching")) == len(run.events("running")) == 1
+
+
+def test_a_lead_that_is_killed_while_all_begin(make_gang: Maker) -> None:
+    """What it journaled of the start is what every node begins with, once."""
+    run = make_gang(WAITING).start()
+    run.wait("launching")
+    kill_and_wait(run.agent("alpha"))
+    run.start_agent("alpha")  # as the controller does, where there is no holder yet
+    up(run)
+    go(run)
+    assert run.finished()["state"] == "SUCCEEDED"
+    assert len(run.events("launching")) == 1
+    for name in run.names:
+        assert len(run.events("attempt_started", node=name)) == 1
+
+
+def test_unattended_ranks_go_on_to_their_end(make_gang: Maker) -> None:
+    """launch.unattended = "continue": with the leading node gone for good, ranks come to their end."""
+    run = make_gang(WAITING, policy=with_policy(node_silent=0.3, node_grace=1.0, unattended="continue"))
+    up(run.start())
+    run.wait("running")
+    for identity in (run.held("alpha", "holder"), run.agent("alpha")):
+        kill(identity)
+    run.wait("lead_lost", node="beta")
+    assert not run.events("signalled", node="beta")
+    go(run)
+    run.wait("node_finished", node="beta")
+    assert run.events("rank_exited", node="beta")[0].fields["code"] == 0
+
+
+@pytest.mark.parametrize("back", [True, False])
+def test_torchrun_waits_for_other_ranks_while_there_is_a_lead(
+    make_gang: Maker, tmp_path: Path, *, back: bool
+) -> None:
+    """Its own ranks have ended. With a lead that came back it waits on; alone it is ended after 2 s."""
+    barrier = tmp_path / "barrier"
+    policy = with_policy(node_silent=0.3, node_grace=1.0, unattended="continue")
+    run = make_gang(WAITING, policy=policy, env={"FAKE_BARRIER": str(barrier)})
+    up(run.start())
+    run.wait("running")
+    for identity in (run.held("alpha", "holder"), run.agent("alpha")):
+        kill(identity)
+    run.wait("lead_lost", node="beta")
+    if back:
+        run.start_agent("alpha")
+        run.wait("lead_back", node="beta")
+    go(run)
+    if not back:
+        assert run.wait("signalled", node="beta").fields["signal"] == "SIGKILL"
+        return
+    run.wait("rank_exited", node="beta")
+    until = time.monotonic() + 2 * TOLD_LIMIT
+    wait_until(lambda: time.monotonic() > until, 3 * TOLD_LIMIT, "the time that torchrun has alone")
+    assert run.held("beta", "torchrun") is not None
+    barrier.touch()
+    assert run.finished()["state"] == "SUCCEEDED"
+    assert not run.events("signalled", node="beta")

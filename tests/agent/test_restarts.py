@@ -1,0 +1,60 @@
+"""Another attempt after one that failed, and another life of a run that is finished."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from support.agent_run import Maker, with_policy
+
+
+def test_a_failed_gang_is_started_again_as_often_as_allowed(make_run: Maker) -> None:
+    """max_restarts relaunches the whole gang as new attempts, then the run fails."""
+    run = make_run("raise SystemExit(1)", policy=with_policy(max_restarts=2)).start()
+    assert run.finished()["state"] == "FAILED"
+    assert [event.fields["attempt"] for event in run.events("attempt_started")] == [1, 2, 3]
+    assert [event.fields["reason"] for event in run.events("attempt_started")] == [
+        "first",
+        "restart",
+        "restart",
+    ]
+
+
+def test_a_second_attempt_may_succeed(make_run: Maker) -> None:
+    """What failed once and then works is SUCCEEDED; each attempt keeps its own logs."""
+    run = make_run(
+        "import os; n = os.environ['TORCHDECK_ATTEMPT']; print('attempt', n); raise SystemExit(n == '1')",
+        policy=with_policy(max_restarts=1),
+    ).start()
+    assert run.finished()["state"] == "SUCCEEDED"
+    assert (run.stdout(0, 1), run.stdout(0, 2)) == ("attempt 1\n", "attempt 2\n")
+
+
+def test_a_lost_port_is_tried_again_and_not_counted(make_run: Maker) -> None:
+    """A port taken between choice and use: a new attempt with another port, though no restarts are
+    allowed."""
+    run = make_run("print('ok')", env={"FAKE_TAKEN_ATTEMPTS": "1,2"}).start()
+    assert run.finished()["state"] == "SUCCEEDED"
+    assert [event.fields["reason"] for event in run.events("attempt_started")] == ["first", "port", "port"]
+
+
+def test_a_port_that_stays_lost_fails_the_run(make_run: Maker) -> None:
+    """Three tries more, then FAILED."""
+    run = make_run("print('ok')", env={"FAKE_TAKEN_ATTEMPTS": "1,2,3,4,5"}).start()
+    finished = run.finished()
+    assert finished["state"] == "FAILED"
+    assert "EADDRINUSE" in finished["why"]
+    assert len(run.events("attempt_started")) == 4
+
+
+def test_a_run_under_a_path_with_a_space_in_a_resumed_life(make_run: Maker) -> None:
+    """A finished run that is resumed begins a new life in the same directory, attempts counted on."""
+    run = make_run("import os; raise SystemExit(os.environ['TORCHDECK_ATTEMPT'] == '1')").start()
+    assert run.finished()["state"] == "FAILED"
+    main = [sys.executable, "-I", "-B", *map(str, run.agents[0].args[3:])]  # type: ignore[index]
+    with run.node.log.open("ab") as log:
+        run.agents.append(
+            subprocess.Popen([*main, "--life", "1"], stdout=log, stderr=log, start_new_session=True)
+        )
+    assert run.wait("finished", count=2).fields["state"] == "SUCCEEDED"
+    assert [event.fields["attempt"] for event in run.events("attempt_started")] == [1, 2]

@@ -1,0 +1,53 @@
+"""What the agent sees of living ranks: who stands still, and the heartbeat."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from support.agent_run import Maker, with_policy
+from support.agent_scripts import COOPERATIVE
+from support.waiting import wait_until
+from torchdeck.rundir.processes import ProcessIdentity
+
+
+def test_a_stopped_rank_is_flagged_and_cleared(make_run: Maker) -> None:
+    """SIGSTOP of a rank: flagged by rank and phase with what its process does; SIGCONT clears it."""
+    run = make_run(COOPERATIVE, policy=with_policy(cooperative_stop=True, hang_after=1.0)).start()
+    run.wait("running")
+    pid = wait_until(lambda: run.heartbeat().get("ranks", {}).get("1", {}).get("pid"), 10, "rank 1's pid")
+    os.kill(pid, signal.SIGSTOP)
+    hang = run.wait("hang").fields
+    assert (hang["rank"], hang["phase"]) == (1, "training")
+    assert "rank 1 is stopped (SIGSTOP)" in hang["detail"]
+    os.kill(pid, signal.SIGCONT)
+    assert run.wait("hang_over").fields["rank"] == 1
+
+
+def test_a_hang_restarts_the_gang_where_the_policy_says_so(make_run: Maker) -> None:
+    """on_hang = restart: the hung attempt is ended and another one started, counted as a restart."""
+    policy = with_policy(cooperative_stop=True, hang_after=1.0, on_hang="restart", max_restarts=1)
+    run = make_run(COOPERATIVE, policy=policy).start()
+    run.wait("running")
+    pid = wait_until(lambda: run.heartbeat().get("ranks", {}).get("0", {}).get("pid"), 10, "rank 0's pid")
+    os.kill(pid, signal.SIGSTOP)
+    assert run.wait("attempt_started", count=2).fields["reason"] == "restart"
+    run.request("stop_now")
+    assert run.finished()["state"] == "CANCELLED"
+
+
+def test_the_heartbeat_shows_every_rank(make_run: Maker) -> None:
+    """Phase, step, age and pid of each rank; identities of agent, torchrun and holder; free disk and
+    memory."""
+    run = make_run(COOPERATIVE, policy=with_policy(cooperative_stop=True)).start()
+    run.wait("running")
+    beat = wait_until(
+        lambda: beat if len((beat := run.heartbeat()).get("rss_bytes", {})) == 2 else {}, 10, "memory"
+    )
+    assert beat["phase"] == "running"
+    assert {rank["phase"] for rank in beat["ranks"].values()} == {"training"}
+    assert all(rank["step"] > 0 and rank["still"] < 5 and rank["pid"] for rank in beat["ranks"].values())
+    assert ProcessIdentity.from_json(beat["agent"]) == run.agent()
+    assert ProcessIdentity.from_json(beat["holder"]) == run.holder()
+    assert ProcessIdentity.from_json(beat["torchrun"]) == run.torchrun()
+    assert beat["disk_free"] > 0
