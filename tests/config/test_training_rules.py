@@ -18,8 +18,6 @@ from support.run_files import MINIMAL, load, problems
         (["telemetry.profile_steps=[0, 2]"], "telemetry.profile_steps", "steps 0 to 2 are no part"),
         (["training.steps=5", "telemetry.profile_steps=[6, 8]"],
          "telemetry.profile_steps", "training ends at step 5, before step 6"),
-        (["telemetry.stats_every=5", "distributed.strategy=deepspeed", "distributed.deepspeed.zero_stage=3"],
-         "telemetry.stats_every", "with zero_stage = 3 a model's parameters hold nothing to measure"),
     ],
 )  # fmt: skip
 def test_what_does_not_go_together(tmp_path: Path, overrides: list[str], path: str, wrong: str) -> None:

@@ -5,7 +5,7 @@
 
 A job is an object with `strategy`, `world_size` and `accumulation`; other keys of [training] under
 `training`; tables `ddp`, `fsdp`, `hsdp`, `deepspeed`; `folder`, `every` and `resume` (a path) where
-checkpoints are wanted.
+checkpoints are wanted; `stats_every` where statistics of tensors are.
 """
 
 from __future__ import annotations
@@ -74,7 +74,12 @@ def train(job: Job) -> dict[str, Any]:
     trainer = Trainer(settings, recipe, strategy, context, [followed])
     trainer.run()
     trainer.close()
-    return {"losses": followed.losses, "norms": followed.norms, "weights": hash_of(trainer.parts.model)}
+    return {
+        "losses": followed.losses,
+        "norms": followed.norms,
+        "weights": hash_of(trainer.parts.model),
+        "statistics": followed.statistics,
+    }
 
 
 def settings_of(job: Job) -> RecipeSettings:
@@ -98,6 +103,7 @@ def settings_of(job: Job) -> RecipeSettings:
         **{name: job[name] for name in _TABLES if name in job},
         **usual | job.get("training", {}),
     )
+    values["telemetry"]["stats_every"] = job.get("stats_every")
     if "folder" not in job:
         values["checkpoint"]["directory"] = ""
     return RecipeSettings.from_json(json.dumps(values))
@@ -109,10 +115,13 @@ class Followed(Callback):
     def __init__(self) -> None:
         self.losses: list[float] = []
         self.norms: list[float | None] = []
+        self.statistics: dict[str, float] = {}
+        """The newest."""
 
     def step(self, result: StepResult) -> None:
         self.losses.append(result.loss)
         self.norms.append(result.grad_norm)
+        self.statistics = dict(result.statistics) or self.statistics
 
 
 def hash_of(model: nn.Module) -> str:

@@ -165,8 +165,7 @@ class Telemetry(Section):
 
     every: int = option("Steps between rows of metrics.", default=1, unit="steps", ge=1)
     stats_every: int | None = option(
-        "Steps between rows of statistics of gradients (under DeepSpeed not of these) and weights, tensor by "
-        "tensor; absent: none.",
+        "Steps between rows of statistics of gradients and weights, tensor by tensor; absent: none.",
         default=None,
         unit="steps",
         ge=1,

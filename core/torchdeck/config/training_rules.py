@@ -1,4 +1,4 @@
-"""Rules of what a recipe's training does around its steps: early stopping, statistics, traces."""
+"""Rules of what a recipe's training does around its steps: early stopping, traces."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from torchdeck.config.findings import Finding, Given, Rule
 _PATIENCE, _MIN_DELTA = ("training", "patience"), ("training", "min_delta")
 _EVAL_EVERY, _STEPS = ("training", "eval_every"), ("training", "steps")
 _PROFILE_STEPS: KeyPath = ("telemetry", "profile_steps")
-_ZERO_STAGE: KeyPath = ("distributed", "deepspeed", "zero_stage")
 
 
 def early_stopping(given: Given) -> Iterator[Finding]:
@@ -38,14 +37,4 @@ def profile_steps(given: Given) -> Iterator[Finding]:
         yield Finding(_PROFILE_STEPS, wrong, f"steps up to {steps}", (_STEPS,))
 
 
-def statistics(given: Given) -> Iterator[Finding]:
-    """Statistics are of what lies in a model's parameters, which ZeRO's stage 3 empties."""
-    config = given.config
-    divided = config.distributed.strategy == "deepspeed" and config.distributed.deepspeed.zero_stage == 3
-    if divided and config.telemetry.stats_every is not None:
-        wrong = "under DeepSpeed with zero_stage = 3 a model's parameters hold nothing to measure"
-        right = 'no stats_every, a lower zero_stage, or distributed.strategy = "fsdp"'
-        yield Finding(("telemetry", "stats_every"), wrong, right, (_ZERO_STAGE,))
-
-
-TRAINING_RULES: tuple[Rule, ...] = (early_stopping, profile_steps, statistics)
+TRAINING_RULES: tuple[Rule, ...] = (early_stopping, profile_steps)

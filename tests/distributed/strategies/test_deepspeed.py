@@ -22,6 +22,7 @@ pytestmark = pytest.mark.skipif(deepspeed_python() is None, reason=ABSENT)
 REL = 1e-4
 HALF, END = 9, 18
 STAGES = (1, 2, 3)
+STATS_EVERY = 10
 SHORT = {"steps": 4}
 VARIANTS: dict[str, Job] = {
     "offload": {"deepspeed": {"zero_stage": 2, "offload_optimizer": True}},
@@ -55,17 +56,18 @@ class Done:
 def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
     """Every job of this file; those that load stand after those that save."""
     folder = tmp_path_factory.mktemp("deepspeed")
-    jobs: dict[str, Job] = {"reference": REFERENCE}
+    jobs: dict[str, Job] = {"reference": {**REFERENCE, "stats_every": STATS_EVERY}}
     for stage in STAGES:
-        zero = _zero({"deepspeed": {"zero_stage": stage}})
+        zero = _zero({"deepspeed": {"zero_stage": stage}, "stats_every": STATS_EVERY})
         name = f"zero{stage}"
         saved = folder / name / "checkpoints" / f"step_{HALF:08}"
         jobs[name] = {**zero, "folder": str(folder / name), "every": HALF}
         jobs[f"resumed{stage}"] = {
             **zero, "folder": str(folder / f"resumed{stage}"), "every": HALF, "resume": str(saved),
         }  # fmt: skip
+    jobs["short"] = {**REFERENCE, "training": SHORT, "stats_every": 4}
     for name, job in VARIANTS.items():
-        jobs[name] = _zero({**job, "training": SHORT | job.get("training", {})})
+        jobs[name] = _zero({**job, "training": SHORT | job.get("training", {}), "stats_every": 4})
     bf16 = {"training": SHORT | {"precision": "bf16"}}
     jobs["bf16"] = _zero({"deepspeed": {"zero_stage": 2}, **bf16})
     jobs["bf16-ddp"] = {"strategy": "ddp", "world_size": 2, "accumulation": 2, **bf16}
@@ -112,6 +114,18 @@ def test_options_change_nothing_in_the_training(done: Done, variant: str) -> Non
     ours = done.results[variant][0]
     assert ours["losses"] == pytest.approx(reference["losses"][:4], rel=REL)
     assert ours["norms"] == pytest.approx(reference["norms"][:4], rel=REL)
+
+
+@pytest.mark.parametrize(
+    ("name", "reference"),
+    [*((f"zero{stage}", "reference") for stage in STAGES), *((name, "short") for name in VARIANTS)],
+)
+def test_statistics_are_those_of_whole_tensors(done: Done, name: str, reference: str) -> None:
+    """Of every gradient and weight, though they lie in pieces outside of the model's parameters."""
+    wanted = done.results[reference][0]["statistics"]
+    assert {"grad_norm/blocks.0.0.weight", "weight_std/head.bias"} <= wanted.keys()
+    for ours in done.results[name]:
+        assert ours["statistics"] == pytest.approx(wanted, rel=1e-3, abs=1e-6)
 
 
 @pytest.mark.parametrize("stage", STAGES)

@@ -4,34 +4,28 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
-from torchdeck.distributed.precision import Precision
-from torchdeck.distributed.process_group import ProcessGroup
 from torchdeck.distributed.settings import DistributedSettings
+from torchdeck.distributed.strategies.gradient_norm import factor_within, square_of_norm
+from torchdeck.distributed.strategies.membership import Membership
 from torchdeck.distributed.strategies.nested_batch import on_device
 from torchdeck.distributed.units import Blocks
-from torchdeck.environment import DistributedConfig, Place
+from torchdeck.environment import DistributedConfig
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from torchdeck.distributed.checkpoints.state import LoadedState
     from torchdeck.distributed.checkpoints.training_tensors import TrainingTensors
 
-_NORM_FLOOR = 1e-6
 
-
-class DistributedStrategy(ABC):
+class DistributedStrategy(Membership, ABC):
     """One way to train a model on several ranks.
 
     Call `setup` first and `close` last, or use it as a context manager; `wrap_model` before the optimizer is
@@ -63,12 +57,6 @@ class DistributedStrategy(ABC):
 
     name: str
 
-    def __init__(self, settings: DistributedSettings, precision: Precision, place: Place) -> None:
-        self.settings = settings
-        self.precision = precision
-        self.place = place
-        self._group: ProcessGroup | None = None
-
     @classmethod
     def from_config(
         cls,
@@ -94,64 +82,6 @@ class DistributedStrategy(ABC):
         from torchdeck.distributed.strategies.registry import strategy_from_config
 
         return strategy_from_config(config, precision, environment)
-
-    def __enter__(self) -> Self:
-        self.setup()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def setup(self) -> None:
-        """Join the other ranks, once; waits for them up to the timeout. A group that is there is joined.
-
-        Raises:
-            RendezvousError: a rank did not come within the timeout; the message names it.
-            RecipeError: there is no GPU for this rank, or the group that is there is another one.
-        """
-        if self._group is None:
-            self._group = self._join()
-
-    def _join(self) -> ProcessGroup:
-        return ProcessGroup(self.place, backend=self.settings.backend, timeout=self.settings.timeout)
-
-    @property
-    def is_set_up(self) -> bool:
-        """Whether `setup` was called, and `close` was not."""
-        return self._group is not None
-
-    @property
-    def group(self) -> ProcessGroup:
-        """The ranks together."""
-        if self._group is None:
-            raise RuntimeError("the strategy is not set up: call setup() first")
-        return self._group
-
-    @property
-    def rank(self) -> int:
-        return self.place.rank
-
-    @property
-    def world_size(self) -> int:
-        return self.place.world_size
-
-    @property
-    def local_rank(self) -> int:
-        return self.place.local_rank
-
-    @property
-    def is_main_process(self) -> bool:
-        """The one rank that speaks for all."""
-        return self.place.rank == 0
-
-    @property
-    def device(self) -> torch.device:
-        return self.group.device
 
     @abstractmethod
     def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:
@@ -187,7 +117,7 @@ class DistributedStrategy(ABC):
     def backward(self, loss: Tensor) -> None:
         loss.backward()  # type: ignore[no-untyped-call]
 
-    def sync_gradients(self, model: nn.Module) -> None:  # noqa: B027 - one rank has nothing to do
+    def sync_gradients(self, model: nn.Module) -> None:
         """Average over the ranks what was accumulated under `no_sync` and no backward has reduced since.
 
         Gradients that were reduced already stay what they are (but for the rounding of a mean of equals).
@@ -215,7 +145,7 @@ class DistributedStrategy(ABC):
             if not math.isfinite(norm):
                 return norm
         if norm is not None and max_norm is not None:
-            scale *= min(1.0, max_norm / (norm + _NORM_FLOOR))
+            scale *= factor_within(norm, max_norm)
         if scale != 1.0 and gradients:
             torch._foreach_mul_(gradients, scale)
         return norm
@@ -225,8 +155,21 @@ class DistributedStrategy(ABC):
         """Into how many parts the weights are divided: ranks r and r + `weight_parts` hold the same ones."""
         return 1
 
-    def weights_changed(self, model: nn.Module) -> None:  # noqa: B027 - most keep no copy
+    def weights_changed(self, model: nn.Module) -> None:
         """Weights were changed in place, other than by the optimizer: let go of copies of them."""
+
+    def parameters_here(self, model: nn.Module) -> Iterator[tuple[str, Tensor, Tensor | None]]:
+        """Name, weight and gradient (None without one) of each parameter, as far as they lie on this rank.
+
+        The same names in the same order on every rank, between backward and the optimizer's step.
+        """
+        for name, parameter in model.named_parameters():
+            yield name, parameter.detach(), parameter.grad
+
+    @property
+    def parameter_parts(self) -> int:
+        """Into how many parts what `parameters_here` gives is divided; see `weight_parts`."""
+        return self.weight_parts
 
     def local_gradients(self, model: nn.Module) -> list[Tensor]:
         """The part of each gradient that lies on this rank, as plain tensors that share memory with it."""
@@ -234,11 +177,7 @@ class DistributedStrategy(ABC):
 
     def local_square(self, gradients: list[Tensor]) -> float:
         """The square of the norm of this rank's part of the gradient."""
-        if len({(gradient.device, gradient.dtype) for gradient in gradients}) == 1:
-            # what get_total_norm comes to, without its sorting by device and type
-            norms = torch._foreach_norm(gradients)  # noqa: SLF001 - as torch's own does; has no public name
-            return float(torch.linalg.vector_norm(torch.stack(norms))) ** 2
-        return float(get_total_norm(gradients)) ** 2
+        return square_of_norm(gradients)
 
     def total_square(self, local: float) -> float:
         """The square of the whole gradient's norm, from that of this rank's part."""
@@ -299,9 +238,3 @@ class DistributedStrategy(ABC):
         from torchdeck.distributed.strategies.saved_training import load_training
 
         return load_training(self, Path(folder), model, optimizer)
-
-    def close(self) -> None:
-        """Leave the other ranks, unless somebody else had joined them; once more does nothing."""
-        if self._group is not None:
-            self._group.close()
-            self._group = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -15,7 +15,9 @@ from torchdeck.distributed.checkpoints.training_tensors import TrainingTensors
 from torchdeck.distributed.process_group import ProcessGroup
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.strategies.deepspeed_engine import check_installed, make_engine
-from torchdeck.distributed.strategies.deepspeed_tensors import DeepSpeedTensors, Whole
+from torchdeck.distributed.strategies.deepspeed_partitions import Partitions
+from torchdeck.distributed.strategies.deepspeed_tensors import DeepSpeedTensors
+from torchdeck.distributed.strategies.deepspeed_whole import Whole
 from torchdeck.distributed.strategies.same_model import begin_alike
 from torchdeck.distributed.units import Blocks
 from torchdeck.recipes.errors import RecipeError
@@ -33,6 +35,7 @@ class DeepSpeedStrategy(DistributedStrategy):
     _engine: Any = None
     _whole: Whole | None = None
     _tensors: DeepSpeedTensors | None = None
+    _partitions: Partitions | None = None
 
     def _join(self) -> ProcessGroup:
         check_installed()
@@ -56,7 +59,9 @@ class DeepSpeedStrategy(DistributedStrategy):
         self._whole.add_optimizer(model, optimizer)
         # as they are before the engine rounds them
         weights = {bare_name(name): param.data for name, param in model.named_parameters()}
+        trained = {name: p for name, p in model.named_parameters() if p.requires_grad and p.numel()}
         self._engine = make_engine(self.settings, self.precision, self.device, model, optimizer)
+        self._partitions = Partitions(self._engine, trained)
         self._tensors = DeepSpeedTensors(model, self._engine, self._whole, self.rank, self.world_size)
         if self.precision.name != "fp32":
             self._tensors.set_master_weights(weights)
@@ -82,6 +87,19 @@ class DeepSpeedStrategy(DistributedStrategy):
         # what a rank holds of the model itself: all of it, but where stage 3 partitions that too
         return self.world_size if self.settings.deepspeed.zero_stage == 3 else 1
 
+    def parameters_here(
+        self,
+        model: nn.Module,  # noqa: ARG002 - the engine's
+    ) -> Iterator[tuple[str, Tensor, Tensor | None]]:
+        """Of those that are trained: pieces of the fp32 master weights, and of their averaged gradients."""
+        if self._partitions is None:
+            raise RuntimeError("under DeepSpeed prepare_optimizer comes before training")
+        yield from self._partitions.pieces()
+
+    @property
+    def parameter_parts(self) -> int:
+        return self.world_size
+
     def local_gradients(self, model: nn.Module) -> list[Tensor]:  # noqa: ARG002 - the engine's
         return self._prepared.gradients()
 
@@ -103,7 +121,7 @@ class DeepSpeedStrategy(DistributedStrategy):
     def close(self) -> None:
         if self._engine is not None:
             self._engine.destroy()
-            self._engine = self._tensors = None
+            self._engine = self._tensors = self._partitions = None
         super().close()
 
 

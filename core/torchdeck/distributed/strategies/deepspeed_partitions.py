@@ -84,10 +84,38 @@ class Partitions:
 
     def gradients(self) -> list[Tensor]:
         """Averaged gradients of this rank's partitions between backward and step; padding is zeros."""
-        if self._zero.cpu_offload if self._stage != STAGE_3 else self._zero.offload_optimizer:
+        if self._offloaded:
             return [flat.grad for flat in self.flat if flat.grad is not None]
         found = self._zero.averaged_gradients.values()
         return [gradient for group in found if group is not None for gradient in group]
+
+    @torch.no_grad()
+    def pieces(self) -> Iterator[tuple[str, Tensor, Tensor | None]]:
+        """Of each parameter: its name, and what of master weight and gradient lies here, shape (elements,).
+
+        Between backward and step; a gradient is None in a group that has none.
+        """
+        weights = [flat.detach() for flat in self.flat]
+        gradients = [self._flat_gradient(partition) for partition in range(len(weights))]
+        for name, fragments in self._fragments.items():
+            if not fragments:
+                nothing = weights[0][:0]
+                yield name, nothing, nothing
+            for fragment in fragments:  # one, as a partition is a stretch of what it is cut from
+                gradient = gradients[fragment.partition]
+                piece = None if gradient is None else fragment.of(gradient)
+                yield name, fragment.of(weights[fragment.partition]), piece
+
+    @property
+    def _offloaded(self) -> bool:
+        return bool(self._zero.cpu_offload if self._stage != STAGE_3 else self._zero.offload_optimizer)
+
+    def _flat_gradient(self, partition: int) -> Tensor | None:
+        """Laid out as the flat tensor that it is of."""
+        if self._offloaded:
+            return self.flat[partition].grad
+        parts = self._zero.averaged_gradients.get(partition)
+        return torch.cat([part.reshape(-1) for part in parts]) if parts else None
 
     @torch.no_grad()
     def publish(self) -> None:

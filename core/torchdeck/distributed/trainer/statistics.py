@@ -20,8 +20,8 @@ def tensor_statistics(
     strategy: DistributedStrategy, model: nn.Module, gradient_scale: float
 ) -> dict[str, float]:
     """Those of `STATISTICS`, as `grad_norm/NAME` and so on for each parameter that has a gradient, and
-    `weight_norm/NAME` and so on for each parameter. Where a strategy keeps either somewhere else than in the
-    parameters (DeepSpeed its gradients, its stage 3 the weights too), it is left out.
+    `weight_norm/NAME` and so on for each parameter; under DeepSpeed of the fp32 master weights, of those that
+    are trained.
 
     Every rank calls it, between backward and the optimizer's step; two small reductions where weights are
     sharded, none where every rank has all.
@@ -38,12 +38,11 @@ def tensor_statistics(
     tensors: list[Tensor] = []
     factors: list[float] = []
     with torch.no_grad():
-        for name, weight in model.named_parameters():
-            gradient = weight.grad
+        for name, weight, gradient in strategy.parameters_here(model):
             for kind, tensor, factor in (("grad", gradient, gradient_scale), ("weight", weight, 1.0)):
                 if tensor is not None:
                     names.append(f"{kind}_{{}}/{bare_name(name)}")
-                    tensors.append(local_part(tensor.detach()))
+                    tensors.append(local_part(tensor))
                     factors.append(factor)
         sums, largest = _over_ranks(strategy, tensors)
     values: dict[str, float] = {}
@@ -68,10 +67,10 @@ def _over_ranks(strategy: DistributedStrategy, tensors: Sequence[Tensor]) -> tup
         return [], []
     sums = torch.cat([_sums(tensor) for tensor in tensors]).tolist()
     largest = torch.stack([_largest(tensor) for tensor in tensors]).tolist()
-    if strategy.weight_parts == 1:
+    if strategy.parameter_parts == 1:
         return sums, largest
     # copies are counted with their elements: means and shares are right, sums are too large by their number
-    copies = strategy.world_size / strategy.weight_parts
+    copies = strategy.world_size / strategy.parameter_parts
     total = [number / copies for number in strategy.group.sum(sums)]
     return total, [-number for number in strategy.group.minimum([-number for number in largest])]
 
