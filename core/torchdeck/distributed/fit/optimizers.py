@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 from torch import nn
 from torch.optim import Optimizer
+
+from torchdeck.distributed.settings import RecipeSettings
+
+
+def own_optimizer(
+    given: str | Optimizer | Callable[[Any], Any], model: nn.Module, lr: float | None
+) -> OwnOptimizer | None:
+    """Somebody's own one; None where one is named.
+
+    Raises:
+        TypeError: `lr` is given beside one that has its own.
+        ValueError: it has parameters that are not the model's.
+    """
+    if isinstance(given, str):
+        return None
+    own = OwnOptimizer(given, model)
+    if lr is not None:
+        raise TypeError("lr is given beside an optimizer that has its own: leave one of them out")
+    return own
 
 
 class OwnOptimizer:
@@ -46,6 +66,11 @@ class OwnOptimizer:
         if not self.lr > 0:
             raise ValueError("the optimizer has no learning rate above 0: nothing would be learned")
         return optimizer
+
+    def in_settings(self, settings: RecipeSettings) -> RecipeSettings:
+        """`settings` with the learning rate that it has, once it was built."""
+        training = dataclasses.replace(settings.training, lr=self.lr, scaled_lr=self.lr)
+        return dataclasses.replace(settings, training=training)
 
     def _made(self, make: Callable[[Any], Any], model: nn.Module) -> Optimizer:
         made = make([parameter for parameter in model.parameters() if parameter.requires_grad])

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -16,28 +14,19 @@ from torch.optim import Optimizer
 from torchdeck.distributed.agreement import check_agreement
 from torchdeck.distributed.batches import Collate
 from torchdeck.distributed.fit import datasets
+from torchdeck.distributed.fit.given_recipe import given_recipe, with_data
 from torchdeck.distributed.fit.history import History, HistoryCallback
 from torchdeck.distributed.fit.losses import Score, make_loss
-from torchdeck.distributed.fit.optimizers import OwnOptimizer
+from torchdeck.distributed.fit.optimizers import own_optimizer
 from torchdeck.distributed.fit.options import check_work_left, chosen_strategy, fitted, make_settings
 from torchdeck.distributed.fit.resume_point import ResumePoint
-from torchdeck.distributed.fit.stop_signal import StopSignal
-from torchdeck.distributed.seeding import make_deterministic
-from torchdeck.distributed.settings import DistributedSettings, RecipeSettings
+from torchdeck.distributed.fit.session import Session
+from torchdeck.distributed.fit.training import Training
+from torchdeck.distributed.settings import DistributedSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
-from torchdeck.distributed.strategies.same_model import begin_alike
 from torchdeck.distributed.trainer.callback import Callback
-from torchdeck.distributed.trainer.evaluation import Evaluation
-from torchdeck.distributed.trainer.hooks import LinesHook, make_hooks
-from torchdeck.distributed.trainer.parts import build_parts
-from torchdeck.distributed.trainer.phases import Phases
-from torchdeck.distributed.trainer.profiling import ProfileHook
-from torchdeck.distributed.trainer.step import TrainingParts
-from torchdeck.distributed.trainer.stop import StopFlag
-from torchdeck.distributed.trainer.trainer import Trainer
 from torchdeck.distributed.units import Blocks
 from torchdeck.environment import DistributedConfig, RunContext
-from torchdeck.recipes.loader import Recipe
 
 
 class DistributedTrainer:
@@ -123,15 +112,12 @@ class DistributedTrainer:
         for callback in callbacks:
             if not isinstance(callback, Callback):
                 raise TypeError(f"a callback is {type(callback).__name__}: make it a subclass of Callback")
-        own = None if isinstance(optimizer, str) else OwnOptimizer(optimizer, model)
-        if own is not None and lr is not None:
-            raise TypeError("lr is given beside an optimizer that has its own: leave one of them out")
-        self._context = RunContext.from_env()
-        self._strategy_was_up = isinstance(strategy, DistributedStrategy) and strategy.is_set_up
+        own = own_optimizer(optimizer, model, lr)
+        context = RunContext.from_env()
         self.strategy = chosen_strategy(strategy, precision, environment, by_blocks=blocks is not None)
-        if checkpoint_dir is None and self._context.run_dir is not None:
-            checkpoint_dir = self._context.run_dir / "checkpoints"
-        self._resume = ResumePoint(resume, self._context.resume, str(checkpoint_dir or ""))
+        if checkpoint_dir is None and context.run_dir is not None:
+            checkpoint_dir = context.run_dir / "checkpoints"
+        resuming = ResumePoint(resume, context.resume, str(checkpoint_dir or ""))
         self._settings = make_settings(
             self.strategy,
             training={
@@ -145,24 +131,13 @@ class DistributedTrainer:
             telemetry={"every": log_every, "stats_every": stats_every, "profile_steps": profile_steps},
             workers=workers,
         )
-        self._recipe = Recipe(
-            name="given to DistributedTrainer",
-            build_model=lambda _: model,
-            build_data=lambda _, __: None,
-            loss=make_loss(loss, metrics),
-            blocks=blocks,
-            collate=collate or datasets.collate,
-            build_optimizer=None if own is None else own.build,
-        )
+        self._recipe = given_recipe(model, make_loss(loss, metrics), blocks, collate, own)
+        self._session = Session(self.strategy, self._settings, self._recipe, model, context, verbose=verbose)
+        self._training = Training(self._session, resuming)
         self._own_optimizer = own
         self._rows = collate is None
         self._model = model
         self._callbacks = list(callbacks)
-        self._verbose = verbose
-        self._run_hooks: list[Callback] = []
-        self._parts: TrainingParts | None = None
-        self._trainer: Trainer | None = None
-        self._stop = StopSignal(StopFlag(self._context.stop_file, self.strategy.rank))
         self.history = History()
         """Of all calls of `fit`."""
 
@@ -185,7 +160,8 @@ class DistributedTrainer:
     @property
     def step(self) -> int:
         """Optimizer steps done since the very start; 0 before the first `fit`."""
-        return 0 if self._trainer is None else self._trainer.position.step
+        position = self._training.position
+        return 0 if position is None else position.step
 
     def fit(
         self,
@@ -243,37 +219,20 @@ class DistributedTrainer:
             validate_every=validate_every,
             validation_batches=validation_batches,
         )
-        parts = self._prepare()
-        settings = self._with_lr(settings)
-        before = self._trainer
-        if before is not None:
-            check_work_left(before.position, epochs=epochs, steps=steps)
+        self._session.parts()
+        if self._own_optimizer is not None:
+            settings = self._own_optimizer.in_settings(settings)
+        if self._training.position is not None:
+            check_work_left(self._training.position, epochs=epochs, steps=steps)
         check_agreement(self.strategy.group, settings.to_be_same())
         for callback in self._callbacks:
             callback.stop_reason = ""  # of an earlier call
         recorder = HistoryCallback(self.history)
-        trainer = self._trainer = Trainer(
-            settings,
-            dataclasses.replace(
-                self._recipe, build_data=lambda _, part: data if part == "train" else validation
-            ),
-            self.strategy,
-            dataclasses.replace(self._context, resume=self._resume.folder(self.strategy.group)),
-            [*self._run_hooks, recorder, *self._callbacks],
-            parts=parts,
-            progress=None if before is None else before.progress,
-            stop=self._stop,
-        )
-        self._resume.went_on()
-        try:
-            with self._stop.listening() if self._context.run_dir else nullcontext():
-                finished = trainer.run()
-        finally:
-            trainer.close()
-        training = settings.training
+        recipe = with_data(self._recipe, data, validation)
+        finished = self._training.run(settings, recipe, [recorder, *self._callbacks])
         self.history.world_size = self.strategy.world_size
         self.history.effective_batch_size = (
-            training.microbatch * training.accumulation * self.strategy.world_size
+            microbatch * settings.training.accumulation * self.strategy.world_size
         )
         recorder.finish(self.strategy.group, time.monotonic() - began, finished=finished)
         return self.history
@@ -296,16 +255,7 @@ class DistributedTrainer:
             raise ValueError("there is nothing to evaluate: the data has no samples")
         if microbatch < 1:
             raise ValueError(f"microbatch is {microbatch}; right is 1 or more")
-        parts = self._prepare()
-        self._resume.load_what_waits(parts)
-        check_agreement(self.strategy.group, {"samples to evaluate": len(data)})
-        limit = -(-len(data) // microbatch)
-        collate = self._recipe.collate or datasets.collate
-        evaluation = Evaluation(parts, data, collate, microbatch=microbatch, limit=limit)
-        phases = Phases(self._run_hooks, compiles=self._settings.training.compile)
-        values = evaluation.run(lambda size: phases.compute("evaluating", self.step, lambda: [size]))
-        phases.enter("done", self.step)
-        return {name.removeprefix("heldout_"): value for name, value in values.items()}
+        return self._training.evaluate(data, microbatch)
 
     def save_checkpoint(self, directory: str | Path | None = None) -> Path:
         """Save everything that training goes on from; every rank calls it, in a callback's `step` too.
@@ -322,9 +272,7 @@ class DistributedTrainer:
         """
         if directory is None and not self._settings.checkpoint.directory:
             raise ValueError("there is no place for the checkpoint: give a directory, or checkpoint_dir")
-        if self._trainer is None:
-            raise ValueError("there is nothing to save: nothing was trained yet")
-        return self._trainer.save(Path(directory or self._settings.checkpoint.directory))
+        return self._training.save(Path(directory or self._settings.checkpoint.directory))
 
     def load_checkpoint(self, checkpoint: str | Path) -> Path:
         """Take weights and optimizer state of a checkpoint; the next `fit` goes on where it was saved.
@@ -340,46 +288,9 @@ class DistributedTrainer:
         Raises:
             CheckpointError: there is none, it is damaged, or of another model or optimizer.
         """
-        folder = self._resume.load(self._prepare(), checkpoint)
-        self._trainer = None
-        return folder
+        return self._training.load(checkpoint)
 
     def close(self) -> None:
         """Leave the other ranks, unless the script had joined them itself; nothing may follow."""
-        for hook in [*self._run_hooks, *self._callbacks]:
-            hook.close()
-        self._run_hooks, self._callbacks = [], []
-        self._parts = self._trainer = None
-        if not self._strategy_was_up and self.strategy.is_set_up:
-            self.strategy.close()
-
-    def _prepare(self) -> TrainingParts:
-        """Join the other ranks and wrap the model, the first time."""
-        if self._parts is None:
-            strategy, training = self.strategy, self._settings.training
-            if not strategy.is_set_up:
-                strategy.setup()
-            if training.deterministic:
-                make_deterministic()
-            check_agreement(strategy.group, self._settings.to_be_same())
-            begin_alike(strategy.group, self._model)
-            self._run_hooks = self._hooks()
-            self._parts = build_parts(self._settings, self._recipe, strategy)
-        return self._parts
-
-    def _hooks(self) -> list[Callback]:
-        place, device = self.strategy.place, self.strategy.device
-        layout, profiled = self._context.rank_layout(place.rank), self._settings.telemetry.profile_steps
-        if layout is not None:
-            return make_hooks(layout, place, device, profiled)
-        lines: list[Callback] = [LinesHook()] if self._verbose and place.rank == 0 else []
-        if profiled is None:
-            return lines
-        return [*lines, ProfileHook(Path(f"trace-rank{place.rank}.json.gz"), profiled, device)]
-
-    def _with_lr(self, settings: RecipeSettings) -> RecipeSettings:
-        if self._own_optimizer is None:
-            return settings
-        lr = self._own_optimizer.lr
-        training = dataclasses.replace(settings.training, lr=lr, scaled_lr=lr)
-        return dataclasses.replace(settings, training=training)
+        self._training.close(self._callbacks)
+        self._callbacks = []
