@@ -5,23 +5,17 @@ Of DeepSpeed's own checkpoints, which are pickles, nothing is written or read.
 
 from __future__ import annotations
 
-import copy
 import importlib
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.checkpoints.model_state import (
     Listing,
     bare_name,
-    listing_of,
     local_buffers,
     model_tensors,
     restore_buffers,
@@ -33,57 +27,8 @@ from torchdeck.distributed.checkpoints.optimizer_state import (
     state_key,
 )
 from torchdeck.distributed.strategies.deepspeed_partitions import Partitions
-
-
-@dataclass
-class Whole:
-    """Model and optimizer before the engine took them apart: names, shapes and types, without memory."""
-
-    listing: Listing
-    skeleton: nn.Module
-    """Its parameters are the model's, on no device."""
-    optimizer: Optimizer | None = None
-    """Over the parameters of `skeleton`."""
-    option_names: list[list[str]] = field(default_factory=list)
-    """What each of its groups says besides its parameters."""
-
-    @classmethod
-    def of(cls, model: nn.Module) -> Whole:
-        """That of a model that is whole still."""
-        return cls(listing_of(model_tensors(model)), _Skeleton(model))
-
-    def add_optimizer(self, model: nn.Module, optimizer: Optimizer) -> None:
-        """Remember the groups of `optimizer`, which is over the parameters of `model`."""
-        names: dict[Tensor, str] = {param: name for name, param in model.named_parameters()}
-        twins = dict(self.skeleton.named_parameters())
-        self.optimizer = copy.copy(optimizer)
-        self.optimizer.state = defaultdict(dict)  # a copy shares it with the optimizer that trains
-        self.optimizer.param_groups = [
-            {**group, "params": [_twin(twins, names, param) for param in group["params"]]}
-            for group in optimizer.param_groups
-        ]
-        self.option_names = [[key for key in group if key != "params"] for group in optimizer.param_groups]
-
-    def described(self, partitions: Partitions) -> Optimizer:
-        """The optimizer with its options and state as they are now, tensors on no device.
-
-        Raises:
-            CheckpointError: a state that is not one number for each element of a parameter.
-        """
-        if self.optimizer is None:
-            raise RuntimeError("prepare_optimizer comes before a checkpoint")
-        states = _states_by_group(partitions)
-        self.optimizer.state.clear()
-        groups = zip(self.optimizer.param_groups, partitions.groups, self.option_names, strict=True)
-        for index, (group, live, options) in enumerate(groups):
-            group.update({key: live[key] for key in options})
-            for param in group["params"]:
-                if param.requires_grad and param.numel() and index in states:
-                    self.optimizer.state[param] = {
-                        key: torch.empty_like(param, dtype=value.dtype) if _is_spread(value) else value
-                        for key, value in states[index].items()
-                    }
-        return self.optimizer
+from torchdeck.distributed.strategies.deepspeed_state import is_spread, made_state, states_by_group
+from torchdeck.distributed.strategies.deepspeed_whole import Whole
 
 
 class DeepSpeedTensors:
@@ -141,12 +86,12 @@ class DeepSpeedTensors:
         flat = self._partitions.flat
         group_of = {id(p): g for g, group in enumerate(self._groups) for p in group["params"]}
         twins = dict(self._whole.skeleton.named_parameters())
-        states, found = _states_by_group(self._partitions), {}
+        states, found = states_by_group(self._partitions), {}
         for index, name in enumerate(self._trained):
             owner = index % self._world_size
             state = states.get(group_of.get(id(twins[name]), -1), {})
             for key, value in state.items():
-                if _is_spread(value):
+                if is_spread(value):
                     spread = [self._partitions.state.get(part, {}).get(key, part) for part in flat]
                     whole = self._gather(name, spread, tuple(twins[name].shape), owner)
                 else:
@@ -244,7 +189,7 @@ class DeepSpeedTensors:
         for index, partition in enumerate(flat):
             group = self._partitions.group_of(index)
             names = [name for name in saved["groups"][group]["params"] if name in self._trained]
-            made = _made(partition, self._partitions.groups[group], names, saved["state"], tensors)
+            made = made_state(partition, self._partitions.groups[group], names, saved["state"], tensors)
             if made:
                 state[partition] = made
         for name in self._trained:
@@ -252,88 +197,3 @@ class DeepSpeedTensors:
                 if spec.get("like_parameter"):
                     spread = [state[part][key] if part in state else part for part in flat]
                     self._scatter(name, tensors[state_key(0, name, key)], spread)
-
-
-class _Skeleton(nn.Module):
-    """Names, shapes and types of a model's parameters under its own names, on no device."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self._named = [
-            (name, nn.Parameter(torch.empty_like(param, device="meta"), requires_grad=param.requires_grad))
-            for name, param in model.named_parameters()
-        ]
-
-    def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, nn.Parameter]]:  # noqa: ARG002
-        return iter(self._named)
-
-
-def _twin(twins: Mapping[str, Tensor], names: Mapping[Tensor, str], param: Tensor) -> Tensor:
-    if param not in names:
-        raise CheckpointError(
-            f"the optimizer holds a parameter of shape {tuple(param.shape)} that is not the model's: "
-            "make the optimizer of the model that wrap_model was given"
-        )
-    return twins[names[param]]
-
-
-def _is_spread(value: object) -> bool:
-    """A state has one number for each element, other than a step count."""
-    return isinstance(value, Tensor) and value.dim() > 0
-
-
-def _states_by_group(partitions: Partitions) -> dict[int, dict[str, Any]]:
-    """What the optimizer keeps for the first of each group's partitions; nothing before its first step."""
-    found: dict[int, dict[str, Any]] = {}
-    for index, flat in enumerate(partitions.flat):
-        state = partitions.state.get(flat)
-        if not state:
-            continue
-        for key, value in state.items():
-            if _is_spread(value) and value.shape != flat.shape:
-                raise CheckpointError(
-                    f"optimizer state {key} is not one number for each element of a parameter, so it cannot "
-                    "be saved under DeepSpeed, whose optimizer sees flat pieces of parameters"
-                )
-        found.setdefault(partitions.group_of(index), dict(state))
-    return found
-
-
-def _made(
-    partition: Tensor,
-    group: Mapping[str, Any],
-    names: Sequence[str],
-    saved: Mapping[str, Mapping[str, Mapping[str, Any]]],
-    tensors: Mapping[str, Tensor],
-) -> dict[str, Any]:
-    """State for a partition of the parameters `names`: zeros to be filled, and what they all have in common.
-
-    Raises:
-        CheckpointError: they have nothing in common, where DeepSpeed steps them as one.
-    """
-    if not names:
-        return {}
-    states = [saved.get(name, {}) for name in names]
-    made: dict[str, Any] = {}
-    for key, spec in states[0].items():
-        if spec.get("like_parameter"):
-            made[key] = torch.zeros_like(partition, dtype=getattr(torch, spec["dtype"]))
-        elif "shape" in spec:
-            found = [tensors.get(state_key(0, name, key)) for name in names]
-            values = [value for value in found if value is not None]
-            if len(values) < len(names) or any(not torch.equal(value, values[0]) for value in values):
-                raise _uneven(names, key)
-            on_device = group.get("fused") or group.get("capturable")
-            made[key] = values[0].to(partition.device if on_device else "cpu", copy=True)
-        else:
-            made[key] = spec["value"]
-    if any(state.keys() != states[0].keys() for state in states):
-        raise _uneven(names, "state")
-    return made
-
-
-def _uneven(names: Sequence[str], what: str) -> CheckpointError:
-    return CheckpointError(
-        f"the parameters of the optimizer's group that begins with {names[0]} differ in their {what}: "
-        "DeepSpeed steps a group as one, so go on with the strategy that saved it"
-    )

@@ -1,0 +1,23 @@
+"""The norm of a gradient in parts, and what keeps it within a limit."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.utils import get_total_norm
+
+_NORM_FLOOR = 1e-6
+
+
+def square_of_norm(gradients: list[Tensor]) -> float:
+    """The square of the norm of `gradients` as one vector."""
+    if len({(gradient.device, gradient.dtype) for gradient in gradients}) == 1:
+        # what get_total_norm comes to, without its sorting by device and type
+        norms = torch._foreach_norm(gradients)  # noqa: SLF001 - as torch's own does; has no public name
+        return float(torch.linalg.vector_norm(torch.stack(norms))) ** 2
+    return float(get_total_norm(gradients)) ** 2
+
+
+def factor_within(norm: float, limit: float) -> float:
+    """What a gradient of `norm` is multiplied by to have at most `limit`, as torch's clip_grad_norm_ does."""
+    return min(1.0, limit / (norm + _NORM_FLOOR))
