@@ -1,4 +1,4 @@
-"""Runs a scenario in real ranks: `python -m support.checkpoint_ranks SCENARIO FOLDER [ARG…]`.
+"""Runs a scenario in real ranks: `python -m support.checkpoint_ranks MODULE.SCENARIO FOLDER [ARG…]`.
 
 It prints one JSON value. torch is imported once; the ranks of every round are forked from here, so that a
 scenario of many rounds is cheap. A rank that dies or hangs is an outcome, not an error.
@@ -6,6 +6,7 @@ scenario of many rounds is cheap. A rank that dies or hangs is an outcome, not a
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -63,10 +64,10 @@ def _in_rank(rank: Rank, rendezvous: Path, body: Callable[[Rank], Any]) -> Any:
 
 def main() -> None:
     torch.set_num_threads(1)
-    from support import checkpoint_scenarios
-
     name, folder, *arguments = sys.argv[1:]
-    print(json.dumps(getattr(checkpoint_scenarios, name)(Path(folder), *arguments)))
+    module, _, function = name.partition(".")
+    scenarios = importlib.import_module(f"support.checkpoint_scenarios.{module}")
+    print(json.dumps(getattr(scenarios, function)(Path(folder), *arguments)))
 
 
 if __name__ == "__main__":

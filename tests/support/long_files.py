@@ -13,6 +13,7 @@ LONG = (
     "tests/integration/test_audit.py",
     "tests/integration/test_examples.py",
     "tests/integration/test_headless.py",
+    "tests/agent/test_run_endings.py",
     "tests/agent/test_agent_torchrun.py",
     "tests/distributed/test_equivalence.py",
     "tests/distributed/test_memory_state.py",

@@ -10,7 +10,7 @@ LIMIT = 200.0
 
 
 def scenario(folder: Path, name: str, *arguments: str, limit: float = LIMIT) -> Any:
-    """What a scenario of support/checkpoint_scenarios.py prints; its ranks are real processes."""
+    """What `module.function` in support/checkpoint_scenarios prints; its ranks are real processes."""
     argv = ["-m", "support.checkpoint_ranks", name, str(folder), *arguments]
     done = run_torch(argv, cwd=TESTS, limit=limit)
     assert done.returncode == 0, done.stderr

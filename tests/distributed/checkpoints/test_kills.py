@@ -1,7 +1,7 @@
 """kill -9 of a rank in a save: there is always a sound checkpoint, and the next start goes on from it.
 
 The moments are every change that the saving process makes to the file system (see FaultPoint in
-support/checkpoint_scenarios.py), in saves that rotate an old checkpoint out but keep a milestone and the
+support/checkpoint_scenarios), in saves that rotate an old checkpoint out but keep a milestone and the
 best, replace one of the same step, and replace `final`. A fixed seed samples them; `--soak` takes them all.
 """
 
@@ -14,7 +14,7 @@ from support.ranked_scenario import scenario
 
 
 def _killed(folder: Path, world_size: int, count: str, how: str, limit: float) -> Any:
-    arguments = ["killed_in_saves", str(world_size), "20261121", count, how]
+    arguments = ["kills.killed_in_saves", str(world_size), "20261121", count, how]
     return scenario(folder, *arguments, limit=limit)
 
 

@@ -11,7 +11,7 @@ from support.ranked_scenario import scenario
 @pytest.mark.parametrize("per_node", [1, pytest.param(2, marks=pytest.mark.soak)])
 def test_every_node_has_its_part_and_a_load_brings_them_together(tmp_path: Path, per_node: int) -> None:
     """Bit-exact at the same size, the same weights at another, and a sentence where a part is bad or gone."""
-    outcome = scenario(tmp_path, "own_disks", str(per_node))
+    outcome = scenario(tmp_path, "own_disks.own_disks", str(per_node))
     world = 2 * per_node
     first, second = outcome["listed"]
     assert {".metadata", "trainer.json", "manifest.json"} <= set(first)
@@ -35,7 +35,7 @@ def _check_kills(outcome: dict[str, list[list[object]]]) -> None:
 
 def test_a_kill_between_the_nodes_commits_loses_nothing(tmp_path: Path) -> None:
     """Whichever node is killed, what the first takes for complete is whole on both."""
-    outcome = scenario(tmp_path, "killed_on_own_disks", "20261122", "5")
+    outcome = scenario(tmp_path, "own_disks.killed_on_own_disks", "20261122", "5")
     assert len(outcome["outcomes"]) == 5
     _check_kills(outcome)
 
@@ -44,4 +44,4 @@ def test_a_kill_between_the_nodes_commits_loses_nothing(tmp_path: Path) -> None:
 @pytest.mark.timeout(3600)
 def test_a_kill_at_any_moment_between_nodes_loses_nothing(tmp_path: Path) -> None:
     """The same at every moment of both."""
-    _check_kills(scenario(tmp_path, "killed_on_own_disks", "1", "all", limit=3500.0))
+    _check_kills(scenario(tmp_path, "own_disks.killed_on_own_disks", "1", "all", limit=3500.0))

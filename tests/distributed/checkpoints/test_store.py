@@ -35,7 +35,7 @@ from torchdeck.distributed.checkpoints.verification import hash_file, verify
 )
 def test_resume_is_bit_exact(tmp_path: Path, strategy: str, world_size: int, how: str) -> None:
     """2n steps, and n, stop, resume, n: the same losses, weights and optimizer state on every rank."""
-    outcome = scenario(tmp_path, "exact_resume", strategy, str(world_size), how)
+    outcome = scenario(tmp_path, "resuming.exact_resume", strategy, str(world_size), how)
     assert outcome["joined"] == outcome["straight"]
     assert outcome["loaded"] == [[3, {"epoch": 1}, {"scale": 0.1 + 0.2}, True, ""]] * world_size
     losses = [rank[0] for rank in outcome["straight"]]
@@ -47,7 +47,7 @@ def test_resume_is_bit_exact(tmp_path: Path, strategy: str, world_size: int, how
 
 def test_another_world_size_loads_the_same_weights(tmp_path: Path) -> None:
     """Between FSDP, DDP and one process weights are bit-identical, and random state follows the rule."""
-    outcome = scenario(tmp_path, "other_world")
+    outcome = scenario(tmp_path, "resuming.other_world")
     sharded, statistics_of_rank_1, alone = outcome["saved"]
     loaded = outcome["loaded"]
     assert [rank[:3] for rank in loaded["fsdp2→ddp2"]] == [
@@ -71,7 +71,7 @@ def test_another_world_size_loads_the_same_weights(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rank", [0, 1])
 def test_one_rank_that_cannot_write_fails_the_save_for_all(tmp_path: Path, rank: int) -> None:
     """All ranks raise the same sentence, nothing is left or lost, and the next save works."""
-    outcome = scenario(tmp_path, "one_rank_fails", str(rank))
+    outcome = scenario(tmp_path, "failing_saves.one_rank_fails", str(rank))
     sentences = {ended["sentence"] for ended in outcome["ranks"]}
     assert len(sentences) == 1
     assert f"rank {rank}: File too large" in sentences.pop()
@@ -84,7 +84,9 @@ def test_one_rank_that_cannot_write_fails_the_save_for_all(tmp_path: Path, rank:
 def test_ranks_that_hold_different_tensors_save_nothing(tmp_path: Path) -> None:
     """A checkpoint without a tensor is never made: both ranks are told which, in the same sentence."""
     # how much of the disk is free stands in it, too, as each saw it
-    first, second = (re.sub(r"\d+ MiB", "", said) for said in scenario(tmp_path, "different_states"))
+    first, second = (
+        re.sub(r"\d+ MiB", "", said) for said in scenario(tmp_path, "failing_saves.different_states")
+    )
     assert first == second
     assert "no rank gave optimizer.0." in first
     assert list_checkpoints(tmp_path / "saved") == []
@@ -92,7 +94,7 @@ def test_ranks_that_hold_different_tensors_save_nothing(tmp_path: Path) -> None:
 
 def test_a_load_is_refused_by_all_ranks_alike(tmp_path: Path) -> None:
     """A flipped byte, another model, another optimizer: the same sentence on every rank, nothing changed."""
-    outcome = scenario(tmp_path, "refused_together")
+    outcome = scenario(tmp_path, "resuming.refused_together")
     assert outcome[0] == outcome[1]
     damaged, wider, sgd, unchanged, step = outcome[0]
     assert ".distcp is damaged: SHA-256" in damaged
@@ -119,7 +121,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize("how", ["at once", "background"])
 def test_a_full_disk_fails_the_save_and_nothing_else(tmp_path: Path, small_disk: Path, how: str) -> None:
     """Every rank is told once, in one sentence; the half-written checkpoint is gone, the earlier sound."""
-    outcome = scenario(tmp_path, "disk_full", str(small_disk), how)
+    outcome = scenario(tmp_path, "failing_saves.disk_full", str(small_disk), how)
     assert outcome["ranks"][0] == outcome["ranks"][1]
     assert "checkpoint step_00000002 could not be saved" in outcome["ranks"][0][0]
     assert "No space left on device" in outcome["ranks"][0][0]

@@ -1,0 +1,1 @@
+"""What the ranks do in the tests of saving and loading; run by `checkpoint_ranks`."""

@@ -1,0 +1,31 @@
+"""A moment of a save at which its process is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+_WRITES = ("open", "os.mkdir", "os.rename", "os.truncate")
+
+
+class FaultPoint:
+    """Counts what this process does to files in `folder`; kills it before the `at`th (0: only counts)."""
+
+    def __init__(self, folder: Path, at: int = 0) -> None:
+        self.count = 0
+        self._at = at
+        self._folder = str(folder)
+        sys.addaudithook(self._see)
+
+    def _see(self, event: str, arguments: tuple[Any, ...]) -> None:
+        # rmtree names what it removes relative to an open folder, so removals count wherever they are
+        removal = event in ("os.remove", "os.rmdir")
+        named = (str(item) for item in arguments if isinstance(item, (str, os.PathLike)))
+        if not removal and not (event in _WRITES and any(self._folder in name for name in named)):
+            return
+        self.count += 1
+        if self.count == self._at:
+            os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,139 @@
+"""Checkpoints of nodes that share no disk."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from support import checkpoint_ranks as ranks
+from support.checkpoint_scenarios.fault_point import FaultPoint
+from support.checkpoint_scenarios.small_training import (
+    digest,
+    fill,
+    inner,
+    make,
+    open_store,
+    refusal,
+    train,
+)
+from torchdeck.distributed.checkpoints.choose import choose_checkpoint
+from torchdeck.distributed.checkpoints.listing import list_checkpoints
+from torchdeck.distributed.checkpoints.model_state import model_tensors
+from torchdeck.distributed.checkpoints.verification import verify
+
+
+def own_disks(folder: Path, per_node: str) -> dict[str, Any]:
+    """FSDP on two nodes that share nothing: each rank's directory is `node-N`, `per_node` ranks to a node.
+
+    Saves twice and rotates, loads at the same size and at others, without a part, and with a damaged one.
+    """
+    each = int(per_node)
+
+    def here(rank: ranks.Rank) -> Path:
+        return folder / f"node-{rank.rank // each}" / "saved"
+
+    def save(rank: ranks.Rank) -> list[str]:
+        state = make("fsdp", rank)
+        train(state, 1)
+        store = open_store(here(rank), rank, "fsdp", keep_last=1)
+        store.save(state, 1)
+        store.save_in_background(state, 2)
+        store.wait()
+        return [digest(model_tensors(state.model)), *train(state, 2)]
+
+    def load(rank: ranks.Rank) -> list[Any]:
+        state = make("fsdp", rank, seed=7)
+        store = open_store(here(rank), rank, "fsdp", attempt=2)
+        loaded = store.load(here(rank) / "step_00000002", state)
+        weights = digest(model_tensors(state.model))
+        left = sorted(path.name for path in here(rank).iterdir() if path.name.startswith(".tmp"))
+        torch.distributed.barrier()
+        return [weights, *(train(state, 2) if loaded.rng_restored else ["other"]), *left]
+
+    def refuse(rank: ranks.Rank) -> str:
+        state = make("fsdp", rank, seed=7)
+        store = open_store(here(rank), rank, "fsdp", attempt=2)
+        return refusal(lambda: store.load(here(rank) / "step_00000002", state))
+
+    world = 2 * each
+    saved = ranks.results(ranks.run_round(folder, world, save))
+    nodes = [folder / f"node-{node}" / "saved" for node in range(2)]
+    listed = [sorted(path.name for path in (node / "step_00000002").iterdir()) for node in nodes]
+    sound = [[info.path.name for info in list_checkpoints(node) if not verify(info.path)] for node in nodes]
+    same = ranks.results(ranks.run_round(folder, world, load))
+    other = ranks.results(ranks.run_round(folder, world + 1, load))
+    shard = next((nodes[1] / "step_00000002").glob("*.distcp"))
+    content = shard.read_bytes()
+    shard.write_bytes(content[:-1] + b"?")
+    damaged = ranks.results(ranks.run_round(folder, world, refuse))
+    shutil.rmtree(nodes[1] / "step_00000002")
+    lost = ranks.results(ranks.run_round(folder, world, refuse))
+    return {
+        "saved": saved,
+        "listed": listed,
+        "sound": sound,
+        "same": same,
+        "other": other,
+        "damaged": damaged,
+        "lost": lost,
+    }
+
+
+def killed_on_own_disks(folder: Path, seed: str, count: str) -> dict[str, Any]:
+    """Kill one of two ranks that share no disk at a moment of a save; then go on as the first agent would.
+
+    What the first node takes for complete has to be so on both.
+    """
+    template = folder / "template"
+
+    def here(where: Path, rank: ranks.Rank) -> Path:
+        return where / f"node-{rank.rank}"
+
+    def save(where: Path, step: int, victim: int = -1, at: int = 0) -> Callable[[ranks.Rank], Any]:
+        def body(rank: ranks.Rank) -> int:
+            state = make("fsdp", rank)
+            train(state, 1)
+            fill(state, step)
+            store = open_store(here(where, rank), rank, "fsdp", keep_last=1)
+            fault = FaultPoint(where, at if rank.rank == victim else 0)
+            refusal(lambda: store.save(state, step))
+            return fault.count
+
+        return body
+
+    def resume(where: Path) -> Callable[[ranks.Rank], Any]:
+        def body(rank: ranks.Rank) -> list[Any]:
+            state = make("fsdp", rank, seed=3)
+            chosen = choose_checkpoint(where / "node-0", "auto").folder
+            torch.distributed.barrier()
+            store = open_store(here(where, rank), rank, "fsdp", keep_last=1, attempt=2)
+            loaded = store.load(here(where, rank) / str(chosen and chosen.name), state)
+            bias = inner(state).blocks[0].bias
+            torch.distributed.barrier()
+            return [loaded.step, sorted(set(bias.full_tensor().tolist()))]
+
+        return body
+
+    ranks.results(ranks.run_round(folder, 2, save(template, 1)))
+    shutil.copytree(template, folder / "counted")
+    totals = ranks.results(ranks.run_round(folder, 2, save(folder / "counted", 2)))
+    points = [(victim, at) for victim, total in enumerate(totals) for at in range(1, total + 1)]
+    if count != "all":
+        # the last moments of each are those of the manifests
+        sampler = random.Random(int(seed))  # noqa: S311 - a fixed sample
+        late = [point for point in points if totals[point[0]] - point[1] < 24]
+        points = sorted(sampler.sample(late, int(count)))
+    outcomes = []
+    for victim, at in points:
+        where = folder / f"killed-{victim}-{at}"
+        shutil.copytree(template, where)
+        ended = ranks.run_round(folder, 2, save(where, 2, victim, at))
+        again = ranks.run_round(folder, 2, resume(where))
+        outcomes.append([victim, at, ended[victim].signal, [one.result or one.error for one in again]])
+        shutil.rmtree(where)
+    return {"totals": totals, "outcomes": outcomes}
