@@ -1,5 +1,6 @@
 """What all tests share: a Torchdeck home of their own, and the choice between a sample and everything."""
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from hypothesis import settings
 
 from support.hosts import TestHosts, why_no_hosts
 from support.long_files import longest_first
+from torchdeck_app.window.qt_import import load_qt
 
 RUN_VARIABLES = (
     "TORCHDECK_RUN_ID",
@@ -33,6 +35,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # a machine on which Python keeps no bytecode compiles all of Torchdeck in each of a thousand processes
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    gc.disable()  # until all is collected: of six thousand tests nothing is garbage
+    load_qt()  # as the window does first of all: modules are imported the same way, and quicker
     # xdist would begin with the files of most tests, not with those that take longest
     config.option.loadscopereorder = False
     settings.register_profile("sample", derandomize=True, max_examples=50)
@@ -46,6 +50,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     config.hook.pytest_deselected(items=[item for item in items if "soak" in item.keywords])
     items[:] = [item for item in items if "soak" not in item.keywords]
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays, and no later look for garbage goes through it again."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from torchdeck_app.window.display import why_no_display, why_no_plugin
+from torchdeck_app.window.qt_import import load_qt
 
 REFUSED = 3
 """The exit code where no window can be opened: as everywhere in Torchdeck, nothing was started."""
@@ -25,6 +26,7 @@ def main(argv: Sequence[str]) -> int:
     if why:
         return _refuse(f"no window can be opened: {why}", argv, "connect with `ssh -X`")
     try:
+        load_qt()
         from torchdeck_app.window.application import platform_plugins, run_window
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("PySide6", "shiboken6"):
