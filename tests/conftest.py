@@ -36,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     gc.disable()  # until all is collected: of six thousand tests nothing is garbage
-    if config.pluginmanager.hasplugin("pytest-qt"):  # there are tests without Qt, in an environment of their own
+    if config.pluginmanager.hasplugin("pytest-qt"):  # some tests run where no Qt is
         load_qt()  # as the window does first of all: modules are imported the same way, and quicker
     # xdist would begin with the files of most tests, not with those that take longest
     config.option.loadscopereorder = False
