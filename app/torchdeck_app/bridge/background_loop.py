@@ -13,6 +13,16 @@ from PySide6.QtCore import QObject, Qt, Signal
 T = TypeVar("T")
 
 
+def to_beat(interval: float, now: float) -> float:
+    """Seconds from `now` to the next multiple of `interval` on the clock that is at least half of it away.
+
+    So all that look as often as each other do so at the same moment: the processor, and the window that
+    paints what they found, wake once for all of them.
+    """
+    rest = interval - now % interval
+    return rest if rest >= interval / 2 else rest + interval
+
+
 class BackgroundLoop(QObject, Generic[T]):
     """One thread at most, and one round at a time: what a round calls may keep what it saw.
 

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
-from torchdeck_app.bridge.background_loop import BackgroundLoop
+from torchdeck_app.bridge.background_loop import BackgroundLoop, to_beat
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -65,7 +65,9 @@ class Feed(BackgroundLoop[A], Generic[Q, A]):
         return answer
 
     def _rest(self) -> float | None:
-        return max(self._interval, _REST * self._took) if self._follows else None
+        if not self._follows:
+            return None
+        return max(to_beat(self._interval, time.monotonic()), _REST * self._took)
 
     def _is_news(self, value: A, last: A | None) -> bool:
         return value is not last

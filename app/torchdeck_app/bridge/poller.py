@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from torchdeck_app.bridge.background_loop import BackgroundLoop
+from torchdeck_app.bridge.background_loop import BackgroundLoop, to_beat
 
 T = TypeVar("T")
 SLOW = 1.0
@@ -58,7 +59,7 @@ class Poller(BackgroundLoop[T]):
         return self._look
 
     def _rest(self) -> float:
-        return self._interval
+        return to_beat(self._interval, time.monotonic())
 
     def _is_news(self, value: T, last: T | None) -> bool:
         return bool(value != last)

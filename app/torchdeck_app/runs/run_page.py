@@ -67,6 +67,8 @@ class RunPage(QWidget):
         self._reported: tuple[Any, ...] | None = None
         self._is_entered = False
         self._is_unread = False
+        self._covers: bool | None = None
+        """Whether the card takes the place of the plots; None before it was asked."""
         self._watch = RunWatch(layout, self)
         self.header = RunHeader(theme)
         self.card = FailureCard(theme)
@@ -264,7 +266,9 @@ class RunPage(QWidget):
         self.card.setMaximumHeight(wanted if is_open and not covers else _NO_LIMIT)
         self.plots.setVisible(not covers)
         self.replay.setVisible(not covers and self.replay.has_range)
-        self._upper.setStretchFactor(self.card, 1 if covers else 0)
+        if covers != self._covers:  # a layout of everything around, else, once a second
+            self._covers = covers
+            self._upper.setStretchFactor(self.card, 1 if covers else 0)
 
     def _from_card(self, what: str) -> None:
         if what == "log":

@@ -22,9 +22,11 @@ from torchdeck_app.settings.settings import Settings, read_settings, settings_fi
 from torchdeck_app.settings.store import SettingsStore
 from torchdeck_app.theme.icons import drawn
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.window.calm import Calm
 from torchdeck_app.window.connections import Connections
 from torchdeck_app.window.error_report import ErrorReports
 from torchdeck_app.window.garbage import GarbageCollector
+from torchdeck_app.window.hands import Hands
 from torchdeck_app.window.importing import Importer
 from torchdeck_app.window.kept_state import KeptState
 from torchdeck_app.window.late_state import LateState
@@ -107,6 +109,7 @@ class WindowApplication(QObject):
         self, app: QApplication, home: Path, kept: KeptState, make_entries: MakeEntries = place_entries
     ) -> None:
         super().__init__(app)
+        self._app = app
         self._exit_code = 0
         self._home = home
         self._kept = kept
@@ -132,7 +135,8 @@ class WindowApplication(QObject):
         self._late = LateState(kept, self)
         self._later: LaterParts | None = None
         self._own = own
-        self._keeper = SessionKeeper(session_file(home), self._writer, self._session, self)
+        self._hands = Hands(self)
+        self._keeper = SessionKeeper(session_file(home), self._writer, self._session, self._hands, self)
         self._reports = ErrorReports(self.window)
         self._connect()
 
@@ -202,6 +206,8 @@ class WindowApplication(QObject):
             self._take_up()
             if chosen != self.window.stack.names[0]:
                 self.window.focus_place(chosen)  # somebody has gone there while it was waited for
+        self._hands.watch(self._app)
+        self.window.may_gather = Calm(self._hands, self.window.paint_now, self).gathers
         self.window.setWindowIcon(_window_icon())
         self.window.stack.begin()
         self._importer.request(_RUN_LIST, RUN_LIST_MODULES)

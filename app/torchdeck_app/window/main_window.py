@@ -40,6 +40,8 @@ class MainWindow(QMainWindow):
         self.setWindowTitle(TITLE)
         self.setMinimumSize(560, 320)
         self.may_close: Callable[[], bool] = lambda: True
+        self.may_gather: Callable[[], bool] = lambda: False
+        """Asked when something is to be painted: whether `paint_now` follows."""
         self._was_painted = False
         self._states: dict[str, Mapping[str, Any]] = {}
         self._own: list[QAction] = []
@@ -110,10 +112,17 @@ class MainWindow(QMainWindow):
         )
 
     def event(self, event: QEvent) -> bool:
-        if event.type() is QEvent.Type.Paint and not self._was_painted:
+        what = event.type()
+        if what is QEvent.Type.Paint and not self._was_painted:
             self._was_painted = True
             QTimer.singleShot(0, self.painted.emit)
+        elif what is QEvent.Type.UpdateRequest and self.may_gather():
+            return True
         return super().event(event)
+
+    def paint_now(self) -> None:
+        """Paint what waits for it."""
+        super().event(QEvent(QEvent.Type.UpdateRequest))
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802 - Qt's name
         if not self.may_close():

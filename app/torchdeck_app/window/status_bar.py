@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QSizePolicy, QStatusBar, QToolButton, QWidget
 
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.elided_label import ElidedLabel
 from torchdeck_app.widgets.panel import GRID
+from torchdeck_app.widgets.steady_label import SteadyLine
 from torchdeck_app.widgets.tooltip import plain_tip
 from torchdeck_app.window.operations_line import OperationsLine
 
@@ -42,7 +42,7 @@ class StatusBar(QStatusBar):
         self._sign.setAccessibleName("Open the run that is running")
         self._sign.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self._sign.clicked.connect(self._open)
-        self._text = ElidedLabel()
+        self._text = SteadyLine()
         self._text.pressed.connect(self._open)
         self._text.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.addWidget(self._sign)

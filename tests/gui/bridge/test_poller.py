@@ -3,8 +3,10 @@
 import itertools
 import threading
 
+import pytest
 from pytestqt.qtbot import QtBot
 
+from torchdeck_app.bridge.background_loop import to_beat
 from torchdeck_app.bridge.poller import Poller
 
 
@@ -99,3 +101,11 @@ def test_a_poke_does_not_wait_for_the_interval(qtbot: QtBot) -> None:
     poller.poke()
     qtbot.waitUntil(lambda: found == [0, 1])
     assert poller.stop(10)
+
+
+def test_all_that_look_as_often_look_at_the_same_moment() -> None:
+    for began in (100.0, 100.3, 100.499):
+        assert began + to_beat(1.0, began) == pytest.approx(101)
+    for began in (100.501, 100.9):  # a look that took long is not followed by the next one at once
+        assert began + to_beat(1.0, began) == pytest.approx(102)
+    assert 101 + to_beat(2.0, 101) == pytest.approx(102)

@@ -13,7 +13,7 @@ from torchdeck.runs.run_list import RunEntry, RunsSeen
 from torchdeck.runs.state import RunState
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.elided_label import ElidedLabel
+from torchdeck_app.widgets.steady_label import SteadyLine
 from torchdeck_app.window.running_now import running_now
 from torchdeck_app.window.status_bar import StatusBar
 
@@ -71,7 +71,7 @@ def test_the_bar_opens_the_run_by_mouse_and_by_keyboard(
     bar.show()
     bar.show_runs(RunsSeen((live(),)))
     with qtbot.waitSignal(bar.run_chosen) as chosen:
-        qtbot.mouseClick(bar.findChildren(ElidedLabel)[0], Qt.MouseButton.LeftButton)
+        qtbot.mouseClick(bar.findChildren(SteadyLine)[0], Qt.MouseButton.LeftButton)
     assert chosen.args == [run_id(1)]
     with qtbot.waitSignal(bar.run_chosen):
         qtbot.keyClick(bar.findChildren(QToolButton)[0], Qt.Key.Key_Space)
@@ -80,7 +80,7 @@ def test_the_bar_opens_the_run_by_mouse_and_by_keyboard(
 def test_trouble_with_the_runs_is_said(theme: Theme, operations: Operations, qtbot: QtBot) -> None:
     bar = StatusBar(theme, operations)
     qtbot.addWidget(bar)
-    line = bar.findChildren(ElidedLabel)[0]
+    line = bar.findChildren(SteadyLine)[0]
     bar.show_trouble("Permission <b>denied</b>")
     assert line.text() == "Runs cannot be looked at: Permission <b>denied</b>"
     assert "&lt;b&gt;" in line.toolTip()

@@ -7,8 +7,9 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from torchdeck_app.settings.background_writer import BackgroundWriter
+from torchdeck_app.window.hands import Hands
 from torchdeck_app.window.session import Session, read_session, session_file
-from torchdeck_app.window.session_keeper import SessionKeeper
+from torchdeck_app.window.session_keeper import INTERVAL, SessionKeeper
 
 WHOLE = Session("AbC=", "Runs", {"Runs": {"run": "x"}, "Launch": {"text": "lr = 1 # ä"}}, ("run:x",))
 
@@ -27,7 +28,7 @@ def test_a_change_is_on_disk_within_a_second(qapp: QApplication, tmp_path: Path,
     now = [Session(place="Launch")]
     writer = BackgroundWriter(qapp)
     path = session_file(tmp_path)
-    keeper = SessionKeeper(path, writer, lambda: now[0], qapp)
+    keeper = SessionKeeper(path, writer, lambda: now[0], Hands(qapp), qapp)
     keeper.start()
     now[0] = WHOLE
     qtbot.waitUntil(path.exists, timeout=1000)
@@ -38,7 +39,7 @@ def test_a_change_is_on_disk_within_a_second(qapp: QApplication, tmp_path: Path,
 
 def test_nothing_is_written_while_nothing_changes(qapp: QApplication, tmp_path: Path) -> None:
     writer = BackgroundWriter(qapp)
-    keeper = SessionKeeper(session_file(tmp_path), writer, lambda: WHOLE, qapp)
+    keeper = SessionKeeper(session_file(tmp_path), writer, lambda: WHOLE, Hands(qapp), qapp)
     keeper.start()
     keeper.look()
     keeper.stop()
@@ -49,9 +50,44 @@ def test_nothing_is_written_while_nothing_changes(qapp: QApplication, tmp_path: 
 def test_the_last_change_is_written_at_the_end(qapp: QApplication, tmp_path: Path) -> None:
     now = [Session()]
     writer = BackgroundWriter(qapp)
-    keeper = SessionKeeper(session_file(tmp_path), writer, lambda: now[0], qapp)
+    keeper = SessionKeeper(session_file(tmp_path), writer, lambda: now[0], Hands(qapp), qapp)
     keeper.start()
     now[0] = WHOLE
     keeper.stop()
     assert writer.close(10)
     assert read_session(json.loads(session_file(tmp_path).read_text())) == WHOLE
+
+
+def test_it_looks_rarely_while_nobody_is_there_and_at_once_again(
+    qapp: QApplication, tmp_path: Path, qtbot: QtBot
+) -> None:
+    asked: list[int] = []
+
+    def ask() -> Session:
+        asked.append(len(asked))
+        return WHOLE
+
+    hands = Hands(qapp)
+    keeper = SessionKeeper(session_file(tmp_path), BackgroundWriter(qapp), ask, hands, qapp)
+    keeper.start()
+    hands.go()
+    before = len(asked)
+    qtbot.wait(2 * INTERVAL)
+    assert len(asked) == before
+    hands.touch()
+    qtbot.waitUntil(lambda: len(asked) > before)
+    keeper.stop()
+
+
+def test_what_changed_with_nobody_there_is_somebody_who_is(qapp: QApplication, tmp_path: Path) -> None:
+    """As text from an input method, of which the window sees no key."""
+    now = [Session()]
+    writer, hands = BackgroundWriter(qapp), Hands(qapp)
+    keeper = SessionKeeper(session_file(tmp_path), writer, lambda: now[0], hands, qapp)
+    keeper.start()
+    hands.go()
+    now[0] = WHOLE
+    keeper.look()
+    assert hands.are_there
+    keeper.stop()
+    assert writer.close(10)

@@ -34,6 +34,7 @@ from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.elided_label import ElidedLabel
 from torchdeck_app.widgets.panel import GRID, label
 from torchdeck_app.widgets.state_badge import StateBadge
+from torchdeck_app.widgets.steady_label import SteadyLabel
 from torchdeck_app.widgets.tooltip import plain_tip
 
 _NARROW = 75 * GRID
@@ -67,7 +68,8 @@ class RunHeader(QFrame):
         self._name = ElidedLabel()
         self._name.setFont(font(Type.HEADING))
         self._doing = ElidedLabel()
-        self._facts = label("", role="secondary", wrap=True)
+        self._facts = SteadyLabel()
+        self._facts.setProperty("role", "secondary")
         self.origin = QToolButton()
         self.origin.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         link = self.origin.font()
@@ -76,9 +78,10 @@ class RunHeader(QFrame):
         self.origin.hide()
         self._origin_id = ""
         self.origin.clicked.connect(lambda: self.origin_asked.emit(self._origin_id))
-        self._loss = label("", Type.NUMBER)
+        self._loss = SteadyLabel()
+        self._loss.setFont(font(Type.NUMBER))
         self._loss.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        self._loss.setMinimumWidth(self._loss.fontMetrics().horizontalAdvance("8.888e-88"))
+        self._loss.setFixedWidth(self._loss.fontMetrics().horizontalAdvance("-8.888e-888"))
         self._loss_name = label("loss", role="secondary")
         self._loss_name.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignBottom)
         self._bar = QProgressBar()

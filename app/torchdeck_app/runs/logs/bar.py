@@ -121,8 +121,14 @@ class LogBar(QWidget):
         """As the field and its buttons stand."""
         return Search(self.search.text(), self.match_case.isChecked(), self.only_matches.isChecked())
 
+    @property
+    def _offered(self) -> tuple[object, ...]:
+        """What decides how wide the boxes are."""
+        return self._ranks, self._attempts, self._node_names, self._nodes
+
     def show_page(self, page: LogPage) -> None:
         """Offer the ranks, nodes and attempts that there are."""
+        before = self._offered
         for name in page.node_names[len(self._node_names) :]:
             self._node_names += (name,)
             self.rank.insertItem(len(self._node_names), f"Node {name}", name)
@@ -135,7 +141,8 @@ class LogBar(QWidget):
                 self.rank.setItemText(at, f"{words[:1].upper()}{words[1:]}")
         self._attempts = _offer(self.attempt, self._attempts, page.attempts, "Attempt")
         self.attempt.setVisible(len(self._attempts) > 1)
-        self._arrange()
+        if self._offered != before:  # a page comes every second, and this lays out all that is around
+            self._arrange()
         if not page.search.pattern:
             self._count = f"{page.total:,} lines, more to read…" if page.is_counting else ""
             if page.is_counting or self.count.text().endswith("more to read…"):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 
 from PySide6.QtCore import QObject, Signal
 
 from torchdeck.rundir.layout import RunLayout
+from torchdeck_app.bridge.background_loop import to_beat
 from torchdeck_app.runs.logs.reader import LogReader
 
 INTERVAL = 1.0
@@ -79,7 +81,7 @@ class LogWorker(QObject):
         """What is to be done; None: end."""
         with self._wake:
             if not busy and not self._orders and not self._is_stopped:
-                self._wake.wait(max(INTERVAL, self._reader.rest))
+                self._wake.wait(max(to_beat(INTERVAL, time.monotonic()), self._reader.rest))
             while self._is_paused and not self._is_stopped:
                 self._wake.wait()
             if self._is_stopped:

@@ -35,10 +35,12 @@ class CellDelegate(RowDelegate):
     """Rows with room to breathe."""
 
     def sizeHint(  # noqa: N802 - Qt's name
-        self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
+        self,
+        option: QStyleOptionViewItem,
+        index: QModelIndex | QPersistentModelIndex,  # noqa: ARG002 - Qt's arguments
     ) -> QSize:
-        size = super().sizeHint(option, index)
-        return QSize(size.width(), option.fontMetrics.height() + GAP + 2)
+        """Without a look at what it says: columns get their widths elsewhere, and Qt asks at every change."""
+        return QSize(option.rect.width(), option.fontMetrics.height() + GAP + 2)
 
 
 class StateDelegate(CellDelegate):

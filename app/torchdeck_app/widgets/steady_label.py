@@ -1,0 +1,103 @@
+"""A text that changes every second, and moves nothing while it needs no other room."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QRect, QSize, Qt, Signal
+from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
+
+_HIGHEST = 100_000
+"""Pixels; higher than any text."""
+
+
+class SteadyLabel(QLabel):
+    """Plain text in as many lines as it needs.
+
+    With every text that it is given Qt's own label asks for the layout of everything around it, up to the
+    window; this one does where it needs another height at the width it has.
+    """
+
+    def __init__(self, text: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._text = ""
+        self._needed = (0, 0)
+        """Width and the height that the text needed there, as the layout was last told."""
+        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setText(text)
+
+    def text(self) -> str:
+        """What it says; screen readers get it as the label's name."""
+        return self._text
+
+    def setText(self, text: str) -> None:  # noqa: N802 - Qt's name
+        """Say `text` from now on."""
+        if text == self._text:
+            return
+        self._text = text
+        self.setAccessibleName(text)
+        self.update()
+        needed = (self.width(), self.heightForWidth(self.width()))
+        if needed != self._needed:
+            self._needed = needed
+            self.updateGeometry()
+
+    def hasHeightForWidth(self) -> bool:  # noqa: N802 - Qt's name
+        return True
+
+    def heightForWidth(self, width: int) -> int:  # noqa: N802 - Qt's name
+        return max(self.fontMetrics().height(), self._bounds(width).height())
+
+    def sizeHint(self) -> QSize:  # noqa: N802 - Qt's name
+        bounds = self._bounds(_HIGHEST)
+        return QSize(bounds.width(), max(self.fontMetrics().height(), bounds.height()))
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802 - Qt's name
+        return QSize(0, self.fontMetrics().height())
+
+    def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
+        painter = QPainter(self)
+        self.style().drawItemText(
+            painter,
+            self.contentsRect(),
+            self._flags,
+            self.palette(),
+            self.isEnabled(),
+            self._shown,
+            self.foregroundRole(),
+        )
+
+    @property
+    def _shown(self) -> str:
+        return self._text
+
+    @property
+    def _flags(self) -> int:
+        return int(self.alignment()) | int(Qt.TextFlag.TextWordWrap)
+
+    def _bounds(self, width: int) -> QRect:
+        return self.fontMetrics().boundingRect(QRect(0, 0, width, _HIGHEST), self._flags, self._text)
+
+
+class SteadyLine(SteadyLabel):
+    """One line, shortened where there is no room: whatever it says, it asks for no other."""
+
+    pressed = Signal()
+
+    def heightForWidth(self, _width: int) -> int:  # noqa: N802 - Qt's name
+        return self.fontMetrics().height()
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
+        if event.button() is Qt.MouseButton.LeftButton and self.rect().contains(event.position().toPoint()):
+            self.pressed.emit()
+
+    @property
+    def _shown(self) -> str:
+        width = self.contentsRect().width()
+        return self.fontMetrics().elidedText(self._text, Qt.TextElideMode.ElideRight, width)
+
+    @property
+    def _flags(self) -> int:
+        return int(self.alignment()) | int(Qt.TextFlag.TextSingleLine)

@@ -1,0 +1,93 @@
+"""Whether somebody is at the window: what nobody looks for can be looked at more rarely."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from PySide6.QtCore import QEvent, QObject, QTimer, Signal
+from PySide6.QtGui import QGuiApplication, QWindow
+
+STAYS = 10.0
+"""Seconds after the last key or movement in which somebody is taken to be there; as long as GTK's cursor
+blinks."""
+_TOUCHES = frozenset(
+    {
+        QEvent.Type.KeyPress,
+        QEvent.Type.KeyRelease,
+        QEvent.Type.MouseButtonPress,
+        QEvent.Type.MouseButtonRelease,
+        QEvent.Type.MouseMove,
+        QEvent.Type.Wheel,
+        QEvent.Type.TouchBegin,
+        QEvent.Type.TabletPress,
+        QEvent.Type.Drop,
+        QEvent.Type.FocusIn,
+        QEvent.Type.Resize,
+        QEvent.Type.Move,
+    }
+)
+
+
+class Hands(QObject):
+    """Watches what the windows of the program get from outside; widgets are not asked."""
+
+    came = Signal()
+    """Somebody is there again."""
+    left = Signal()
+    """Nobody has been there for `STAYS` seconds."""
+
+    def __init__(
+        self, parent: QObject, *, clock: Callable[[], float] = time.monotonic, stays: float = STAYS
+    ) -> None:
+        """Somebody is there: they have opened the window."""
+        super().__init__(parent)
+        self._clock = clock
+        self._stays = stays
+        self._touched = clock()
+        self._is_there = True
+        self._timer = QTimer(self, singleShot=True)
+        self._timer.timeout.connect(self._look)
+        self._timer.start(round(1000 * stays))
+
+    @property
+    def are_there(self) -> bool:
+        """Whether somebody was there in the last `STAYS` seconds."""
+        return self._is_there
+
+    def watch(self, app: QGuiApplication) -> None:
+        """Watch the windows there are, and others once they have the keyboard."""
+        for window in app.topLevelWindows():
+            window.installEventFilter(self)
+        app.focusWindowChanged.connect(self._watch_too)
+
+    def touch(self) -> None:
+        """Somebody has done something."""
+        self._touched = self._clock()
+        if not self._is_there:
+            self._is_there = True
+            self._timer.start(round(1000 * self._stays))
+            self.came.emit()
+
+    def go(self) -> None:
+        """Nobody is there any more."""
+        if self._is_there:
+            self._is_there = False
+            self._timer.stop()
+            self.left.emit()
+
+    def eventFilter(self, _watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        if event.type() in _TOUCHES:
+            self.touch()
+        return False
+
+    def _watch_too(self, window: QWindow | None) -> None:
+        if window is not None:
+            window.installEventFilter(self)  # for the second time it changes nothing
+
+    def _look(self) -> None:
+        rest = self._touched + self._stays - self._clock()
+        if rest > 0:
+            self._timer.start(max(1, round(1000 * rest)))
+            return
+        self.go()

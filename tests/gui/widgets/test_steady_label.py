@@ -1,0 +1,80 @@
+"""A label whose text changes every second."""
+
+import pytest
+from PySide6.QtCore import QEvent, QObject
+from PySide6.QtWidgets import QApplication, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from pytestqt.qtbot import QtBot
+
+from torchdeck_app.widgets.steady_label import SteadyLabel, SteadyLine
+
+LONG = "step 1,240 / 2,000  ·  2 min 14 s left  ·  12.3k tokens/s  ·  4 min 12 s so far"
+
+
+class Layouts(QObject):
+    """Counts how often the window is laid out anew."""
+
+    def __init__(self, window: QWidget) -> None:
+        super().__init__(window)
+        self.count = 0
+        window.installEventFilter(self)
+
+    def eventFilter(self, _watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        self.count += event.type() == QEvent.Type.LayoutRequest
+        return False
+
+
+@pytest.fixture
+def window(qtbot: QtBot) -> QWidget:
+    made = QWidget()
+    qtbot.addWidget(made)
+    QVBoxLayout(made)
+    made.resize(600, 200)
+    made.show()
+    return made
+
+
+def put(window: QWidget, label: QLabel, qapp: QApplication) -> Layouts:
+    """Into a row in the window, which is laid out."""
+    row = QHBoxLayout()
+    row.addWidget(label, 1)
+    layout = window.layout()
+    assert isinstance(layout, QVBoxLayout)
+    layout.addLayout(row)
+    qapp.processEvents()
+    return Layouts(window)
+
+
+def test_a_text_of_the_same_height_moves_nothing(window: QWidget, qapp: QApplication) -> None:
+    label = SteadyLabel("step 1")
+    layouts = put(window, label, qapp)
+    for step in range(2, 6):
+        label.setText(f"step {step:,} / 2,000")
+        qapp.processEvents()
+    assert layouts.count <= 1  # the label is told its first height
+    assert label.text() == label.accessibleName() == "step 5 / 2,000"
+
+
+def test_a_text_that_needs_more_lines_gets_them(window: QWidget, qapp: QApplication) -> None:
+    label = SteadyLabel("step 1")
+    put(window, label, qapp)
+    before = label.height()
+    window.resize(160, 200)
+    label.setText(LONG)
+    qapp.processEvents()
+    assert label.height() >= label.heightForWidth(label.width()) > 2 * label.fontMetrics().height()
+    assert label.height() > before or before > label.heightForWidth(label.width())
+
+
+def test_a_line_stays_one_whatever_it_says(window: QWidget, qapp: QApplication) -> None:
+    line = SteadyLine("loss")
+    layouts = put(window, line, qapp)
+    window.resize(160, 200)
+    qapp.processEvents()
+    layouts.count = 0
+    line.setText(LONG)
+    qapp.processEvents()
+    assert layouts.count <= 1
+    assert line.heightForWidth(10) == line.fontMetrics().height()
+    picture = line.grab().toImage()
+    ground = picture.pixel(0, 0)
+    assert any(picture.pixel(x, y) != ground for x in range(80) for y in range(picture.height()))

@@ -1,0 +1,105 @@
+"""Whether somebody is at the window, and what it leaves undone while nobody is."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from PySide6.QtCore import QEvent, QObject, QPointF, Qt
+from PySide6.QtGui import QGuiApplication, QMouseEvent
+from PySide6.QtWidgets import QApplication, QWidget
+from pytestqt.qtbot import QtBot
+
+from torchdeck_app.window.calm import Calm
+from torchdeck_app.window.hands import Hands
+from torchdeck_app.window.main_window import MainWindow
+
+
+@pytest.fixture
+def blinks(qapp: QApplication) -> Iterator[int]:
+    """Milliseconds of the cursor; as they were, afterwards."""
+    before = QGuiApplication.styleHints().cursorFlashTime()
+    yield before
+    QGuiApplication.styleHints().setCursorFlashTime(before)
+
+
+class Paintings(QObject):
+    """Counts how often a widget is painted."""
+
+    def __init__(self, widget: QWidget) -> None:
+        super().__init__(widget)
+        self.count = 0
+        widget.installEventFilter(self)
+
+    def eventFilter(self, _watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        self.count += event.type() == QEvent.Type.Paint
+        return False
+
+
+@pytest.fixture
+def paintings(window: MainWindow, qtbot: QtBot) -> Callable[[], int]:
+    """Of the status bar, once it has been painted for the first time."""
+    counted = Paintings(window.status)
+    window.status.update()
+    qtbot.waitUntil(lambda: counted.count > 0)
+    return lambda: counted.count
+
+
+def moved(qapp: QApplication, window: MainWindow) -> None:
+    """The pointer moves over the window, as the screen says."""
+    at, none = QPointF(5, 5), Qt.MouseButton.NoButton
+    event = QMouseEvent(QMouseEvent.Type.MouseMove, at, at, none, none, Qt.KeyboardModifier.NoModifier)
+    qapp.sendEvent(window.windowHandle(), event)
+
+
+def test_who_does_nothing_for_long_is_gone_and_who_moves_is_back(
+    qapp: QApplication, window: MainWindow, qtbot: QtBot
+) -> None:
+    now = [0.0]
+    hands = Hands(qapp, clock=lambda: now[0], stays=0.02)
+    hands.watch(qapp)
+    now[0] = 0.01
+    moved(qapp, window)
+    now[0] = 0.025  # 0.015 s after that
+    hands._look()
+    assert hands.are_there
+    now[0] = 1.0
+    qtbot.waitUntil(lambda: not hands.are_there)
+    with qtbot.waitSignal(hands.came):
+        moved(qapp, window)
+    assert hands.are_there
+
+
+def test_the_cursor_blinks_while_somebody_is_there(qapp: QApplication, blinks: int) -> None:
+    hands = Hands(qapp)
+    Calm(hands, lambda: None, hands)
+    hands.go()
+    assert QGuiApplication.styleHints().cursorFlashTime() == 0
+    hands.touch()
+    assert QGuiApplication.styleHints().cursorFlashTime() == blinks
+
+
+@pytest.mark.usefixtures("blinks")
+def test_what_comes_in_a_row_is_painted_at_once_while_nobody_is_there(
+    qapp: QApplication, window: MainWindow, paintings: Callable[[], int], qtbot: QtBot
+) -> None:
+    now = [0.0]
+    hands = Hands(qapp)
+    calm = Calm(hands, window.paint_now, hands, clock=lambda: now[0])
+    window.may_gather = calm.gathers
+    hands.go()
+    now[0] = 1.0
+    before = paintings()
+    for _look in range(3):
+        window.status.update()
+        qapp.processEvents()
+    assert paintings() == before
+    qtbot.waitUntil(lambda: paintings() == before + 1)
+    now[0] = 1.1
+    window.status.update()  # the next frame of a movement
+    qapp.processEvents()
+    assert paintings() == before + 2
+    now[0] = 2.0
+    window.status.update()
+    qapp.processEvents()
+    assert paintings() == before + 2
+    hands.touch()
+    assert paintings() == before + 3
