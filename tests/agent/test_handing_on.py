@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support.agent_run import script
-from support.gang_run import TOKEN, GangRun, cleaning_gangs, make_gang_plan
+from support.agent_run import cleaning, script
+from support.gang_run import TOKEN, GangRun, make_gang_plan
 from support.waiting import wait_until
 from torchdeck.agent.handing_on import HandoverAsk, hand_on
 from torchdeck.agent.handover import Handover, handover_from
@@ -83,7 +83,7 @@ def test_agents_of_a_gang_tell_it_while_they_run(tmp_path: Path) -> None:
     """The lead and a follower, through an inbox that only the user enters."""
     plan = make_gang_plan(script(tmp_path, SLEEPS), tmp_path, secrets=("KEY",))
     run = GangRun(tmp_path / "homes", plan, {"KEY": "a secret"})
-    with cleaning_gangs([run]):
+    with cleaning([run]):
         run.start()
         run.wait("attempt_started")
         for name in run.names:

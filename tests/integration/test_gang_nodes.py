@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from support.agent_run import script, with_policy
-from support.gang_run import REAL, GangRun, cleaning_gangs, gone_within, make_gang_plan
+from support.agent_run import cleaning, script, with_policy
+from support.gang_run import REAL, GangRun, gone_within, make_gang_plan
 from support.waiting import wait_until
 from torchdeck.rundir.processes import ProcessIdentity
 
@@ -51,7 +51,7 @@ def gang(tmp_path: Path) -> Iterator[GangRun]:
         script(tmp_path, TRAINING), tmp_path, nprocs=(1, 1), torchrun=REAL, policy=with_policy(kill_grace=5.0)
     )
     run = GangRun(tmp_path / "homes", plan)
-    with cleaning_gangs([run]):
+    with cleaning([run]):
         run.start()
         for rank in (0, 1):
             run.wait_stdout("up step 3", rank, 120)

@@ -9,9 +9,9 @@ import subprocess
 import sys
 import textwrap
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from support.waiting import wait_until
 from torchdeck.plan.launch_plan import CodeTree, LaunchPlan, NodePlan, RankPlacement
@@ -94,13 +94,13 @@ class AgentRun:
         return value if isinstance(value, dict) else {}
 
     def agent(self) -> ProcessIdentity | None:
-        return _alive(ProcessIdentity.from_json(read_json(self.node.lock)))
+        return living(ProcessIdentity.from_json(read_json(self.node.lock)))
 
     def holder(self, attempt: int = 1) -> ProcessIdentity | None:
-        return _alive(ProcessIdentity.from_json(self.holder_json(attempt).get("holder")))
+        return living(ProcessIdentity.from_json(self.holder_json(attempt).get("holder")))
 
     def torchrun(self, attempt: int = 1) -> ProcessIdentity | None:
-        return _alive(ProcessIdentity.from_json(self.holder_json(attempt).get("torchrun")))
+        return living(ProcessIdentity.from_json(self.holder_json(attempt).get("torchrun")))
 
     def rank_file(self, rank: int, name: str, attempt: int = 1) -> Path:
         return self.layout.attempt(attempt).rank(rank).root / name
@@ -120,17 +120,7 @@ class AgentRun:
         return [*processes_of_run(self.run_id), *(process for process in ours if process is not None)]
 
     def clean_up(self) -> None:
-        """SIGKILL to all of it, repeatedly, as holders restart agents."""
-
-        def gone() -> bool:
-            alive = self.alive()
-            for process in alive:
-                process.send(signal.SIGKILL)
-            return not alive
-
-        wait_until(gone, 20, f"processes of {self.run_id} to end")
-        for process in self.agents:
-            process.wait(10)
+        kill_all(self)
 
 
 def make_plan(
@@ -211,12 +201,39 @@ def with_policy(**changes: Any) -> Policy:
     return dataclasses.replace(QUICK, **changes)
 
 
-def _alive(identity: ProcessIdentity | None) -> ProcessIdentity | None:
+class Supervised(Protocol):
+    """A run that agents were started on."""
+
+    agents: list[subprocess.Popen[bytes]]
+
+    @property
+    def run_id(self) -> str: ...
+
+    def alive(self) -> list[ProcessIdentity]: ...
+
+    def clean_up(self) -> None: ...
+
+
+def kill_all(run: Supervised) -> None:
+    """SIGKILL to all of it, repeatedly, as holders restart agents."""
+
+    def gone() -> bool:
+        alive = run.alive()
+        for process in alive:
+            process.send(signal.SIGKILL)
+        return not alive
+
+    wait_until(gone, 20, f"processes of {run.run_id} to end")
+    for agent in run.agents:
+        agent.wait(10)
+
+
+def living(identity: ProcessIdentity | None) -> ProcessIdentity | None:
     return identity if identity is not None and identity.is_alive() else None
 
 
 @contextlib.contextmanager
-def cleaning(runs: list[AgentRun]) -> Any:
+def cleaning(runs: Sequence[Supervised]) -> Iterator[None]:
     """Whatever happens in the test, nothing of its runs is left."""
     try:
         yield

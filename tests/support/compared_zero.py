@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from support.compared_peak import ComparedPeak
 from support.deepspeed_python import deepspeed_environment, deepspeed_python
 from support.measured_memory import DATA, Setting, profile_of
 from support.torch_process import run_torch
-from torchdeck.plan.memory.context import context_bytes
-from torchdeck.plan.memory.peak import PredictedPeak, predict_peak
+from torchdeck.plan.memory.peak import predict_peak
 from torchdeck.plan.memory.spec import StrategySpec
 from torchdeck.plan.memory.zero import ZeroOptions
 
@@ -69,28 +69,10 @@ class ZeroSetting:
 
 
 @dataclass(frozen=True)
-class ComparedZero:
-    """One configuration; both figures without what a process takes besides tensors, bytes."""
+class ComparedZero(ComparedPeak):
+    """Of a training under DeepSpeed."""
 
     setting: ZeroSetting
-    prediction: PredictedPeak
-    measured: int
-    """Largest of all ranks and steps."""
-
-    @property
-    def predicted(self) -> int:
-        """At the highest phase."""
-        return self.prediction.highest.total - context_bytes(self.setting.spec)
-
-    @property
-    def high(self) -> int:
-        """Upper end of the predicted range."""
-        return self.predicted + self.prediction.uncertainty
-
-    @property
-    def error(self) -> float:
-        """Of the prediction, as a fraction of what was measured."""
-        return self.predicted / self.measured - 1
 
 
 def compare_zero(settings: Sequence[ZeroSetting], folder: Path) -> list[ComparedZero]:

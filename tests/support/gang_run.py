@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
-import signal
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from support.agent_run import CORE, FAKE_TORCHRUN
+from support.agent_run import CORE, FAKE_TORCHRUN, kill_all, living
 from support.agent_run import make_plan as plan_of_one
 from support.waiting import wait_until
 from torchdeck.plan.launch_plan import LaunchPlan, NodePlan, RankPlacement
@@ -116,12 +114,12 @@ class GangRun:
         )
 
     def agent(self, name: str) -> ProcessIdentity | None:
-        return _alive(read_json(self.node(name).lock))
+        return living(ProcessIdentity.from_json(read_json(self.node(name).lock)))
 
     def held(self, name: str, what: str, attempt: int = 1) -> ProcessIdentity | None:
         """`holder` or `torchrun` of a node."""
         content = read_json(self.layouts[name].attempt(attempt).node(name).holder)
-        return _alive(content.get(what)) if isinstance(content, dict) else None
+        return living(ProcessIdentity.from_json(content.get(what))) if isinstance(content, dict) else None
 
     def ranks(self, name: str, attempt: int = 1) -> list[int]:
         """Pids of the rank holders of a node."""
@@ -151,17 +149,7 @@ class GangRun:
         return "\n".join(text)
 
     def clean_up(self) -> None:
-        """SIGKILL to all of it, repeatedly, as holders restart agents."""
-
-        def gone() -> bool:
-            alive = self.alive()
-            for process in alive:
-                process.send(signal.SIGKILL)
-            return not alive
-
-        wait_until(gone, 20, f"processes of {self.run_id} to end")
-        for process in self.agents:
-            process.wait(10)
+        kill_all(self)
 
 
 def make_gang_plan(
@@ -220,18 +208,3 @@ def gone_within(run: GangRun, seconds: float) -> float:
     begun = time.monotonic()
     wait_until(lambda: not processes_of_run(run.run_id), seconds, f"every rank to be gone:\n{run.describe()}")
     return time.monotonic() - begun
-
-
-def _alive(value: object) -> ProcessIdentity | None:
-    identity = ProcessIdentity.from_json(value)
-    return identity if identity is not None and identity.is_alive() else None
-
-
-@contextlib.contextmanager
-def cleaning_gangs(runs: list[GangRun]) -> Iterator[None]:
-    """Whatever happens in the test, nothing of its runs is left."""
-    try:
-        yield
-    finally:
-        for run in runs:
-            run.clean_up()

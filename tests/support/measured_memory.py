@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
+from support.compared_peak import ComparedPeak
 from support.measured_models import recipe_of
 from support.measured_ranks import Job, measure
 from torchdeck.distributed.settings import FsdpSettings
-from torchdeck.plan.memory.context import context_bytes
-from torchdeck.plan.memory.peak import PredictedPeak, predict_peak
+from torchdeck.plan.memory.peak import predict_peak
 from torchdeck.plan.memory.spec import FULLY_SHARDED, Kind, StrategySpec
 from torchdeck.plan.memory.verdict import verdict
 from torchdeck.plan.model_profile import ModelProfile
@@ -106,31 +105,14 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Compared:
-    """One configuration, predicted and measured; both without what a process takes besides tensors."""
+class Compared(ComparedPeak):
+    """Of a training of a byte-gpt, and how far its ranks and steps lie apart."""
 
     setting: Setting
-    prediction: PredictedPeak
-    measured: int
-    """Largest of all ranks and steps, bytes."""
     usual: int
     """Largest of all ranks, each in the best of its repeated steps, where no buffer was freed late."""
     least: int
     """Of the rank that needed the least, in the best of its repeated steps."""
-
-    @cached_property
-    def predicted(self) -> int:
-        return self.prediction.highest.total - context_bytes(self.setting.spec)
-
-    @property
-    def high(self) -> int:
-        """Upper end of the predicted range."""
-        return self.predicted + self.prediction.uncertainty
-
-    @property
-    def error(self) -> float:
-        """Of the prediction, as a fraction of what was measured."""
-        return self.predicted / self.measured - 1
 
     def verdict_at(self, capacity: int) -> str:
         """What would be said of a device of `capacity` bytes."""

@@ -1,7 +1,5 @@
 """A model of a root and two units with a trace that can be followed by hand."""
 
-import numpy as np
-
 from torchdeck.plan.model_profile import ROOT, Event, ModelProfile, TensorInfo, Trace
 
 HEAD, BLOCK = 100, 1000
@@ -38,15 +36,7 @@ def trace(microbatch: int = 1, *, cast: bool = False, checkpointing: bool = Fals
         (Event.BACKWARD_END, ROOT, 0),
         (Event.INPUT, ROOT, -inputs),
     ]
-    columns = np.array(rows, dtype=np.int64)
-    return Trace(
-        microbatch,
-        cast,
-        checkpointing,
-        columns[:, 0].astype(np.int8),
-        columns[:, 1].astype(np.int32),
-        columns[:, 2].copy(),
-    )
+    return Trace.of_rows(microbatch, rows, cast=cast, checkpointing=checkpointing)
 
 
 def profile(*traces: Trace, precision: str = "fp32") -> ModelProfile:

@@ -5,7 +5,7 @@ Standard library and numpy, Python 3.10: the tracer writes it on a node, the pla
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from math import prod
@@ -96,6 +96,15 @@ class Trace:
     """Index of the unit concerned, shape (n,)."""
     values: npt.NDArray[np.int64]
     """Bytes, negative when freed; 0 in marks; shape (n,)."""
+
+    @classmethod
+    def of_rows(
+        cls, microbatch: int, rows: Sequence[tuple[int, int, int]], *, cast: bool, checkpointing: bool
+    ) -> Trace:
+        """A trace of `rows`, each (kind, unit, bytes)."""
+        columns = np.array(rows, dtype=np.int64).reshape(-1, 3)
+        kinds, units = columns[:, 0].astype(np.int8), columns[:, 1].astype(np.int32)
+        return cls(microbatch, cast, checkpointing, kinds, units, columns[:, 2].copy())
 
 
 @dataclass(frozen=True)

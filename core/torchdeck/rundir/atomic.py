@@ -10,11 +10,12 @@ from typing import Any
 
 def sync_folder(folder: Path) -> None:
     """Make the names in `folder` durable (a rename is only on disk after this)."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def sync_file(path: Path) -> None:
+    """Make the content of a file durable, whoever wrote it."""
+    _sync(path, os.O_RDONLY)
 
 
 def write_bytes(
@@ -63,3 +64,11 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-import numpy as np
-
 from torchdeck.plan.model_profile import ROOT, Event, Trace
 from torchdeck.tracing.request import WantedTrace
 from torchdeck.tracing.storages import Change, Mark, StorageLog
@@ -48,15 +46,7 @@ def make_trace(
             kind = Event.LOGITS if position in logits else Event.ACTIVATION
             named[number] = (kind, inside[-1] if inside else ROOT)
         rows.append((*named[number], entry.size))
-    columns = np.array(rows, dtype=np.int64).reshape(-1, 3)
-    return Trace(
-        wanted.microbatch,
-        wanted.cast,
-        wanted.checkpointing,
-        columns[:, 0].astype(np.int8),
-        columns[:, 1].astype(np.int32),
-        columns[:, 2].copy(),
-    )
+    return Trace.of_rows(wanted.microbatch, rows, cast=wanted.cast, checkpointing=wanted.checkpointing)
 
 
 def _follow(inside: list[int], mark: Mark) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from support.agent_run import script
-from support.gang_run import GangRun, cleaning_gangs, make_gang_plan
+from support.agent_run import cleaning, script
+from support.gang_run import GangRun, make_gang_plan
 from support.gang_scripts import Maker
 
 
@@ -27,5 +27,5 @@ def make_gang(tmp_path: Path) -> Iterator[Maker]:
         runs.append(run)
         return run
 
-    with cleaning_gangs(runs):
+    with cleaning(runs):
         yield make

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from torchdeck.distributed.checkpoints.rank_file import rank_file_name
 from torchdeck.distributed.checkpoints.snapshot import Snapshot
 from torchdeck.distributed.checkpoints.trainer_file import TRAINER_NAME
 from torchdeck.distributed.checkpoints.verification import hash_file
+from torchdeck.rundir.atomic import sync_file
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,7 @@ def _own_files(folder: Path, rank: int) -> list[str]:
 
 
 def _sync_and_hash(path: Path) -> FileEntry:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_file(path)
     return hash_file(path)
 
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
-
 from torchdeck.plan.memory.model_shape import ModelShape, Weight
 from torchdeck.plan.model_profile import ROOT, Event, Trace
 
@@ -149,15 +147,7 @@ def closed_form_trace(
     _embedding_backward(run)
     events.mark(Event.BACKWARD_END, ROOT)
     events.add(Event.INPUT, ROOT, -tokens * _TOKEN_BYTES)
-    columns = np.array(events.rows, dtype=np.int64)
-    return Trace(
-        microbatch,
-        cast,
-        checkpointing,
-        columns[:, 0].astype(np.int8),
-        columns[:, 1].astype(np.int32),
-        columns[:, 2].copy(),
-    )
+    return Trace.of_rows(microbatch, events.rows, cast=cast, checkpointing=checkpointing)
 
 
 def _cast_bytes(run: _Pass, block: Sequence[Weight]) -> int:

@@ -11,6 +11,7 @@ from torchdeck.config.training import Training
 from torchdeck.data.batch_plan import BALANCES, BatchPlan
 from torchdeck.plan.planned_counts import PlannedCounts
 from torchdeck.plan.prediction import PredictedData
+from torchdeck.plan.preview.load import Load
 
 Counts = npt.NDArray[np.int64]
 
@@ -30,7 +31,7 @@ class Policy:
 
 
 @dataclass(frozen=True, eq=False)
-class DataPreview:
+class DataPreview(Load):
     """Samples and tokens of every rank over the whole run."""
 
     source: str
@@ -47,16 +48,6 @@ class DataPreview:
     """Share of what the model computes that is padding; None where nothing is padded or known."""
     policies: tuple[Policy, ...] = ()
     """Of a batch plan."""
-
-    @property
-    def load(self) -> npt.NDArray[np.float64]:
-        """Tokens of each rank where they are known, else samples."""
-        return self.samples.astype(np.float64) if self.tokens is None else self.tokens
-
-    @property
-    def unit(self) -> str:
-        """What `load` counts."""
-        return "samples" if self.tokens is None else "tokens"
 
     @property
     def imbalance(self) -> float:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from torchdeck.data.batch_plan import BatchPlan, PlanPosition, plan_steps
 from torchdeck.data.order import steps_per_epoch
+from torchdeck.plan.preview.load import Load
 
 if TYPE_CHECKING:
     from torchdeck.config.training import Training
@@ -20,7 +21,7 @@ Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class MicrobatchTable:
+class MicrobatchTable(Load):
     """Microbatches of some steps that follow each other.
 
     Columns are microbatches in the order that a rank does them, `accumulation` for each step.
@@ -35,16 +36,6 @@ class MicrobatchTable:
     """The same shape, without padding; None where samples are of no known length."""
     padded: Ints | None
     """The same shape: tokens that are computed, padding included; None where nothing is padded or known."""
-
-    @property
-    def load(self) -> npt.NDArray[np.float64]:
-        """Tokens where they are known, else samples."""
-        return self.samples.astype(np.float64) if self.tokens is None else self.tokens
-
-    @property
-    def unit(self) -> str:
-        """What `load` counts."""
-        return "samples" if self.tokens is None else "tokens"
 
     @property
     def steps(self) -> int:

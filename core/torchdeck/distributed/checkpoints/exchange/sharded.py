@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import queue
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -36,7 +35,7 @@ from torchdeck.distributed.checkpoints.rank_file import rank_file_name, read_ran
 from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX
 from torchdeck.distributed.checkpoints.trainer_file import TRAINER_NAME, read_trainer_file
 from torchdeck.distributed.checkpoints.verification import hash_file, verify_files
-from torchdeck.rundir.atomic import write_bytes
+from torchdeck.rundir.atomic import sync_file, write_bytes
 
 LARGEST_FILE = 512 << 20
 """Bytes of tensors in one file, which are in memory while it is written; a larger tensor has its own."""
@@ -170,7 +169,7 @@ def commit(
     files = dict(known or {})
     for path in sorted(folder.iterdir()):
         if path.name not in files:
-            _sync(path)
+            sync_file(path)
             files[path.name] = hash_file(path)
     # the files are all here, wherever those of the source were
     manifest = replace(said, files=files, model_fingerprint=fingerprint, version=Manifest.version, node=None)
@@ -266,11 +265,3 @@ def _dealt(specs: Mapping[str, TensorSpec], parts: int) -> list[list[str]]:
         dealt[least].append(name)
         sizes[least] += specs[name].size
     return dealt
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
