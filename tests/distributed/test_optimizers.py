@@ -38,7 +38,7 @@ def test_settings_reach_the_optimizer(name: str, kind: type[torch.optim.Optimize
 
 
 def test_nothing_to_train_is_a_mistake() -> None:
-    """A model without parameters says what build_model must return."""
+    """A model without parameters is told what would be right."""
     with pytest.raises(RecipeError, match="no parameters to train"):
         make_optimizer(nn.ReLU(), settings("sgd"))
 

@@ -39,6 +39,7 @@ REFUSED: dict[str, Job] = {
         "differ": "weights",
         "config": {"strategy": "ddp", "ddp": {"broadcast_parameters": False}},
     },
+    "frozen": {"differ": "nothing", "config": {"strategy": "ddp"}},
     "sent-weights": {"differ": "weights", "config": {"strategy": "ddp"}},
 }
 UNUSED: Job = {"config": {"strategy": "ddp", "ddp": {"find_unused_parameters": True}}}
@@ -108,6 +109,12 @@ def test_models_of_other_weights_are_refused_where_they_are_not_sent(found: dict
     assert "different weights: 0.bias is" in weights[0]
     assert "set distributed.ddp.broadcast_parameters" in weights[0]
     assert found["refused:sent-weights"] == ["", ""]
+
+
+def test_a_model_with_nothing_to_train_is_refused(found: dict[str, list[Any]]) -> None:
+    """By a sentence of ours, before torch has one."""
+    for said in found["refused:frozen"]:
+        assert said.startswith("the model has no parameters to train, so DDP has no gradients to average")
 
 
 @pytest.mark.parametrize("strategy", ["fsdp", "hsdp"])

@@ -16,7 +16,6 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD
 
 from support.measured_ranks import Job
-from torchdeck.distributed.agreement import AgreementError
 from torchdeck.distributed.processes import cleanup_distributed, get_local_rank, get_rank, setup_distributed
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.strategies.ddp_buckets import with_settled_buckets
@@ -118,14 +117,15 @@ def by_one_call(job: Job) -> list[float]:
 
 
 def refused(job: Job) -> str:
-    """What is said of models that are not the same."""
+    """What is said of models that are not the same, or have nothing to train."""
     with DistributedStrategy.from_config(job["config"]) as strategy:
         model = small_model(seed=strategy.rank if job["differ"] == "weights" else 0)
         if job["differ"] == "shapes" and strategy.rank == 1:
             model[2] = nn.Linear(7, 4)
+        model.requires_grad_(job["differ"] != "nothing")
         try:
             strategy.wrap_model(model, first_block)
-        except AgreementError as error:
+        except RecipeError as error:
             return str(error)
         return ""
 

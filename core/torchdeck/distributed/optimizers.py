@@ -53,8 +53,8 @@ def _groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not parameters:
         raise RecipeError(
-            "the model has no parameters to train: build_model must return a module with at least one "
-            "parameter that requires a gradient"
+            "the model has no parameters to train: right is a module with at least one parameter that "
+            "requires a gradient (requires_grad)"
         )
     matrices = [parameter for parameter in parameters if parameter.dim() >= 2]
     vectors = [parameter for parameter in parameters if parameter.dim() < 2]

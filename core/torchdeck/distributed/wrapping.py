@@ -33,6 +33,7 @@ def wrap_model_ddp(model: nn.Module, **options: Any) -> nn.Module:
     Raises:
         SettingsError: an option is unknown or of the wrong type.
         AgreementError: the ranks' models are not the same.
+        RecipeError: no parameter is to be trained.
     """
     return _wrapped(model, {"strategy": "ddp", "ddp": options})
 

@@ -24,6 +24,7 @@ from torchdeck.distributed.strategies.powersgd import PowerSgdTensors, compress_
 from torchdeck.distributed.strategies.same_model import check_same_shapes, check_same_weights
 from torchdeck.distributed.units import Blocks
 from torchdeck.environment import Place
+from torchdeck.recipes.errors import RecipeError
 
 _TORCHS_SIZE_MB = 25.0
 """Size of buckets that DDP chooses by itself. Where it is left to, the first one is smaller, so that ranks
@@ -47,8 +48,14 @@ class DdpStrategy(DistributedStrategy):
 
         Raises:
             AgreementError: the ranks' models differ in shapes; or, without broadcast_parameters, in weights.
+            RecipeError: no parameter is to be trained.
         """
         options = self.settings.ddp
+        if not any(parameter.requires_grad for parameter in model.parameters()):
+            raise RecipeError(
+                "the model has no parameters to train, so DDP has no gradients to average: right is a module "
+                "with at least one parameter that requires a gradient (requires_grad)"
+            )
         check_same_shapes(self.group, model)
         if not options.broadcast_parameters:
             check_same_weights(self.group, model)

@@ -33,8 +33,8 @@ def build_model(recipe: Recipe, options: dict[str, Any]) -> nn.Module:
         )
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise RecipeError(
-            f"the model of recipe {recipe.name} has no parameters to train: build_model must return a "
-            "module with at least one parameter that requires a gradient"
+            f"the model of recipe {recipe.name} has no parameters to train: right is a module with at least "
+            "one parameter that requires a gradient (requires_grad)"
         )
     return model
 
