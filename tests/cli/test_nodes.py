@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import base64
 import os
-import pty
-import select
-import subprocess
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from support.command import COMMAND, Command
+from support.command import Command
 from support.hosts import TestHosts
+from support.typed_command import typed
 from torchdeck.nodes.book.file import book_path, read_book
 from torchdeck.nodes.book.schema import NodeEntry, NodeGroup
 from torchdeck.nodes.ssh.config_file import SshConfig
@@ -288,37 +285,6 @@ def test_who_says_no_at_the_terminal_trusts_nothing(hosts: Hosts, command: Comma
     code, seen = typed(command, ["nodes", "trust", "node1"], [("right one? (yes/no)", "perhaps")])
     assert code == 3, seen
     assert not (command.home / "known_hosts").exists()
-
-
-def typed(command: Command, words: Sequence[str], answers: Sequence[tuple[str, str]]) -> tuple[int, str]:
-    """Run a command at a terminal and answer what it asks; its exit code and all that the terminal showed."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [*COMMAND, *words],
-        env=command.environment(),
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
-    )
-    os.close(theirs)
-    seen, left, limit = "", list(answers), time.monotonic() + 60
-    try:
-        while time.monotonic() < limit:
-            if left and left[0][0] in seen.rpartition("\n")[2]:
-                seen += "\n"
-                os.write(ours, f"{left.pop(0)[1]}\n".encode())
-            if not select.select([ours], [], [], 0.2)[0]:
-                continue
-            try:
-                seen += os.read(ours, 4096).decode()
-            except OSError:  # nobody has the terminal open any more
-                return process.wait(20), seen
-        raise AssertionError(f"the command did not end; the terminal shows {seen!r}")
-    finally:
-        process.kill()
-        process.wait()
-        os.close(ours)
 
 
 def test_a_password_is_kept_in_the_keyring_when_that_is_asked_for(

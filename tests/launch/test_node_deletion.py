@@ -16,13 +16,15 @@ import pytest
 from support.made_runs import IDS
 from torchdeck.agent.snapshots.folder import make_from_store, store_of
 from torchdeck.agent.snapshots.manifest import Entry, Manifest
-from torchdeck.launch.node_deletion import delete_on_nodes
+from torchdeck.launch.node_deletion import delete_noted, delete_on_nodes
+from torchdeck.launch.node_leftovers import find_leftovers
 from torchdeck.launch.reach import Reach
 from torchdeck.nodes.book.file import book_path
 from torchdeck.nodes.probe.conversation import Conversation
 from torchdeck.nodes.probe.here import talk_here
 from torchdeck.nodes.ssh.errors import UnreachableError
 from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.node_parts import left_on_nodes, note_left
 
 RUN = IDS[0]
 
@@ -93,6 +95,49 @@ def test_nothing_goes_while_a_process_of_the_run_lives_there(reach: Reach, tmp_p
     assert layout.root.is_dir()
     (told,) = delete_on_nodes(RUN, ("n1",), reach)
     assert told.removed
+
+
+def test_a_deletion_that_was_cut_short_is_carried_on(reach: Reach, tmp_path: Path) -> None:
+    """What was noted is removed and forgotten; not of a node that is away, nor a run that is here again."""
+    here = made(reach.home, IDS[1])
+    for name in ("n1", "away", "gone"):
+        note_left(reach.home, RUN, [name])
+    note_left(reach.home, IDS[1], ["n1"])
+    layout, again = made(tmp_path / "n1", RUN), made(tmp_path / "n1", IDS[1])
+    told = delete_noted(reach)
+    assert [(each.node, each.run_id, each.removed) for each in told] == [
+        ("away", RUN, False),
+        ("n1", RUN, True),
+    ]
+    assert [path.exists() for path in (layout.root, again.root, here.root)] == [False, True, True]
+    assert left_on_nodes(reach.home) == {"away": (RUN,), "gone": (RUN,)}
+
+
+def test_a_removal_that_was_cut_short_there_is_finished(reach: Reach, tmp_path: Path) -> None:
+    """The node's Python was ended between giving the folder another name and removing it."""
+    layout = made(tmp_path / "n1", RUN, b"own")
+    aside = layout.root.rename(layout.root.with_name(f".deleted-{RUN}"))
+    (told,) = delete_on_nodes(RUN, ("n1",), reach)
+    assert (told.removed, aside.exists(), kept(tmp_path / "n1")) == (True, False, 0)
+
+
+def test_what_is_known_here_or_began_there_is_no_leftover(reach: Reach, tmp_path: Path) -> None:
+    """Of the rest it is said which run was deleted here; two names of one host are told once."""
+    made(reach.home, IDS[1])
+    note_left(reach.home, RUN, ["n1"])
+    for run_id in IDS:
+        made(tmp_path / "n1", run_id)
+    made(tmp_path / "n2", IDS[2]).journal.write_text("")
+    found, problems = find_leftovers({"n1": "a", "n2": "b", "away": "c"}, reach)
+    assert [(each.node, each.run_id, each.was_deleted) for each in found] == [
+        ("n1", RUN, True),
+        ("n1", IDS[2], False),
+    ]
+    assert all(each.size > 10 for each in found)
+    assert problems == ["node away: node away: 10.0.0.9 does not answer"]
+    (tmp_path / "n2/runs" / IDS[2] / "journal.jsonl").unlink()
+    found, _ = find_leftovers({"n1": "a", "n2": "a"}, reach)
+    assert [(each.node, each.run_id) for each in found] == [("n1", RUN), ("n1", IDS[2])]
 
 
 @pytest.mark.parametrize("run_id", ["", ".", "..", "../keep", "keep", f"{RUN}/..", f"{RUN}/checkpoints"])

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from support import machines
 from support.histories import agent_started, controller_journal, ended, event, finished, started
 from support.made_runs import make_run
 from torchdeck.rundir.processes import ProcessIdentity
-from torchdeck.runs.deletion import FORGOTTEN, StillAliveError, put_back, remove_forgotten, set_aside
+from torchdeck.runs.deletion import FORGOTTEN, StillAliveError, put_back, remove, remove_forgotten, set_aside
+from torchdeck.runs.node_parts import left_on_nodes
 from torchdeck.runs.registry import RunRegistry
 
 DONE = [agent_started(), started(), ended(), finished()]
@@ -30,6 +32,17 @@ def test_what_lives_is_not_set_aside(tmp_path: Path) -> None:
     with pytest.raises(StillAliveError, match="stop it first"):
         set_aside(layout)
     assert layout.root.exists()
+
+
+@pytest.mark.parametrize("on_nodes", [True, False])
+def test_what_its_nodes_have_is_noted_before_it_is_gone(tmp_path: Path, *, on_nodes: bool) -> None:
+    """So that a deletion that is cut short can be carried on; unless only what is here is to go."""
+    nodes = {"nodes": ["localhost", "a"]}
+    plan = machines.plan(machines.config(distributed=nodes), *map(machines.node, nodes["nodes"]))
+    layout = make_run(tmp_path, controller_journal(), DONE, plan=plan.document())
+    remove(set_aside(layout), on_nodes=on_nodes)
+    assert not layout.root.exists()
+    assert left_on_nodes(tmp_path) == ({"a": (layout.root.name,)} if on_nodes else {})
 
 
 def test_what_nobody_removed_is_removed_after_a_while(tmp_path: Path) -> None:

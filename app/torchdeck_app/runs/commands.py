@@ -11,13 +11,14 @@ from PySide6.QtCore import QObject, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 
 from torchdeck.launch.detached import DetachedProcess
-from torchdeck.launch.node_deletion import NodeDeletion, delete_on_nodes
-from torchdeck.launch.node_logins import gather_logins, remote_nodes
+from torchdeck.launch.node_deletion import NodeDeletion, delete_noted, delete_on_nodes
+from torchdeck.launch.node_logins import gather_logins
 from torchdeck.launch.requests import write_request
 from torchdeck.launch.taking_over import Logins as AskLogins
 from torchdeck.launch.taking_over import ensure_controller, resume
 from torchdeck.rundir.layout import RunLayout
-from torchdeck.runs.deletion import put_back, remove, set_aside
+from torchdeck.runs.deletion import put_back, remove, remove_forgotten, set_aside
+from torchdeck.runs.node_parts import remote_nodes
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Cancel, Operations
 from torchdeck_app.runs.abilities import ATTACH, RESUME, STOP, STOP_NOW, WORDS
@@ -183,6 +184,15 @@ class RunCommands(QObject):
             done=done,
             failed=lambda error: self.failed.emit("", f"a deleted run cannot be removed entirely: {error}"),
         )
+
+    def go_on_deleting(self) -> None:
+        """Remove what somebody set aside and did not live to remove, on nodes that let us in unasked too."""
+
+        def call(_progress: object, _cancel: object) -> None:
+            remove_forgotten(self._logins.home)
+            delete_noted(self._logins.quiet)
+
+        self._operations.run("removing deleted runs", call)
 
     @staticmethod
     def copy(text: str) -> None:

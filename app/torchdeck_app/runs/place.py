@@ -10,7 +10,6 @@ from PySide6.QtCore import QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
-from torchdeck.runs.deletion import remove_forgotten
 from torchdeck.runs.run_list import RunEntry, RunsSeen
 from torchdeck_app.bridge.logins import Logins, make_logins
 from torchdeck_app.bridge.operations import Operations
@@ -77,7 +76,7 @@ class RunsPlace(Place):
         self._lay_out()
         self._connect()
         self.notes.read()
-        operations.run("removing deleted runs", lambda _progress, _cancel: remove_forgotten(home))
+        self.commands.go_on_deleting()
         self._take(self._run_list.seen)
 
     def actions_offered(self) -> Sequence[QAction]:

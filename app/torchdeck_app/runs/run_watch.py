@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QObject
 
-from torchdeck.launch.node_logins import remote_nodes
 from torchdeck.launch.taking_over import wants_controller
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.links import LinkState
+from torchdeck.runs.node_parts import remote_nodes
 from torchdeck.runs.origin import Origin, origin_of
 from torchdeck.runs.training_progress import ProgressReader, TrainingProgress
 from torchdeck.runs.view import RunView

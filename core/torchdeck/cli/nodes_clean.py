@@ -1,10 +1,8 @@
-"""`torchdeck nodes clean`: end what dead runs have left on nodes."""
+"""`torchdeck nodes clean`: end and remove what dead and deleted runs have left on nodes."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,9 +23,10 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "clean",
-        help="end processes of runs that nobody looks after any more, after asking",
+        help="end and remove what is left of dead and deleted runs, after asking",
         description="Ends only processes that carry the id of a run whose agent and holder on that node are "
-        "gone; files stay. Exits with 3 where a node is not reached or a process does not end.",
+        "gone, and removes only folders of runs that were deleted on this machine. Exits with 3 where a node "
+        "is not reached, a process does not end or a folder cannot be removed.",
     )
     parser.add_argument("nodes", nargs="*", metavar="NODE", help="these alone; all nodes of the book if none")
     parser.add_argument("--yes", action="store_true", help="do not ask")
@@ -37,8 +36,12 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 @says_what_is_wrong
 def run(args: argparse.Namespace) -> int:
-    """Look, show, ask, end; 3 when something is left undone."""
+    """Look, show, ask, end and remove; 3 when something is left undone."""
+    from torchdeck.cli.nodes_clean_told import Done, Left, agreed, tell
+    from torchdeck.launch.node_deletion import delete_runs
+    from torchdeck.launch.node_leftovers import find_leftovers
     from torchdeck.nodes.probe.probing import probe_nodes
+    from torchdeck.runs.node_parts import left_on_nodes
 
     chosen = chosen_nodes(args.nodes)
     facts: dict[str, NodeFacts] = {}
@@ -59,11 +62,18 @@ def run(args: argparse.Namespace) -> int:
         if name in found
     }
     ends = {name: runs for name, runs in ends.items() if runs}
-    if ends and not args.yes and not _agreed(ends, asking=not args.json):
+    folders, unasked = find_leftovers({name: facts[name].system.boot for name in facts}, chosen.reach)
+    problems += unasked
+    left = Left(ends, [each for each in folders if each.was_deleted])
+    if (left.processes or left.folders) and not args.yes and not agreed(left, asking=not args.json):
         return REFUSED
     answers = _ended(chosen, ends)
     problems += [answer["why"] for answer in answers if answer["why"]]
-    _tell(answers, problems, as_json=args.json)
+    noted = {name: runs for name, runs in left_on_nodes(chosen.reach.home).items() if name in facts}
+    deleted = delete_runs(noted, chosen.reach)
+    problems += [str(each) for each in deleted if each.why]
+    done = Done(answers, left.folders, deleted, [each for each in folders if not each.was_deleted])
+    tell(done, problems, as_json=args.json)
     return REFUSED if problems else SUCCEEDED
 
 
@@ -99,21 +109,6 @@ def _is_controlled(run: RunHere, chosen: ChosenNodes) -> bool:
     return view.controller_alive and not view.is_over
 
 
-def _agreed(ends: Mapping[str, list[RunHere]], *, asking: bool) -> bool:
-    print("These processes carry the id of a run that nobody looks after any more:", file=sys.stderr)
-    for node, runs in ends.items():
-        for run in runs:
-            which = f"rank{'' if len(run.ranks) == 1 else 's'} {', '.join(map(str, run.ranks))}"
-            ranks = f", {which}" if run.ranks else ""
-            pids = ", ".join(map(str, run.processes))
-            print(f"  {node}: run {run.run_id} of {run.user}: pid {pids}{ranks}", file=sys.stderr)
-    if not asking or not sys.stdin.isatty():
-        print("torchdeck: there is nobody to ask; --yes ends them", file=sys.stderr)
-        return False
-    print("End them? (yes/no) ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("yes", "y")
-
-
 def _ended(chosen: ChosenNodes, ends: Mapping[str, list[RunHere]]) -> list[dict[str, Any]]:
     from torchdeck.nodes.probe.conversation import ProbeError
     from torchdeck.nodes.probe.probing import clean_node
@@ -139,18 +134,3 @@ def _ended(chosen: ChosenNodes, ends: Mapping[str, list[RunHere]]) -> list[dict[
         return []
     with ThreadPoolExecutor(min(AT_ONCE, len(ends)), thread_name_prefix="clean") as pool:
         return list(pool.map(end, ends))
-
-
-def _tell(answers: list[dict[str, Any]], problems: list[str], *, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps({"nodes": answers, "problems": problems}, ensure_ascii=False, indent=1))
-        return
-    for answer in answers:
-        for run_id, count in answer["ended"].items():
-            print(f"{answer['node']}: ended {count} processes of run {run_id}")
-        for run_id in answer["kept"]:
-            print(f"{answer['node']}: run {run_id} is looked after again, and was left alone")
-    for problem in problems:
-        print(f"torchdeck: {problem}", file=sys.stderr)
-    if not answers and not problems:
-        print("nothing is left of dead runs")

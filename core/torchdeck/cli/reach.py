@@ -27,7 +27,8 @@ def reach_for(config: RunConfig, home: Path) -> Reach | None:
 
 def logins_of(layout: RunLayout) -> Mapping[str, Any]:
     """What the nodes of a run need to be logged in to; asks, and imports, nothing for this machine alone."""
-    from torchdeck.launch.node_logins import gather_logins, remote_nodes
+    from torchdeck.launch.node_logins import gather_logins
+    from torchdeck.runs.node_parts import remote_nodes
 
     if not remote_nodes(layout):
         return {}

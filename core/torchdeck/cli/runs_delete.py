@@ -40,23 +40,23 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 @says_what_is_wrong
 def run(args: argparse.Namespace) -> int:
     """Delete; 3 when the run is alive, or something of it cannot be removed."""
-    from torchdeck.launch.node_logins import remote_nodes
     from torchdeck.runs.deletion import StillAliveError, remove, set_aside
+    from torchdeck.runs.node_parts import remote_nodes
 
     if args.node is not None:
         return _on_nodes_alone(args.id, args.node, as_json=args.json)
     layout = find_run(args.id)
     names = () if args.here else remote_nodes(layout)
     try:
-        aside = set_aside(layout)
-        told = _on_nodes(layout.root.name, names, layout.root.parent.parent)
-        remove(aside)
+        # noted before the nodes are asked: `nodes clean` goes on where this is cut short
+        remove(set_aside(layout), on_nodes=not args.here)
     except StillAliveError as error:
         print(f"torchdeck: {error}", file=sys.stderr)
         return REFUSED
     except OSError as error:
         print(f"torchdeck: {layout.root} cannot be removed: {error.strerror}", file=sys.stderr)
         return REFUSED
+    told = _on_nodes(layout.root.name, names, layout.root.parent.parent)
     return _tell(layout.root.name, told, as_json=args.json, here=True)
 
 

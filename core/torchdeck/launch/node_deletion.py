@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
+
+from torchdeck.runs.node_parts import forget_left, left_on_nodes
 
 if TYPE_CHECKING:
     from torchdeck.launch.reach import Reach
 
 LIMIT = 60.0
-"""Seconds for one node, without the time that a person takes to answer."""
+"""Seconds in which one node must have removed what it has."""
+REACH_LIMIT = 15.0
+"""Seconds for connecting to it, without the time that a person takes to answer."""
 AT_ONCE = 16
 
 
@@ -53,25 +57,56 @@ def delete_on_nodes(
         reach: how they are connected to.
         limit: seconds for each.
     """
-    if not names:
+    return delete_runs(dict.fromkeys(names, (run_id,)), reach, limit)
+
+
+def delete_noted(reach: Reach, limit: float = LIMIT) -> tuple[NodeDeletion, ...]:
+    """Carry on deletions that were cut short or did not reach a node; nodes out of the book are passed over.
+
+    Raises:
+        ConfigError: the node book is wrong.
+    """
+    left = left_on_nodes(reach.home)
+    book = reach.book().nodes if left else {}
+    return delete_runs({name: runs for name, runs in left.items() if name in book}, reach, limit)
+
+
+def delete_runs(
+    runs: Mapping[str, Sequence[str]], reach: Reach, limit: float = LIMIT
+) -> tuple[NodeDeletion, ...]:
+    """As `delete_on_nodes`, of several runs: node → ids. What is gone needs no note any more."""
+    if not runs:
         return ()
-    with ThreadPoolExecutor(min(AT_ONCE, len(names)), thread_name_prefix="delete") as pool:
-        return tuple(pool.map(lambda name: _delete(run_id, name, reach, limit), names))
+    with ThreadPoolExecutor(min(AT_ONCE, len(runs)), thread_name_prefix="delete") as pool:
+        told = pool.map(lambda name: _delete(runs[name], name, reach, limit), runs)
+        found = tuple(each for of_node in told for each in of_node)
+    for each in found:
+        if not each.why:
+            forget_left(reach.home, each.run_id, each.node)
+    return found
 
 
-def _delete(run_id: str, name: str, reach: Reach, limit: float) -> NodeDeletion:
+def _delete(run_ids: Sequence[str], name: str, reach: Reach, limit: float) -> list[NodeDeletion]:
     from torchdeck.config.problems import ConfigError
     from torchdeck.nodes.probe.conversation import ProbeError
     from torchdeck.nodes.ssh.errors import SshError, TargetError
 
+    def kept_all(why: str) -> list[NodeDeletion]:
+        return [NodeDeletion(name, run_id, removed=False, why=why) for run_id in run_ids]
+
     try:
         entry = reach.book().nodes.get(name)
         if entry is None:
-            return NodeDeletion(name, run_id, removed=False, why="it is not in the node book any more")
-        with reach.talk(name, limit) as talk:
-            said = talk.ask("remove_runs", limit, run_ids=[run_id], home=entry.home)
+            return kept_all("it is not in the node book any more")
+        with reach.talk(name, min(limit, REACH_LIMIT)) as talk:
+            said = talk.ask("remove_runs", limit, run_ids=list(run_ids), home=entry.home)
     except (ConfigError, ProbeError, SshError, TargetError, OSError) as error:
-        return NodeDeletion(name, run_id, removed=False, why=str(error) or type(error).__name__)
+        return kept_all(str(error) or type(error).__name__)
     kept = said.get("kept")
-    why = str(kept.get(run_id, "")) if isinstance(kept, dict) else "it did not say what it removed"
-    return NodeDeletion(name, run_id, removed=run_id in said.get("removed", ()), why=why)
+    if not isinstance(kept, dict):
+        return kept_all("it did not say what it removed")
+    removed = said.get("removed", ())
+    return [
+        NodeDeletion(name, run_id, removed=run_id in removed, why=str(kept.get(run_id, "")))
+        for run_id in run_ids
+    ]

@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.nodes.inventory import LOCALHOST
-from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
-from torchdeck.rundir.atomic import read_json
 from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.node_parts import remote_nodes
 
 if TYPE_CHECKING:
     from torchdeck.launch.reach import Reach
@@ -18,15 +16,6 @@ if TYPE_CHECKING:
 LIMIT = 30.0
 """Seconds for one node, without the time that a person takes to answer."""
 AT_ONCE = 16
-
-
-def remote_nodes(layout: RunLayout) -> tuple[str, ...]:
-    """Names of the run's nodes that are not this machine; none where its plan cannot be read."""
-    try:
-        plan = LaunchPlan.from_json(read_json(layout.plan))
-    except PlanFormatError:
-        return ()
-    return tuple(node.name for node in plan.nodes if node.name != LOCALHOST)
 
 
 def gather_logins(layout: RunLayout, reach: Reach) -> Mapping[str, Any]:

@@ -14,6 +14,7 @@ from torchdeck.rundir.processes import processes_of_run
 from torchdeck.runs.directory import RUN_ID
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.home import runs_folder
+from torchdeck.runs.node_parts import note_left, remote_nodes
 
 _ASIDE = re.compile(rf"\.deleted-({RUN_ID.pattern})")
 FORGOTTEN = 3600.0
@@ -57,11 +58,19 @@ def set_aside(layout: RunLayout) -> Path:
     return layout.root.rename(layout.root.with_name(f".deleted-{layout.root.name}"))
 
 
-def remove(aside: Path) -> None:
-    """Remove for good what was set aside, and what of code no other run uses; raises OSError."""
-    copied = read_manifest(RunLayout(aside))
+def remove(aside: Path, *, on_nodes: bool = True) -> None:
+    """Remove for good what was set aside, and what of code no other run uses; raises OSError.
+
+    Args:
+        aside: the new path.
+        on_nodes: what its nodes have of it is to go, too: it is noted, for who may be cut short in that.
+    """
+    home, layout = aside.parent.parent, RunLayout(aside)
+    if on_nodes:
+        note_left(home, aside.name.removeprefix(".deleted-"), remote_nodes(layout))
+    copied = read_manifest(layout)
     shutil.rmtree(aside)
-    free(aside.parent.parent, copied)
+    free(home, copied)
 
 
 def put_back(aside: Path) -> RunLayout:

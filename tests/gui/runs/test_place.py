@@ -20,6 +20,7 @@ from support.metrics import write_rows
 from support.run_homes import RUN_FILE, add_failed_run, add_live_run, add_run, run_id
 from torchdeck.launch.requests import read_requests
 from torchdeck.nodes.book.file import book_path
+from torchdeck.runs.node_parts import left_on_nodes
 from torchdeck.runs.notes import Note, read_notes
 from torchdeck_app.runs.compare.view import names_of
 from torchdeck_app.runs.place import RunsPlace
@@ -209,6 +210,7 @@ def test_what_a_deleted_run_leaves_on_its_nodes_is_said(qtbot: QtBot, opened: Op
     assert caught.args is not None
     assert "node n1: not removed there" in caught.args[1]
     assert f"torchdeck runs delete {run_id(2)} --node n1" in caught.args[1]
+    assert left_on_nodes(tmp_path) == {"n1": (run_id(2),)}  # for the next window, or `nodes clean`
     assert not layouts[1].root.exists()
 
 

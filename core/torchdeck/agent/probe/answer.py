@@ -37,6 +37,7 @@ def serve(questions: TextIO, answers: TextIO) -> None:
         "reach": reached,
         "seen": seen,
         "runs": lambda question: files.runs_of(_home(question)),
+        "run_folders": lambda question: run_folders.run_folders(_home(question), question),
         "remove_runs": lambda question: run_folders.remove_runs(_home(question), question),
         "tree": files.tree,
         "read": files.read,

@@ -7,7 +7,7 @@ import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ def tree(question: Mapping[str, Any]) -> dict[str, Any]:
     without = {os.path.join(folder, str(name)) for name in question.get("without", ())}  # noqa: PTH118 - names are bytes' texts
     files: list[list[Any]] = []
     links = 0
-    for path, status in _below(folder, without):
+    for path, status in below(folder, without):
         if stat.S_ISLNK(status.st_mode):
             links += 1
         elif stat.S_ISREG(status.st_mode):
@@ -68,7 +68,8 @@ def digest(question: Mapping[str, Any]) -> dict[str, Any]:
     return {"sha256": found.hexdigest()}
 
 
-def _below(folder: str, without: set[str]) -> Iterator[tuple[str, os.stat_result]]:
+def below(folder: str, without: Collection[str] = ()) -> Iterator[tuple[str, os.stat_result]]:
+    """Everything below `folder` but folders, and what is known of it; links are not followed."""
     waiting = [folder]
     while waiting:
         here = waiting.pop()

@@ -1,0 +1,61 @@
+"""What other nodes have of runs: which nodes those are, and of deleted runs whether it still must go there.
+
+A deletion that is cut short, or that does not reach a node, is noted in Torchdeck's home as an empty file
+`deleted/NODE/RUN`, for whoever comes next to carry it on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from torchdeck.nodes.inventory import LOCALHOST
+from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
+from torchdeck.rundir.atomic import read_json
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.directory import RUN_ID
+from torchdeck.runs.home import runs_folder
+
+
+def remote_nodes(layout: RunLayout) -> tuple[str, ...]:
+    """Names of the run's nodes that are not this machine; none where its plan cannot be read."""
+    try:
+        plan = LaunchPlan.from_json(read_json(layout.plan))
+    except PlanFormatError:
+        return ()
+    return tuple(node.name for node in plan.nodes if node.name != LOCALHOST)
+
+
+def note_left(home: Path, run_id: str, nodes: Iterable[str]) -> None:
+    """Note that what `nodes` have of a run must go. Raises OSError."""
+    for node in nodes:
+        path = _folder(home) / node / run_id
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+
+
+def forget_left(home: Path, run_id: str, node: str) -> None:
+    """It is gone there. What cannot be written is asked for once more, which does no harm."""
+    path = _folder(home) / node / run_id
+    with contextlib.suppress(OSError):
+        path.unlink()
+        path.parent.rmdir()  # which only an empty one can be
+
+
+def left_on_nodes(home: Path) -> dict[str, tuple[str, ...]]:
+    """Node → the runs of which what it has must go; not those that have come back here meanwhile."""
+    found = {}
+    with contextlib.suppress(OSError):
+        for folder in sorted(_folder(home).iterdir()):
+            names = sorted(path.name for path in folder.iterdir())
+            runs = [
+                name for name in names if RUN_ID.fullmatch(name) and not (runs_folder(home) / name).exists()
+            ]
+            if runs:
+                found[folder.name] = tuple(runs)
+    return found
+
+
+def _folder(home: Path) -> Path:
+    return home / "deleted"
