@@ -8,7 +8,8 @@ from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from torchdeck_app.launch.preview.placement.layout import Detail
+from torchdeck_app.launch.preview.placement.groups import PERIODS, Fill, group_look, pieces
+from torchdeck_app.launch.preview.placement.layout import Box, Detail
 from torchdeck_app.launch.preview.placement.model import BoardModel
 from torchdeck_app.launch.preview.placement.paint import BAR_COLOURS
 from torchdeck_app.theme.fonts import Type, font
@@ -25,19 +26,22 @@ class Entry(NamedTuple):
     colours: tuple[str, ...]
     """#rrggbb, a chip each."""
     shape: str
-    """`ground`, `bar`, `dot` or `dashed`."""
+    """`ground`, `bar`, `dot`, `dashed`, or `group` for numbered groups."""
     text: str
+    fills: tuple[Fill, ...] = ()
+    """Of groups, one a chip."""
 
 
-def entries(model: BoardModel, theme: Theme, detail: Detail) -> tuple[Entry, ...]:
-    """What there is on `model` to be explained."""
+def entries(model: BoardModel, theme: Theme, detail: Detail, period: int = PERIODS[0]) -> tuple[Entry, ...]:
+    """What there is on `model` to be explained; `period` is after how many groups looks begin anew."""
     palette = theme.palette
     grounds = palette.groups if detail in (Detail.NUMBERS, Detail.WORDS) else palette.series
     found = []
-    if model.shard > 1 and model.groups > 1:
-        count = min(model.groups, 3)
+    if model.is_grouped:
+        looks = [group_look(group, period) for group in range(min(model.groups, period))]
+        colours = tuple(palette.series[look.colour] for look in looks)
         text = f"{model.groups:,} groups of {model.shard:,} ranks that shard one model"
-        found.append(Entry(tuple(grounds[:count]), "ground", text))
+        found.append(Entry(colours, "group", text, tuple(look.fill for look in looks)))
         found.append(Entry((palette.text,), "dot", "same part as the selected rank"))
     elif model.shard > 1:
         found.append(Entry((grounds[0],), "ground", f"all {model.shard:,} ranks shard one model"))
@@ -58,7 +62,7 @@ def entries(model: BoardModel, theme: Theme, detail: Detail) -> tuple[Entry, ...
 
 
 class Legend(QWidget):
-    """A line of explanations, two where one does not suffice."""
+    """A line of explanations, two where one does not suffice, below a line of groups where there are some."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -71,6 +75,7 @@ class Legend(QWidget):
     def show_entries(self, shown: tuple[Entry, ...]) -> None:
         """Explain `shown`."""
         self._entries = shown
+        self.setFixedHeight((3 if any(entry.fills for entry in shown) else 2) * _LINE)
         self.setAccessibleDescription("; ".join(entry.text for entry in shown))
         self.update()
 
@@ -85,16 +90,35 @@ class Legend(QWidget):
         metrics = QFontMetrics(face)
         left = top = 0
         for entry in self._entries:
-            chips = len(entry.colours) * (_CHIP + 2) + _GAP
+            if entry.fills:
+                self._paint_groups(painter, entry, metrics)
+                top = _LINE
+            chips = 0 if entry.fills else len(entry.colours) * (_CHIP + 2) + _GAP
             width = chips + metrics.horizontalAdvance(entry.text) + 2 * _CHIP
             if left and left + width - 2 * _CHIP > self.width():
                 left, top = 0, top + _LINE
-            for number, colour in enumerate(entry.colours):
+            for number, colour in enumerate(() if entry.fills else entry.colours):
                 chip = QRect(left + number * (_CHIP + 2), top + (_LINE - _CHIP) // 2, _CHIP, _CHIP)
                 self._paint_chip(painter, entry.shape, colour, chip)
             painter.setPen(self._theme.colour("secondary"))
             line = QRect(left + chips, top, self.width() - left - chips, _LINE)
             painter.drawText(line, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, entry.text)
+            left += width
+
+    def _paint_groups(self, painter: QPainter, entry: Entry, metrics: QFontMetrics) -> None:
+        """The marks of groups with their numbers, as many as the first line has room for."""
+        left = 0
+        more = metrics.horizontalAdvance("…") + _GAP
+        for number, (colour, fill) in enumerate(zip(entry.colours, entry.fills, strict=True)):
+            text = f"{number}"
+            width = _CHIP + 3 + metrics.horizontalAdvance(text) + _GAP + 4
+            painter.setPen(self._theme.colour("secondary"))
+            if left + width + more > self.width():
+                painter.drawText(QRect(left, 0, more, _LINE), Qt.AlignmentFlag.AlignVCenter, "…")
+                return
+            for part in pieces(Box(left, (_LINE - _CHIP) // 2, _CHIP, _CHIP), fill):
+                painter.fillRect(QRect(*part), QColor(colour))
+            painter.drawText(QRect(left + _CHIP + 3, 0, width, _LINE), Qt.AlignmentFlag.AlignVCenter, text)
             left += width
 
     def _paint_chip(self, painter: QPainter, shape: str, colour: str, chip: QRect) -> None:

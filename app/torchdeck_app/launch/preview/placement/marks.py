@@ -8,6 +8,7 @@ from typing import NamedTuple
 from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
+from torchdeck_app.launch.preview.placement.groups import INSET
 from torchdeck_app.launch.preview.placement.layout import Detail, Layout, Spot
 from torchdeck_app.launch.preview.placement.model import BoardModel
 from torchdeck_app.theme.palette import Palette
@@ -40,6 +41,8 @@ class Marker:
         self._palette = palette
         self._model = model
         self._layout = layout
+        far = layout.step.detail in (Detail.TILES, Detail.CELLS)
+        self._stripe = INSET if model.is_grouped and not far else 0
 
     def paint(self, painter: QPainter, shown: range, marks: Marks) -> None:
         """Mark what `marks` says of the cards `shown`."""
@@ -71,7 +74,8 @@ class Marker:
             radius = 2 if cell.height > 12 else 1
             painter.setBrush(QColor(self._palette.text))
             painter.setPen(Qt.PenStyle.NoPen)
-            painter.drawEllipse(QPoint(cell.left + radius + 2, cell.top + radius + 2), radius, radius)
+            left = cell.left + self._stripe
+            painter.drawEllipse(QPoint(left + radius + 2, cell.top + radius + 2), radius, radius)
             painter.setBrush(Qt.BrushStyle.NoBrush)
 
     def _ranks_in(self, shown: range, ranks: range) -> Iterable[tuple[int, int]]:

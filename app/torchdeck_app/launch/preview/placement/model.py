@@ -77,6 +77,11 @@ class BoardModel:
         """Shard groups."""
         return self.world_size // self.shard
 
+    @property
+    def is_grouped(self) -> bool:
+        """Whether there are several shard groups, to be told apart."""
+        return self.groups > 1 and self.shard > 1
+
     @cached_property
     def verdicts(self) -> frozenset[str]:
         """All verdicts on the memory of ranks."""

@@ -11,6 +11,15 @@ from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPen, QPixmap
 from torchdeck.plan.preview.headline import percent
 from torchdeck.plan.preview.terms import VERDICT_SIGNS
 from torchdeck.quantities import size
+from torchdeck_app.launch.preview.placement.groups import (
+    INSET,
+    STRIPE,
+    GroupLook,
+    group_look,
+    group_words,
+    period_of,
+    pieces,
+)
 from torchdeck_app.launch.preview.placement.layout import Box, Detail, Layout, Spot
 from torchdeck_app.launch.preview.placement.marks import Marker, Marks
 from torchdeck_app.launch.preview.placement.model import BoardModel, ModelNode, Need, Slot
@@ -41,6 +50,8 @@ class BoardPainter:
         self._bold.setWeight(self._bold.Weight.DemiBold)
         self._metrics = {face: QFontMetrics(getattr(self, face)) for face in ("_body", "_small", "_bold")}
         self._marker = Marker(palette, model, layout)
+        self._period = period_of(model, layout) if model.is_grouped else 1
+        self._stripe = INSET if model.is_grouped else 0
         self._pictures: dict[int, QPixmap] = {}
         self._colour = cache(lambda name: QColor(getattr(palette, name)))
         self._many = cache(self._rectangles)
@@ -77,31 +88,34 @@ class BoardPainter:
         for at in range(first, min(last, len(self._model.nodes))):
             node = self._model.nodes[at]
             if tiles:
-                found[self._tile_colour(node)].append(QRect(*self._layout.cards[at]))
+                self._add(found, self._layout.cards[at], self._tile_slot(node))
                 continue
             found[self._palette.surface if node.is_on else self._palette.window].append(
                 QRect(*self._layout.cards[at])
             )
             for place, slot in enumerate(node.slots):
-                found[self._cell_colour(slot)].append(QRect(*self._layout.cell(at, place)))
+                self._add(found, self._layout.cell(at, place), slot)
         return list(found.items())
 
-    def _tile_colour(self, node: ModelNode) -> str:
+    def _tile_slot(self, node: ModelNode) -> Slot | None:
+        """The slot that a node is shown by: the one that needs most."""
         if not node.is_on:
-            return self._palette.line
-        worst = max(node.slots, key=lambda slot: -1.0 if slot.need is None else slot.need.share or 0.0)
-        return self._cell_colour(worst)
+            return None
+        return max(node.slots, key=lambda slot: -1.0 if slot.need is None else slot.need.share or 0.0)
 
-    def _cell_colour(self, slot: Slot) -> str:
-        if slot.rank is None:
-            return self._palette.line
-        if slot.need is not None and slot.need.verdict in SIGNS:
-            return str(getattr(self._palette, BAR_COLOURS[slot.need.verdict]))
-        # the pale grounds of groups are too faint without words on them
-        return self._palette.series[self._tint(slot.group)]
+    def _add(self, found: dict[str, list[QRect]], box: Box, slot: Slot | None) -> None:
+        """Add what is seen of a slot at `box`."""
+        if slot is None or slot.rank is None:
+            found[self._palette.line].append(QRect(*box))
+        elif slot.need is not None and slot.need.verdict in SIGNS:
+            found[str(getattr(self._palette, BAR_COLOURS[slot.need.verdict]))].append(QRect(*box))
+        else:
+            # the pale grounds of groups are too faint without words on them
+            look = self._look(slot)
+            found[self._palette.series[look.colour]] += [QRect(*part) for part in pieces(box, look.fill)]
 
-    def _tint(self, group: int) -> int:
-        return group % len(self._palette.groups) if self._model.groups > 1 and self._model.shard > 1 else 0
+    def _look(self, slot: Slot) -> GroupLook:
+        return group_look(slot.group, self._period)
 
     # near by: cards with words
 
@@ -152,6 +166,11 @@ class BoardPainter:
         )
         width = self._metrics["_small"].horizontalAdvance(kind)
         name = self._metrics["_bold"].horizontalAdvance(node.name)
+        if group := group_words(self._model, node):
+            more = f"{group} · {kind}"
+            wide = self._metrics["_small"].horizontalAdvance(more)
+            if name + wide + 2 * _INSET <= room:
+                kind, width = more, wide
         if name + width + 2 * _INSET <= room:
             self._text(painter, "_small", "secondary", line, kind, Qt.AlignmentFlag.AlignRight)
             line = line._replace(width=room - width - _INSET)
@@ -173,14 +192,22 @@ class BoardPainter:
             painter.setBrush(Qt.BrushStyle.NoBrush)
         else:
             painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(QColor(self._palette.groups[self._tint(slot.group)]))
+            painter.setBrush(QColor(self._palette.groups[self._look(slot).colour]))
         painter.drawRoundedRect(_inner(cell), _ROUND, _ROUND)
+        if self._stripe and slot.rank is not None:
+            self._paint_stripe(painter, self._look(slot), cell)
         if slot.need is not None and slot.need.share is not None:
             self._paint_bar(painter, slot.need, cell)
 
+    def _paint_stripe(self, painter: QPainter, look: GroupLook, cell: Box) -> None:
+        stripe = Box(cell.left + 3, cell.top + 4, STRIPE, cell.height - 8)
+        for part in pieces(stripe, look.fill):
+            painter.fillRect(QRect(*part), QColor(self._palette.series[look.colour]))
+
     def _paint_bar(self, painter: QPainter, need: Need, cell: Box) -> None:
         inset = _INSET if self._layout.step.detail is Detail.WORDS else _ROUND
-        track = QRect(cell.left + inset, cell.bottom - _BAR - 3, cell.width - 2 * inset, _BAR)
+        left = inset + self._stripe
+        track = QRect(cell.left + left, cell.bottom - _BAR - 3, cell.width - left - inset, _BAR)
         ground = QColor(self._palette.text)
         ground.setAlpha(48)
         painter.fillRect(track, ground)
@@ -190,13 +217,19 @@ class BoardPainter:
     def _paint_number(self, painter: QPainter, slot: Slot, cell: Box) -> None:
         if slot.rank is None:
             return
-        line = cell._replace(height=cell.height - (_BAR if slot.need is not None else 0))
+        line = Box(
+            cell.left + self._stripe,
+            cell.top,
+            cell.width - self._stripe,
+            cell.height - (_BAR if slot.need is not None else 0),
+        )
         sign = "" if slot.need is None else SIGNS.get(slot.need.verdict, "")
         self._text(painter, "_small", "text", line, f"{sign}{slot.rank}", Qt.AlignmentFlag.AlignHCenter)
 
     def _paint_words(self, painter: QPainter, spot: Spot, slot: Slot, cell: Box) -> None:
         height = (cell.height - _BAR - 6) // 2
-        first = Box(cell.left + _INSET, cell.top + 3, cell.width - 2 * _INSET, height)
+        left = _INSET + self._stripe
+        first = Box(cell.left + left, cell.top + 3, cell.width - left - _INSET, height)
         second = first._replace(top=first.top + height - 2)
         switch = self._layout.switch(spot) if slot.index is not None else None
         if switch is not None:

@@ -30,6 +30,7 @@ from torchdeck_app.launch.preview.placement.facts import (
     rank_facts,
     run_facts,
 )
+from torchdeck_app.launch.preview.placement.groups import period_of
 from torchdeck_app.launch.preview.placement.layout import STEPS, Spot
 from torchdeck_app.launch.preview.placement.legend import Legend, entries
 from torchdeck_app.launch.preview.placement.model import BoardModel
@@ -149,7 +150,8 @@ class PlacementView(QWidget):
     def _explain(self) -> None:
         if self._model is not None:
             detail = STEPS[self.board.step].detail
-            self.legend.show_entries(entries(self._model, self._theme, detail))
+            period = period_of(self._model, self.board.layout_now) if self._model.is_grouped else 1
+            self.legend.show_entries(entries(self._model, self._theme, detail, period))
 
     def _show_selected(self, spot: Spot | None) -> None:
         self._say("")

@@ -11,7 +11,7 @@ from torchdeck_app.launch.preview.placement.model import BoardModel, ModelNode, 
 def spot_text(model: BoardModel, spot: Spot) -> str:
     """A node or slot in a line or two."""
     node = model.nodes[spot.node]
-    return node_text(node) if spot.slot is None else slot_text(node, node.slots[spot.slot])
+    return node_text(node) if spot.slot is None else slot_text(model, node, node.slots[spot.slot])
 
 
 def node_text(node: ModelNode) -> str:
@@ -25,11 +25,13 @@ def node_text(node: ModelNode) -> str:
     return f"{node.name}: {kind}, {numbers}"
 
 
-def slot_text(node: ModelNode, slot: Slot) -> str:
-    """`rank 3: cuda:3 of gpu00` and below it its memory."""
+def slot_text(model: BoardModel, node: ModelNode, slot: Slot) -> str:
+    """`rank 3: cuda:3 of gpu00`, which group it shards a model with, and below that its memory."""
     if slot.rank is None:
         return f"{slot.device} of {node.name}: not used"
     where = f"rank {slot.rank}: {slot.device} of {node.name}"
+    if model.is_grouped:
+        where += f", group {slot.group:,} of 0 to {model.groups - 1:,}"
     return where if slot.need is None else f"{where}\n{need_text(slot.need)}"
 
 
