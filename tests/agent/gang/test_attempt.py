@@ -1,0 +1,89 @@
+"""How the gang takes a run through an attempt, by scripted histories and a clock that only the test moves."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from support.gang_story import POLICY, RECIPE, Story, finish, kinds
+from torchdeck.agent import commands as do
+from torchdeck.agent import events as on
+from torchdeck.agent.gang import QUEUE_RETRY, SWEEP_SLACK
+
+
+def test_a_good_run_goes_through_its_states() -> None:
+    """Ready, leased, launched, running, exited, swept, judged, finished."""
+    story = Story()
+    assert story.tell(on.NodeReady("a")) == [do.AcquireLeases("a")]
+    assert story.tell(on.LeasesGranted("a")) == [do.LaunchAttempt(1, "first")]
+    assert story.tell(on.AttemptLaunched("a", 1)) == []
+    assert story.gang.phase == "starting"
+    assert story.tell(on.RanksUp("a", 1)) == [do.AnnounceRunning(1)]
+    assert story.exit(0) == [do.Sweep("a", 1, 10.0)]
+    assert story.clean() == [
+        do.EndAttempt(1, "succeeded", None, 0),
+        do.Finish("SUCCEEDED", "all ranks finished"),
+    ]
+
+
+def test_a_recipe_runs_only_once_it_trains() -> None:
+    """Ranks that are up and load are not yet RUNNING."""
+    story = Story(RECIPE).launch()
+    assert story.tell(on.RanksUp("a", 1)) == []
+    assert story.tell(on.RankProgress(1, 0, 1)) == [do.AnnounceRunning(1)]
+    assert story.tell(on.RankProgress(1, 1, 1)) == []
+
+
+def test_devices_of_another_run_are_refused_or_waited_for() -> None:
+    """Without queue: FAILED with whose it is; with: asked again each second, journaled when it changes."""
+    held = on.LeasesHeld("a", ({"device": "g", "run_id": "other", "name": "n"},))
+    story = Story()
+    story.tell(on.NodeReady("a"))
+    refused = story.tell(held)
+    assert kinds(refused) == ["AnnounceRefused", "Finish"]
+    assert "other" in finish(refused).why
+    story = Story(dataclasses.replace(POLICY, queue=True))
+    story.tell(on.NodeReady("a"))
+    assert story.tell(held) == [do.AnnounceQueued(held.held_by)]
+    assert story.tell(on.Tick(), after=QUEUE_RETRY) == [do.AcquireLeases("a")]
+    assert story.tell(held) == []
+    story.tell(on.Tick(), after=QUEUE_RETRY)
+    assert story.tell(on.LeasesGranted("a")) == [do.LaunchAttempt(1, "first")]
+
+
+def test_leases_are_all_or_nothing_over_nodes() -> None:
+    """A node whose devices another run holds makes the others give theirs back."""
+    story = Story(dataclasses.replace(POLICY, queue=True), ("a", "b"))
+    story.tell(on.NodeReady("a"), on.NodeReady("b"), on.LeasesGranted("a"))
+    commands = story.tell(on.LeasesHeld("b", ({"device": "g", "run_id": "r", "name": "n"},)))
+    assert commands[0] == do.ReleaseLeases("a")
+    story.tell(on.Tick(), after=QUEUE_RETRY)
+    assert story.tell(on.LeasesGranted("b")) == []
+    assert story.tell(on.LeasesGranted("a")) == [do.LaunchAttempt(1, "first")]
+
+
+def test_a_sweep_without_an_answer_ends() -> None:
+    """A node that never says it is clean does not hold up the verdict."""
+    story = Story().train()
+    story.exit(1)
+    assert kinds(story.tell(on.Tick(), after=POLICY.kill_grace + SWEEP_SLACK)) == ["EndAttempt", "Finish"]
+
+
+def test_a_lost_holder_moves_the_leases() -> None:
+    """Nothing else changes."""
+    assert Story().train().tell(on.HolderLost("a", 1)) == [do.RetakeLeases("a")]
+
+
+def test_events_of_an_earlier_attempt_do_nothing() -> None:
+    """A late exit of attempt 1 is not one of attempt 2."""
+    story = Story(dataclasses.replace(POLICY, max_restarts=1)).train()
+    story.exit(1)
+    story.clean()
+    story.tell(on.Tick(), after=2.0)
+    assert story.tell(on.TorchrunExited("a", 1, 0, True), on.NodeClean("a", 1, 0, 0, None)) == []
+
+
+def test_an_exit_told_twice_is_one() -> None:
+    """The second one sweeps nothing and judges nothing."""
+    story = Story().train()
+    assert kinds(story.exit(1)) == ["Sweep"]
+    assert story.exit(0) == []

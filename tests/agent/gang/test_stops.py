@@ -1,0 +1,109 @@
+"""How the gang stops a run, and how urgently."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from support.gang_story import GRACEFUL, NOW, POLICY, RECIPE, Story, failure, finish, kinds
+from torchdeck.agent import commands as do
+from torchdeck.agent import events as on
+from torchdeck.agent.escalation import KILL_LIMIT
+
+
+def test_graceful_stop_of_a_recipe_escalates_by_its_graces() -> None:
+    """Stop file, stop_grace, SIGTERM, kill_grace, SIGKILL, then a verdict even if nothing dies."""
+    story = Story(RECIPE).train()
+    assert story.tell(GRACEFUL) == [do.AnnounceStopping("graceful", "user", "r1", ""), do.TouchStop(1)]
+    assert story.tell(on.Tick(), after=99.9) == []
+    assert story.tell(on.Tick(), after=0.1) == [do.Terminate("a")]
+    assert story.tell(on.Tick(), after=9.9) == []
+    assert story.tell(on.Tick(), after=0.2) == [do.Kill("a")]
+    assert kinds(story.tell(on.Tick(), after=KILL_LIMIT)) == ["EndAttempt", "Finish"]
+
+
+def test_a_recipe_that_has_not_trained_is_ended_at_once() -> None:
+    """There is nothing to save before the first step: SIGTERM."""
+    story = Story(RECIPE).launch()
+    assert story.tell(GRACEFUL)[1:] == [do.Terminate("a")]
+    assert story.gang.deadline == 10.0
+
+
+def test_a_running_script_has_the_long_grace_after_sigterm() -> None:
+    """A script may save on SIGTERM; a second, urgent request shortens that to kill_grace."""
+    story = Story().train()
+    assert story.tell(GRACEFUL)[1:] == [do.Terminate("a")]
+    assert story.gang.deadline == 100.0
+    assert story.tell(NOW, after=5.0) == [do.AnnounceStopping("now", "user", "r2", "")]
+    assert story.gang.deadline == 15.0
+
+
+def test_a_third_request_kills() -> None:
+    """Asked again for `now` while SIGTERM is ignored: SIGKILL."""
+    story = Story(RECIPE).train()
+    assert story.tell(GRACEFUL, NOW)[-1] == do.Terminate("a")
+    assert story.tell(NOW) == [do.Kill("a")]
+    assert story.tell(NOW) == []
+
+
+def test_the_same_graceful_request_twice_is_one() -> None:
+    """A graceful stop does not escalate by being repeated."""
+    story = Story(RECIPE).train()
+    story.tell(GRACEFUL)
+    assert story.tell(GRACEFUL) == []
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        [],
+        [on.NodeReady("a")],
+        [on.NodeReady("a"), on.LeasesHeld("a", ({"device": "g", "run_id": "r", "name": "n"},))],
+    ],
+)
+def test_a_stop_before_the_launch_finishes(before: list[on.Event]) -> None:
+    """Preparing, leasing or queued: CANCELLED at once, and a lease that comes late starts nothing."""
+    story = Story(dataclasses.replace(POLICY, queue=True))
+    story.tell(*before)
+    assert finish(story.tell(GRACEFUL)).state == "CANCELLED"
+    assert story.tell(on.LeasesGranted("a"), on.Tick(), after=10.0) == []
+
+
+def test_a_stop_while_torchrun_comes_up_reaches_it() -> None:
+    """The signal is sent as soon as there is somebody to send it to."""
+    story = Story()
+    story.tell(on.NodeReady("a"), on.LeasesGranted("a"))
+    assert kinds(story.tell(GRACEFUL)) == ["AnnounceStopping"]
+    assert story.tell(on.AttemptLaunched("a", 1)) == [do.Terminate("a")]
+
+
+def test_a_stop_between_attempts_finishes() -> None:
+    """While a restart is due, the intent is looked at first."""
+    story = Story(dataclasses.replace(POLICY, max_restarts=3)).train()
+    story.exit(1)
+    assert kinds(story.clean(failure=failure())) == ["EndAttempt", "AnnounceRestart"]
+    assert finish(story.tell(GRACEFUL)).state == "CANCELLED"
+    assert story.tell(on.Tick(), after=100.0) == []
+
+
+def test_a_recipe_that_finished_before_the_stop_reached_it_succeeded() -> None:
+    """All ranks say they did all steps: SUCCEEDED; exit 0 without that is a stop obeyed."""
+    for completed, state in ((True, "SUCCEEDED"), (False, "CANCELLED")):
+        story = Story(RECIPE).train()
+        story.tell(GRACEFUL)
+        story.exit(0, completed=completed)
+        assert finish(story.clean()).state == state
+
+
+@pytest.mark.parametrize(
+    ("why", "state"), [("user", "CANCELLED"), ("limit", "CANCELLED"), ("disk", "FAILED")]
+)
+def test_why_a_run_was_stopped_decides_its_state(why: str, state: str) -> None:
+    """Wished ends are CANCELLED, forced ones FAILED, and the sentence says which."""
+    story = Story(RECIPE).train()
+    story.tell(on.StopRequested("graceful", why, None, "the detail"))
+    story.exit(0)
+    finished = finish(story.clean())
+    assert finished.state == state
+    assert "the detail" in finished.why

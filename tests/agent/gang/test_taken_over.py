@@ -1,0 +1,45 @@
+"""A gang that another agent goes on with, from what the journal says."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from support.gang_story import GRACEFUL, POLICY, RECIPE, Story, finish, kinds
+from torchdeck.agent import commands as do
+from torchdeck.agent import events as on
+from torchdeck.agent.past import Past
+
+
+def test_a_gang_taken_over_in_an_attempt_goes_on() -> None:
+    """Adopted while running: a stop still goes the cooperative way; adopted while stopping: it is
+    stopped again."""
+    story = Story(RECIPE)
+    assert story.gang.resume(Past(attempt=4, open=True, running=True), 0.0) == []
+    assert story.tell(GRACEFUL)[1:] == [do.TouchStop(4)]
+    story = Story(RECIPE)
+    past = Past(attempt=4, open=True, running=True, stop=("graceful", "user", ""))
+    assert story.gang.resume(past, 0.0) == [do.TouchStop(4)]
+    story = Story(RECIPE)
+    assert story.gang.resume(past._replace(signalled=True), 0.0) == [do.Terminate("a")]
+
+
+def test_an_adopted_script_keeps_its_long_grace() -> None:
+    """It was running before the take-over, so it may save on SIGTERM."""
+    story = Story()
+    story.gang.resume(Past(attempt=1, open=True, running=True), 0.0)
+    assert story.tell(GRACEFUL)[1:] == [do.Terminate("a")]
+    assert story.gang.deadline == POLICY.stop_grace
+
+
+def test_a_gang_taken_over_between_attempts_goes_on() -> None:
+    """A restart that was due is made; with a stop journaled it is not; an unjudged end is judged."""
+    due = Past(attempt=1, outcome="failed", restart_reason="restart", restarts=1)
+    story = Story(dataclasses.replace(POLICY, max_restarts=1))
+    assert story.gang.resume(due, 0.0) == []
+    assert story.tell(on.Tick(), after=2.0) == [do.LaunchAttempt(2, "restart")]
+    story = Story(dataclasses.replace(POLICY, max_restarts=1))
+    assert finish(story.gang.resume(due._replace(stop=("now", "user", "")), 0.0)).state == "CANCELLED"
+    story = Story(dataclasses.replace(POLICY, max_restarts=1))
+    assert kinds(story.gang.resume(Past(attempt=1, outcome="failed"), 0.0)) == ["AnnounceRestart"]
+    story = Story()
+    assert finish(story.gang.resume(Past(attempt=1, outcome="failed"), 0.0)).state == "FAILED"
