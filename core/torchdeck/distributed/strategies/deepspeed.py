@@ -15,7 +15,6 @@ from torchdeck.distributed.checkpoints.training_tensors import TrainingTensors
 from torchdeck.distributed.process_group import ProcessGroup
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.strategies.deepspeed_engine import check_installed, make_engine
-from torchdeck.distributed.strategies.deepspeed_partitions import Partitions
 from torchdeck.distributed.strategies.deepspeed_tensors import DeepSpeedTensors
 from torchdeck.distributed.strategies.deepspeed_whole import Whole
 from torchdeck.distributed.strategies.same_model import begin_alike
@@ -35,7 +34,6 @@ class DeepSpeedStrategy(DistributedStrategy):
     _engine: Any = None
     _whole: Whole | None = None
     _tensors: DeepSpeedTensors | None = None
-    _partitions: Partitions | None = None
 
     def _join(self) -> ProcessGroup:
         check_installed()
@@ -59,9 +57,7 @@ class DeepSpeedStrategy(DistributedStrategy):
         self._whole.add_optimizer(model, optimizer)
         # as they are before the engine rounds them
         weights = {bare_name(name): param.data for name, param in model.named_parameters()}
-        trained = {name: p for name, p in model.named_parameters() if p.requires_grad and p.numel()}
         self._engine = make_engine(self.settings, self.precision, self.device, model, optimizer)
-        self._partitions = Partitions(self._engine, trained)
         self._tensors = DeepSpeedTensors(model, self._engine, self._whole, self.rank, self.world_size)
         if self.precision.name != "fp32":
             self._tensors.set_master_weights(weights)
@@ -92,9 +88,7 @@ class DeepSpeedStrategy(DistributedStrategy):
         model: nn.Module,  # noqa: ARG002 - the engine's
     ) -> Iterator[tuple[str, Tensor, Tensor | None]]:
         """Of those that are trained: pieces of the fp32 master weights, and of their averaged gradients."""
-        if self._partitions is None:
-            raise RuntimeError("under DeepSpeed prepare_optimizer comes before training")
-        yield from self._partitions.pieces()
+        return self._prepared.pieces()
 
     @property
     def parameter_parts(self) -> int:
@@ -121,7 +115,7 @@ class DeepSpeedStrategy(DistributedStrategy):
     def close(self) -> None:
         if self._engine is not None:
             self._engine.destroy()
-            self._engine = self._tensors = self._partitions = None
+            self._engine = self._tensors = None
         super().close()
 
 

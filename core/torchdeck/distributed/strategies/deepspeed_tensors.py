@@ -6,7 +6,7 @@ Of DeepSpeed's own checkpoints, which are pickles, nothing is written or read.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -55,6 +55,10 @@ class DeepSpeedTensors:
     def gradients(self) -> list[Tensor]:
         """This rank's part of the averaged gradients."""
         return self._partitions.gradients()
+
+    def pieces(self) -> Iterator[tuple[str, Tensor, Tensor | None]]:
+        """Name, and this rank's piece of master weight and averaged gradient, of each that is trained."""
+        return self._partitions.pieces()
 
     @torch.no_grad()
     def set_master_weights(self, weights: Mapping[str, Tensor]) -> None:
