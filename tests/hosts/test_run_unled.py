@@ -144,6 +144,31 @@ def test_ranks_that_nobody_looks_after_are_cleaned_up(across: AcrossOf, tmp_path
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_stop_reaches_ranks_whose_lead_has_ended(across: AcrossOf, tmp_path: Path, *, killed: bool) -> None:
+    """The hosts lose each other, and this side neither: it knows of the lead's end before the stop.
+
+    Where the controller was killed meanwhile the stop starts another, which finds a run that is over.
+    """
+    with begun(across, tmp_path, together=False) as unled:
+        hosts = unled.hosts
+        hosts.made.block_port(1, "1-65535", sender=hosts.made.address(2))
+        assert hosts.wait_event(2, "lead_lost", 60)["unattended"] == "continue"
+        hosts.wait_event(1, "finished", 60)
+        unled.wait_steps(5)
+        if killed:
+            os.kill(hosts.controller(), signal.SIGKILL)
+        assert read_run(hosts.run).is_over
+        stopped = hosts.command.run("runs", "stop", hosts.run.root.name, timeout=120)
+        assert stopped.returncode == 0, stopped.stderr
+        assert hosts.wait_event(2, "request", 5)["kind"] == "stop"
+        assert "rank" not in hosts.processes(2)
+        assert hosts.events(2, "node_finished")
+    hosts.wait_controller_gone(90)
+    hosts.assert_mirrored()
+
+
+@pytest.mark.soak
 def test_ranks_that_go_on_are_stopped(across: AcrossOf, tmp_path: Path) -> None:
     """A stop reaches the node that has lost its lead; it is waited for until nothing is left there."""
     with begun(across, tmp_path, together=False) as unled:

@@ -72,11 +72,11 @@ def stop(args: argparse.Namespace) -> int:
     """Ask the run to stop; 0 once it is over, and 3 when it was over before."""
     from torchdeck.launch.launcher import LaunchError
     from torchdeck.launch.requests import STOP, STOP_NOW, write_request
-    from torchdeck.launch.taking_over import RequestCarrier
+    from torchdeck.launch.taking_over import RequestCarrier, nodes_alone
 
     layout = find_run(args.id)
     view = RunFollower(layout).refresh()
-    if view.is_over and not view.processes_alive:
+    if view.is_over and not view.processes_alive and not nodes_alone(layout):
         return refuse([f"run {view.id} is {view.state} already: there is nothing to stop"], as_json=args.json)
     try:
         write_request(layout, STOP_NOW if args.now else STOP, "terminal")
@@ -95,11 +95,16 @@ def _wait(layout: RunLayout, carrier: RequestCarrier) -> RunView:
 
     A lead that is cut away for good never says so: then, until nothing is left where nodes are reached.
     """
+    from torchdeck.launch.taking_over import nodes_alone
+
     follower = RunFollower(layout)
-    while not ((view := follower.refresh()).is_over or _is_left_to_the_away(follower.links)):
+    while not _is_left_to_the_away(follower.links):
+        view = follower.refresh()
+        if view.is_over and not nodes_alone(layout):
+            break
         carrier.look(view)
         time.sleep(POLL)
-    return view
+    return follower.refresh()
 
 
 def _is_left_to_the_away(links: Links | None) -> bool:

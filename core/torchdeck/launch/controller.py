@@ -19,7 +19,7 @@ from torchdeck.launch.agent_keeper import AgentKeeper, AgentUnavailableError
 from torchdeck.launch.epoch import ControllerEpoch, SupersededError
 from torchdeck.launch.gang_token import GangToken
 from torchdeck.launch.handovers import Handovers
-from torchdeck.launch.reached_nodes import NodesNotKnownError, ReachedNodes
+from torchdeck.launch.reached_nodes import LINGER, NodesNotKnownError, ReachedNodes
 from torchdeck.launch.requests import STOP_NOW, read_requests, write_request
 from torchdeck.launch.run_files import RunFiles
 from torchdeck.launch.run_secrets import Entrusted, read_entrusted
@@ -63,6 +63,7 @@ class Controller:
         }
         self._life = life_of_run(layout)
         self._said = ""
+        self._unled_reached = time.monotonic()
         self._handed: set[tuple[str, str]] = set()
         """Nodes without their lead, and ids of requests that they have."""
         self._token = GangToken(nodes.transports, handovers, node_grace, self._say_once, journal.append)
@@ -79,7 +80,7 @@ class Controller:
             _say(text, 0)
         history = self._files.read()
         if history.finished is not None:
-            return False
+            return self._follows_the_unled()
         for node in list(self._keepers):
             if not self._keep(node, history):
                 return False
@@ -94,7 +95,8 @@ class Controller:
     @property
     def pause(self) -> float:
         """Seconds until the next look."""
-        return TICK if all(keeper.begun for keeper in self._keepers.values()) else BEGIN_TICK
+        begun = all(keeper.begun for keeper in self._keepers.values())
+        return TICK if begun or self._files.history.finished is not None else BEGIN_TICK
 
     def _keep(self, node: str, history: RunHistory) -> bool:
         """See to one node's agent; False where the run cannot be without it."""
@@ -150,6 +152,15 @@ class Controller:
                     transport.deliver(request)
                     self._handed.add((transport.node, request.id))
 
+    def _follows_the_unled(self) -> bool:
+        """After the lead's end: whether a node's ranks go on without it, and are reached or may be again."""
+        alone = self._files.history.nodes.go_on_alone
+        self._forward_to_unled()
+        now = time.monotonic()
+        if any(map(self._nodes.reaches, alone)):
+            self._unled_reached = now
+        return bool(alone) and now - self._unled_reached < LINGER
+
     def _say_once(self, text: str) -> None:
         if text != self._said:
             self._said = text
@@ -169,7 +180,7 @@ def run_controller(run_dir: Path, entrusted: Entrusted | None = None) -> int:
         plan = LaunchPlan.from_json(read_json(layout.plan))
         identity = ProcessIdentity.of(os.getpid())
         files = RunFiles(layout, [node.name for node in plan.nodes])
-        if files.read().finished is not None:
+        if (history := files.read()).finished is not None and not history.nodes.go_on_alone:
             return _say(f"run {run_dir.name} is over; `torchdeck runs show {run_dir.name}` says how", 0)
         shipped = _shipped(files.history)
         epoch = ControllerEpoch(layout.controller_lock, identity) if identity else None

@@ -13,6 +13,7 @@ from torchdeck.launch.transport import LocalTransport, Transport
 from torchdeck.nodes.inventory import LOCALHOST
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.links import UP
 
 if TYPE_CHECKING:
     from torchdeck.launch.reach import Reach
@@ -91,6 +92,11 @@ class ReachedNodes:
     def _with_code(self, state: LinkState) -> LinkState:
         sending = self._sending.get(state.node)
         return state if sending is None else sending.told(state)
+
+    def reaches(self, node: str) -> bool:
+        """Whether what is said to `node` now would arrive."""
+        link = self._links.get(node)
+        return link is None or link.state.state == UP
 
     def has_code(self, node: str) -> bool:
         """Whether an agent on `node` would find the run's code."""

@@ -13,6 +13,7 @@ from torchdeck.agent.startup import take_lock
 from torchdeck.launch.detached import DetachedProcess
 from torchdeck.launch.file_lock import locked
 from torchdeck.launch.launcher import LaunchError, start_controller
+from torchdeck.launch.run_files import RunFiles
 from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.plan.slots import fill
 from torchdeck.rundir.atomic import read_json
@@ -38,7 +39,7 @@ Logins = Callable[[], Mapping[str, Any]]
 
 
 def ensure_controller(layout: RunLayout, logins: Logins = dict) -> DetachedProcess | None:
-    """Start a controller if the run goes on and has none; None when there was nothing to do.
+    """Start a controller if the run, or a node without its lead, goes on and has none; None if it is not so.
 
     Args:
         layout: the run.
@@ -49,9 +50,19 @@ def ensure_controller(layout: RunLayout, logins: Logins = dict) -> DetachedProce
         NewerFormatError: the run is from a newer Torchdeck.
     """
     found = read_run(layout)
-    if found.is_over or found.controller_alive:
+    if found.controller_alive or (found.is_over and not nodes_alone(layout)):
         return None
     return start_controller(layout, first=False, logins=logins())  # the agents have the secrets
+
+
+def nodes_alone(layout: RunLayout) -> tuple[str, ...]:
+    """Nodes whose ranks go on without the lead, which may have ended; as far as it is told here.
+
+    Raises:
+        NewerFormatError: the run is from a newer Torchdeck.
+    """
+    names = sorted(path.name for path in layout.nodes.glob("*"))
+    return RunFiles(layout, names).read().nodes.go_on_alone if names else ()
 
 
 def take_up(layout: RunLayout, logins: Logins = dict) -> DetachedProcess | None:
@@ -91,10 +102,14 @@ class RequestCarrier:
         self._started = started
 
     def look(self, found: RunView) -> None:
-        """Start a controller if `found` goes on and has none. Raises LaunchError."""
+        """Start a controller if `found`, or a node without its lead, goes on and has none.
+
+        Raises:
+            LaunchError: it cannot be started.
+        """
         if self._started is not None:
             self._started.exit_code()  # reaps it, so that it does not look alive
-        if found.is_over or found.controller_alive:
+        if found.controller_alive or (found.is_over and not nodes_alone(self._layout)):
             self._due = time.monotonic() + CARRY_DELAY
         elif time.monotonic() >= self._due:
             self._due = time.monotonic() + CARRY_DELAY

@@ -28,6 +28,11 @@ class NodesSeen:
         self._last_agent = 0.0
 
     @property
+    def go_on_alone(self) -> tuple[str, ...]:
+        """Nodes whose ranks go on without the lead, and after its end."""
+        return tuple(node for node, unattended in self.unled.items() if unattended == "continue")
+
+    @property
     def untold(self) -> tuple[str, ...]:
         """Whose agents live and do not say the gang's token, for which another agent waits that is missing.
 
