@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import sys
 from pathlib import Path
@@ -29,3 +30,20 @@ class FaultPoint:
         self.count += 1
         if self.count == self._at:
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+def moments(totals: list[int], count: str, seed: str, *, last: int | None = None) -> list[tuple[int, int]]:
+    """(rank, at) to be killed at: a sample of `count`, or `all`.
+
+    Args:
+        totals: what a `FaultPoint` counted in each rank that was not killed.
+        count: how many, or `all`.
+        seed: of the sample.
+        last: sample among so many of each rank's last ones.
+    """
+    every = [(victim, at) for victim, total in enumerate(totals) for at in range(1, total + 1)]
+    if count == "all":
+        return every
+    sampler = random.Random(int(seed))  # noqa: S311 - a fixed sample
+    late = [(victim, at) for victim, at in every if last is None or totals[victim] - at < last]
+    return sorted(sampler.sample(late, int(count)))

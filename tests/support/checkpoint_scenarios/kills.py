@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 import signal
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import torch
 from torch.distributed.tensor import DTensor
 
 from support import checkpoint_ranks as ranks
-from support.checkpoint_scenarios.fault_point import FaultPoint
+from support.checkpoint_scenarios.fault_point import FaultPoint, moments
 from support.checkpoint_scenarios.small_training import (
     fill,
     inner,
@@ -24,13 +23,11 @@ from support.forked_rank import Outcome
 from torchdeck.distributed.checkpoints.choose import choose_checkpoint
 from torchdeck.distributed.checkpoints.listing import list_checkpoints, newest_complete
 from torchdeck.distributed.checkpoints.retention import Retention
-from torchdeck.distributed.checkpoints.store import CheckpointError, CheckpointStore
+from torchdeck.distributed.checkpoints.store import CheckpointError, CheckpointStore, TrainState
 from torchdeck.distributed.checkpoints.verification import verify
 
 KEPT = (2, 3)
 """In the killed saves: a multiple of `keep_every`, and the best."""
-
-
 _LOSSES = {2: 4.0, 3: 1.0, 5: 3.0, 7: 2.0}
 
 
@@ -47,75 +44,71 @@ def killed_in_saves(folder: Path, world_size: str, seed: str, count: str, how: s
 
     In the background, the weights change as soon as the call is back.
     """
-    world = int(world_size)
-    template = folder / "template"
-
-    def prepare(rank: ranks.Rank) -> None:
-        state = make("fsdp" if world > 1 else "single", rank)
-        train(state, 1)
-        store = _selective(template, rank)
-        for step in (2, 3, 5):
-            fill(state, step)
-            store.save(state, step, metrics={"loss": _LOSSES[step]})
-        store.save(state, 5, final=True)
-
-    def saves(where: Path, victim: int, at: int) -> Callable[[ranks.Rank], Any]:
-        def body(rank: ranks.Rank) -> int:
-            state = make("fsdp" if world > 1 else "single", rank)
-            train(state, 1)
-            store = _selective(where, rank)
-            fault = FaultPoint(where, at if rank.rank == victim else 0)
-            try:
-                # rotates step 5 out, replaces a step, replaces final
-                for step, final in ((7, False), (7, False), (7, True)):
-                    fill(state, step)
-                    if final or how != "background":
-                        store.save(state, step, final=final, metrics={"loss": _LOSSES[step]})
-                    else:
-                        store.save_in_background(state, step, metrics={"loss": _LOSSES[step]})
-                        fill(state, -1)
-            except CheckpointError:
-                pass  # the other rank was killed
-            return fault.count
-
-        return body
-
-    def resume(where: Path) -> Callable[[ranks.Rank], Any]:
-        def body(rank: ranks.Rank) -> list[Any]:
-            state = make("fsdp" if world > 1 else "single", rank, seed=3)
-            chosen = choose_checkpoint(where, "auto")
-            if world > 1:
-                torch.distributed.barrier()
-            store = _selective(where, rank, attempt=2)
-            loaded = store.load(Path(str(chosen.folder)), state)
-            bias = inner(state).blocks[0].bias
-            values = set((bias.full_tensor() if isinstance(bias, DTensor) else bias).tolist())
-            store.save(state, 9)
-            return [loaded.step, sorted(values)]
-
-        return body
-
-    ranks.results(ranks.run_round(folder, world, prepare))
-    counted = folder / "counted"
+    world, template, counted = int(world_size), folder / "template", folder / "counted"
+    ranks.results(ranks.run_round(folder, world, partial(_prepare, template)))
     shutil.copytree(template, counted)
-    totals = ranks.results(ranks.run_round(folder, world, saves(counted, -1, 0)))
-    points = [(victim, at) for victim, total in enumerate(totals) for at in range(1, total + 1)]
-    if count != "all":
-        sampler = random.Random(int(seed))  # noqa: S311 - a fixed sample
-        points = sorted(sampler.sample(points, int(count)))
+    totals = ranks.results(ranks.run_round(folder, world, partial(_saves, counted, how, -1, 0)))
+    points = moments(totals, count, seed)
     failures = []
     for victim, at in points:
         where = folder / f"killed-{victim}-{at}"
         shutil.copytree(template, where)
-        ended = ranks.run_round(folder, world, saves(where, victim, at))
+        ended = ranks.run_round(folder, world, partial(_saves, where, how, victim, at))
         wrong = _wrong_after_kill(where, ended, victim)
         if not wrong:
-            again = ranks.run_round(folder, world, resume(where))
-            wrong = _wrong_after_resume(where, again)
+            wrong = _wrong_after_resume(where, ranks.run_round(folder, world, partial(_resume, where)))
         if wrong:
             failures.append([victim, at, wrong])
         shutil.rmtree(where)
     return {"points": len(points), "totals": totals, "failures": failures}
+
+
+def _made(rank: ranks.Rank, seed: int = 0) -> TrainState:
+    return make("fsdp" if rank.world_size > 1 else "single", rank, seed)
+
+
+def _prepare(template: Path, rank: ranks.Rank) -> None:
+    """Checkpoints as they are before the save in which a rank is killed."""
+    state = _made(rank)
+    train(state, 1)
+    store = _selective(template, rank)
+    for step in (2, 3, 5):
+        fill(state, step)
+        store.save(state, step, metrics={"loss": _LOSSES[step]})
+    store.save(state, 5, final=True)
+
+
+def _saves(where: Path, how: str, victim: int, at: int, rank: ranks.Rank) -> int:
+    """Rotate step 5 out, replace a step, replace `final`; `victim` is killed at its moment `at`."""
+    state = _made(rank)
+    train(state, 1)
+    store = _selective(where, rank)
+    fault = FaultPoint(where, at if rank.rank == victim else 0)
+    try:
+        for step, final in ((7, False), (7, False), (7, True)):
+            fill(state, step)
+            if final or how != "background":
+                store.save(state, step, final=final, metrics={"loss": _LOSSES[step]})
+            else:
+                store.save_in_background(state, step, metrics={"loss": _LOSSES[step]})
+                fill(state, -1)
+    except CheckpointError:
+        pass  # the other rank was killed
+    return fault.count
+
+
+def _resume(where: Path, rank: ranks.Rank) -> list[Any]:
+    """Load the newest, save anew: the step that was loaded, and the values that came with it."""
+    state = _made(rank, seed=3)
+    chosen = choose_checkpoint(where, "auto")
+    if rank.world_size > 1:
+        torch.distributed.barrier()
+    store = _selective(where, rank, attempt=2)
+    loaded = store.load(Path(str(chosen.folder)), state)
+    bias = inner(state).blocks[0].bias
+    values = set((bias.full_tensor() if isinstance(bias, DTensor) else bias).tolist())
+    store.save(state, 9)
+    return [loaded.step, sorted(values)]
 
 
 def _wrong_after_kill(where: Path, ended: list[Outcome], victim: int) -> str:

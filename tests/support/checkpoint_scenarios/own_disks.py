@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import torch
 
 from support import checkpoint_ranks as ranks
-from support.checkpoint_scenarios.fault_point import FaultPoint
+from support.checkpoint_scenarios.fault_point import FaultPoint, moments
 from support.checkpoint_scenarios.small_training import (
     digest,
     fill,
@@ -90,50 +89,51 @@ def killed_on_own_disks(folder: Path, seed: str, count: str) -> dict[str, Any]:
     What the first node takes for complete has to be so on both.
     """
     template = folder / "template"
-
-    def here(where: Path, rank: ranks.Rank) -> Path:
-        return where / f"node-{rank.rank}"
-
-    def save(where: Path, step: int, victim: int = -1, at: int = 0) -> Callable[[ranks.Rank], Any]:
-        def body(rank: ranks.Rank) -> int:
-            state = make("fsdp", rank)
-            train(state, 1)
-            fill(state, step)
-            store = open_store(here(where, rank), rank, "fsdp", keep_last=1)
-            fault = FaultPoint(where, at if rank.rank == victim else 0)
-            refusal(lambda: store.save(state, step))
-            return fault.count
-
-        return body
-
-    def resume(where: Path) -> Callable[[ranks.Rank], Any]:
-        def body(rank: ranks.Rank) -> list[Any]:
-            state = make("fsdp", rank, seed=3)
-            chosen = choose_checkpoint(where / "node-0", "auto").folder
-            torch.distributed.barrier()
-            store = open_store(here(where, rank), rank, "fsdp", keep_last=1, attempt=2)
-            loaded = store.load(here(where, rank) / str(chosen and chosen.name), state)
-            bias = inner(state).blocks[0].bias
-            torch.distributed.barrier()
-            return [loaded.step, sorted(set(bias.full_tensor().tolist()))]
-
-        return body
-
-    ranks.results(ranks.run_round(folder, 2, save(template, 1)))
+    ranks.results(ranks.run_round(folder, 2, _save(template, 1)))
     shutil.copytree(template, folder / "counted")
-    totals = ranks.results(ranks.run_round(folder, 2, save(folder / "counted", 2)))
-    points = [(victim, at) for victim, total in enumerate(totals) for at in range(1, total + 1)]
-    if count != "all":
-        # the last moments of each are those of the manifests
-        sampler = random.Random(int(seed))  # noqa: S311 - a fixed sample
-        late = [point for point in points if totals[point[0]] - point[1] < 24]
-        points = sorted(sampler.sample(late, int(count)))
+    totals = ranks.results(ranks.run_round(folder, 2, _save(folder / "counted", 2)))
     outcomes = []
-    for victim, at in points:
+    # the last moments of each are those of the manifests
+    for victim, at in moments(totals, count, seed, last=24):
         where = folder / f"killed-{victim}-{at}"
         shutil.copytree(template, where)
-        ended = ranks.run_round(folder, 2, save(where, 2, victim, at))
-        again = ranks.run_round(folder, 2, resume(where))
+        ended = ranks.run_round(folder, 2, _save(where, 2, victim, at))
+        again = ranks.run_round(folder, 2, _resume(where))
         outcomes.append([victim, at, ended[victim].signal, [one.result or one.error for one in again]])
         shutil.rmtree(where)
     return {"totals": totals, "outcomes": outcomes}
+
+
+def _here(where: Path, rank: ranks.Rank) -> Path:
+    return where / f"node-{rank.rank}"
+
+
+def _save(where: Path, step: int, victim: int = -1, at: int = 0) -> Callable[[ranks.Rank], int]:
+    """A save of one rank on each node; that of `victim` dies at its moment `at`."""
+
+    def body(rank: ranks.Rank) -> int:
+        state = make("fsdp", rank)
+        train(state, 1)
+        fill(state, step)
+        store = open_store(_here(where, rank), rank, "fsdp", keep_last=1)
+        fault = FaultPoint(where, at if rank.rank == victim else 0)
+        refusal(lambda: store.save(state, step))
+        return fault.count
+
+    return body
+
+
+def _resume(where: Path) -> Callable[[ranks.Rank], list[Any]]:
+    """Load what the first node takes for the newest: its step, and the values that came with it."""
+
+    def body(rank: ranks.Rank) -> list[Any]:
+        state = make("fsdp", rank, seed=3)
+        chosen = choose_checkpoint(where / "node-0", "auto").folder
+        torch.distributed.barrier()
+        store = open_store(_here(where, rank), rank, "fsdp", keep_last=1, attempt=2)
+        loaded = store.load(_here(where, rank) / str(chosen and chosen.name), state)
+        bias = inner(state).blocks[0].bias
+        torch.distributed.barrier()
+        return [loaded.step, sorted(set(bias.full_tensor().tolist()))]
+
+    return body
