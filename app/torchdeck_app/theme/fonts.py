@@ -31,6 +31,8 @@ def font(kind: Type) -> QFont:
     made.setFamilies(list(_families(_MONO if face == "mono" else _SANS, fixed=face == "mono")))
     made.setPointSize(points)
     made.setWeight(weight)
+    # else Inter draws `2x3` as 2×3, and a fixed-width face `!=` as ≠: names, keys and commands are as written
+    made.setFeature(QFont.Tag("calt"), 0)
     if face == "mono":
         made.setStyleHint(QFont.StyleHint.Monospace)
     else:

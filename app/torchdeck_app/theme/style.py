@@ -38,6 +38,9 @@ QAbstractItemView:focus { border-color: $accent; }
 QLineEdit:disabled, QLineEdit:read-only, QAbstractSpinBox:disabled, QComboBox:disabled,
 QPlainTextEdit:disabled {
   background: $window; color: $disabled; border-color: $line; }
+QPlainTextEdit[role="error"], QPlainTextEdit[role="warning"] { background: transparent; border: 0;
+  color: $bad; }
+QPlainTextEdit[role="warning"] { color: $warn; }
 QComboBox { padding-right: 24px; }
 QComboBox::drop-down { border: 0; width: 24px; subcontrol-origin: border; subcontrol-position: center right; }
 QComboBox::down-arrow { image: url("$marks/down.svg"); width: 12px; height: 12px; }

@@ -87,7 +87,7 @@ def test_a_node_that_goes_away_is_said_to_and_comes_back(hosts: Hosts, board: Bo
     wait_for(qtbot, place, "node1", Standing.UNREACHABLE)
     card = place.board.cards["node1"]
     assert "✕ unreachable" in said(place, "node1")
-    assert "Node node1" in card._why.text()
+    assert "connection" in card._why.text()
     assert card.help_button.text() == "Try again"
     made.boot(1)
     qtbot.mouseClick(card.help_button, Qt.MouseButton.LeftButton)

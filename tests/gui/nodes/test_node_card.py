@@ -5,6 +5,8 @@ from pytestqt.qtbot import QtBot
 
 from support.node_facts import node_facts, python
 from torchdeck.nodes.book.schema import NodeEntry
+from torchdeck.nodes.probe.facts import RunHere
+from torchdeck_app.nodes.cards.card_grid import LEAST
 from torchdeck_app.nodes.cards.node_card import NodeCard
 from torchdeck_app.nodes.live.sight import NodeSight, Standing
 from torchdeck_app.theme.theme import Theme
@@ -47,7 +49,44 @@ def test_a_driver_that_does_not_answer_is_not_mended_in_the_node_book(card: Node
 
 
 def test_why_a_node_is_not_reached_stands_over_what_helps(card: NodeCard) -> None:
-    sight = NodeSight("n1", Standing.NO_PYTHON, "Its Python ended", "Name another Python for it")
+    sight = NodeSight("n1", Standing.NO_PYTHON, "Node n1: its Python ended", "Name another Python for it")
     card.show_sight(sight)
     assert card._why.text() == "Its Python ended\n→ Name another Python for it"
     assert card.help_button.text() == "Edit …"
+
+
+FINGERPRINT = "SHA256:" + "W" * 43
+
+
+def test_a_fingerprint_is_wrapped_in_full_and_no_card_is_wider_than_its_column(
+    card: NodeCard, qtbot: QtBot
+) -> None:
+    run = RunHere(
+        run_id="20261122T2300Z-" + "long-" * 20,
+        directory="",
+        processes=(1,),
+        ranks=(0,),
+        user="",
+        supervised=True,
+    )
+    why = f"Node n1: the host key is {FINGERPRINT}"
+    card.show_sight(NodeSight("n1", Standing.KEY_CHANGED, why, facts=node_facts(), runs=(run,)))
+    card.resize(LEAST, card.sizeHint().height())
+    card.show()
+    qtbot.waitExposed(card)
+    assert card.minimumSizeHint().width() <= LEAST
+    lines = card._why.height() / card._why.fontMetrics().lineSpacing()
+    assert lines >= 3, "two lines of the fingerprint, after the one before it"
+    assert card._why.text() == f"The host key is {FINGERPRINT}", "copied, it is whole"
+
+
+@pytest.mark.parametrize(
+    ("standing", "role"), [(Standing.NEEDS_LOGIN, "warning"), (Standing.KEY_CHANGED, "error")]
+)
+def test_the_reason_has_the_colour_of_the_state(
+    card: NodeCard, theme: Theme, standing: Standing, role: str
+) -> None:
+    card.show_sight(NodeSight("n1", standing, "because"))
+    card._why.ensurePolished()
+    colour = card._why.palette().text().color()
+    assert colour == theme.colour("warn" if role == "warning" else "bad")

@@ -10,12 +10,12 @@ from PySide6.QtWidgets import (
     QFormLayout,
     QLabel,
     QSizePolicy,
-    QSpinBox,
     QVBoxLayout,
     QWidget,
 )
 
 from torchdeck.launch.batch_plan_build import PlanOptions, by_hand
+from torchdeck_app.launch.preview.parts.calm_spin_box import CalmSpinBox
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.widgets.panel import GRID, label
 
@@ -44,7 +44,7 @@ class BatchPlanDialog(QDialog):
         self.setWindowTitle("Build the batch plan")
         self.setMinimumWidth(520)
         self._run_file = run_file
-        self.budget = QSpinBox()
+        self.budget = CalmSpinBox()
         self.budget.setRange(1, 1 << 30)
         self.budget.setSingleStep(1024)
         self.budget.setValue(usual.token_budget)

@@ -19,6 +19,7 @@ from torchdeck_app.nodes.cards.words import (
     memory_words,
     orphan_words,
     run_words,
+    why_words,
     with_fix,
 )
 from torchdeck_app.nodes.device_row import DeviceRow
@@ -31,8 +32,9 @@ from torchdeck_app.widgets.panel import GRID, Panel, label
 from torchdeck_app.widgets.state_badge import StateBadge
 from torchdeck_app.widgets.tooltip import plain_tip
 from torchdeck_app.widgets.usage_chart import UsageChart
+from torchdeck_app.widgets.wrapped_text import WrappedText
 
-_ELIDED = 320
+_ELIDED = 280
 """Pixels of the words on a run's button."""
 
 
@@ -115,8 +117,8 @@ class NodeCard(Panel):
         standing = sight.standing
         self._badge.set_look(LOOKS[standing])
         self._badge.setToolTip(plain_tip(sight.why))
-        self._why.setText(with_fix(sight.why, sight.fix))
-        self._why.setProperty("role", "error" if standing is not Standing.NEEDS_LOGIN else "warning")
+        role = "warning" if LOOKS[standing].colour == "warn" else "error"
+        self._why.set_text(with_fix(why_words(self.name, sight.why), sight.fix), role)
         self._why.setVisible(bool(sight.why))
         wanted = HELPS.get(standing)
         self.help_button.setVisible(wanted is not None)
@@ -138,7 +140,7 @@ class NodeCard(Panel):
             self._machine.setText(machine_words(sight.facts))
             self._machine.setToolTip(plain_tip(machine_details(sight.facts)))
             lack = lacks(sight.facts, self._entry)
-        self._lack.setText(lack)
+        self._lack.set_text(lack, "warning")
         self._lack.setVisible(bool(lack))
         self.python_button.setVisible(sight.facts is not None and bool(python_fault(sight.facts)))
         self._show_devices(sight)
@@ -177,7 +179,7 @@ class NodeCard(Panel):
         button.setText(shown.replace("&", "&&"))
         button.setFlat(True)
         button.setAccessibleName(f"Open the run {run.run_id}")
-        button.setToolTip(plain_tip(f"Open the run {words}"))
+        button.setToolTip(plain_tip(f"Open the run {run.run_id}"))
         button.clicked.connect(partial(self.run_asked.emit, run.run_id))
         return button
 
@@ -211,12 +213,8 @@ class NodeCard(Panel):
         self.add(self._address)
 
     def _add_trouble(self) -> None:
-        self._why = label("", role="error", wrap=True)
-        self._lack = label("", role="warning", wrap=True)
+        self._why, self._lack = WrappedText("error"), WrappedText("warning")
         for text in (self._why, self._lack):
-            text.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
-            # a command that helps is to be copied
-            text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             self.add(text)
         self.help_button = QPushButton()
         self.help_button.clicked.connect(lambda: self.help_asked.emit(self.name))

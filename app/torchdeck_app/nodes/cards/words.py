@@ -49,6 +49,12 @@ def machine_details(facts: NodeFacts) -> str:
     return "\n".join(lines)
 
 
+def why_words(name: str, why: str) -> str:
+    """Why a node is not reached, without its name: that stands at the top of its card."""
+    rest = why.removeprefix(f"Node {name}: ")
+    return f"{rest[:1].upper()}{rest[1:]}"
+
+
 def with_fix(what: str, fix: str) -> str:
     """What is wrong, and on a line of its own what helps."""
     return f"{what}\n→ {fix}" if what and fix else what
@@ -77,13 +83,14 @@ def cpu_words(sample: NodeSample, facts: NodeFacts | None) -> tuple[float, str, 
 
 
 def run_words(run: RunHere) -> str:
-    """A run that has processes there."""
+    """A run that has processes there: its name and what tells it from others of that name."""
+    _time, _, name = run.run_id.partition("-")
     count = len(run.processes)
     processes = f"{count} process{'es' * (count != 1)}"
     if not run.ranks:
-        return f"{run.run_id}  {processes}"
+        return f"{name or run.run_id}  {processes}"
     ranks = ", ".join(map(str, run.ranks[:8])) + (" …" if len(run.ranks) > 8 else "")
-    return f"{run.run_id}  rank{'s' * (len(run.ranks) != 1)} {ranks}"
+    return f"{name or run.run_id}  rank{'s' * (len(run.ranks) != 1)} {ranks}"
 
 
 def orphan_words(orphans: tuple[RunHere, ...]) -> str:

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import (
     QPushButton,
     QSizePolicy,
     QSplitter,
+    QStackedWidget,
     QTableView,
     QVBoxLayout,
     QWidget,
@@ -22,12 +23,17 @@ from torchdeck_app.bridge.operations import Operation, Operations
 from torchdeck_app.nodes.matrix.measuring import Measured, measure
 from torchdeck_app.nodes.matrix.model import MatrixModel
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.empty_state import EmptyState
 from torchdeck_app.widgets.panel import GRID, label
 
 _TEACH = (
     "Choose two nodes or more and measure: each connects to each other by the address that training uses, "
     "says how long that takes, and sends 8 MiB. A way that is closed makes a run hang; here it is red, with "
     "the reason."
+)
+_FEW = (
+    "Once the node book has two nodes, it can be measured here how quick and how wide the ways between them "
+    "are."
 )
 _MOST_SAID = 6
 
@@ -44,10 +50,13 @@ class MatrixView(QWidget):
         self.model = MatrixModel(theme, self)
         self.nodes = QListWidget()
         self.nodes.setAccessibleName("Nodes to measure between")
+        self.nodes.setSpacing(2)
         self.nodes.itemChanged.connect(lambda *_: self._count())
         self.button = QPushButton("Measure")
         self.button.clicked.connect(self._press)
-        self.said = label(_TEACH, role="secondary", wrap=True)
+        self.empty = EmptyState(theme, "nodes", "Nothing measured yet", _FEW)
+        self.said = label("", role="secondary", wrap=True)
+        self.said.hide()
         self.wrong = label("", role="error", wrap=True)
         self.wrong.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.wrong.hide()
@@ -80,6 +89,8 @@ class MatrixView(QWidget):
             is_on = name in chosen or name not in known
             item.setCheckState(Qt.CheckState.Checked if is_on else Qt.CheckState.Unchecked)
             self.nodes.addItem(item)
+        self._left.setVisible(len(book.nodes) > 1)
+        self.empty.set_sentence(_TEACH if len(book.nodes) > 1 else _FEW)
         self._count()
 
     def stop(self) -> None:
@@ -88,22 +99,26 @@ class MatrixView(QWidget):
             self._measuring.cancel()
 
     def _lay_out(self) -> None:
-        left = QWidget()
-        column = QVBoxLayout(left)
+        self._left = QWidget()
+        self._left.hide()
+        column = QVBoxLayout(self._left)
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(self.nodes, 1)
         column.addWidget(self.button)
+        self._found = QStackedWidget()
+        self._found.addWidget(self.empty)
+        self._found.addWidget(self.table)
         right = QWidget()
         shown = QVBoxLayout(right)
         shown.setContentsMargins(0, 0, 0, 0)
         shown.setSpacing(GRID)
         for widget in (self.said, self.wrong):
             shown.addWidget(widget)
-        shown.addWidget(self.table, 1)
+        shown.addWidget(self._found, 1)
         shown.addWidget(self.cell)
         both = QSplitter()
         both.setChildrenCollapsible(False)
-        both.addWidget(left)
+        both.addWidget(self._left)
         both.addWidget(right)
         both.setSizes([24 * GRID, 100 * GRID])
         both.setStretchFactor(1, 1)
@@ -128,20 +143,21 @@ class MatrixView(QWidget):
             return
         names, reach = self.chosen, self._logins.asking
         self._logins.ask_again()
-        self.said.setText("Reaching the nodes …")
+        self._say("Reaching the nodes …")
         operation = self._operations.run(
             "measuring connections",
             lambda progress, _cancel: measure(names, reach, progress),
             done=self._show,
             failed=lambda error: self._over(f"Nothing was measured: {error}"),
         )
-        operation.progressed.connect(lambda what: self.said.setText(f"{what[:1].upper()}{what[1:]} …"))
+        operation.progressed.connect(lambda what: self._say(f"{what[:1].upper()}{what[1:]} …"))
         operation.cancelled.connect(lambda: self._over("Measuring was cancelled."))
         self._measuring = operation
         self._count()
 
     def _show(self, found: Measured) -> None:
         self.model.show(found)
+        self._found.setCurrentWidget(self.table)
         self.table.resizeColumnsToContents()
         self.table.resizeRowsToContents()
         pairs = [(one, other) for one in found.names for other in found.names if one != other]
@@ -155,8 +171,12 @@ class MatrixView(QWidget):
 
     def _over(self, said: str) -> None:
         self._measuring = None
-        self.said.setText(said)
+        self._say(said)
         self._count()
+
+    def _say(self, said: str) -> None:
+        self.said.setText(said)
+        self.said.show()
 
     def _say_cell(self) -> None:
         index, names = self.table.currentIndex(), self.model.found.names

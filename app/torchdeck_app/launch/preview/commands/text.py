@@ -41,9 +41,7 @@ def node_lines(plan: LaunchPlan, node: NodePlan) -> tuple[Line, ...]:
     """What `node` executes: argv, environment, what is unset, and what fills the slots."""
     unset = [Piece(", ".join(node.unset))] if node.unset else [Piece("nothing", Kind.COMMENT)]
     return (
-        _comment(
-            f"{node.name} ({node.address}), node {node.node_rank + 1:,} of {len(plan.nodes):,}, executes in"
-        ),
+        _comment(f"{_called(node)}, node {node.node_rank + 1:,} of {len(plan.nodes):,}, executes in"),
         _commented(_pieces(plan, node.working_dir)),
         (),
         *_argv_lines(plan, node.torchrun),
@@ -82,6 +80,11 @@ def _commented(pieces: Iterator[Piece]) -> Line:
 
 def _comment(text: str) -> Line:
     return (Piece(f"# {text}", Kind.COMMENT),)
+
+
+def _called(node: NodePlan) -> str:
+    """Its name, and its address where that is another."""
+    return node.name if node.address == node.name else f"{node.name} ({node.address})"
 
 
 def _argv_lines(plan: LaunchPlan, argv: Sequence[str], *, indent: bool = False) -> Iterator[Line]:

@@ -13,7 +13,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLineEdit,
     QPushButton,
-    QSpinBox,
     QVBoxLayout,
     QWidget,
 )
@@ -27,6 +26,7 @@ from torchdeck_app.launch.preview.parameters.model import ParameterModel
 from torchdeck_app.launch.preview.parameters.table import ParameterTable
 from torchdeck_app.launch.preview.parameters.tree import ROOT, ParameterTree, parameter_tree
 from torchdeck_app.launch.preview.parameters.words import as_text, number_text
+from torchdeck_app.launch.preview.parts.calm_spin_box import CalmSpinBox
 from torchdeck_app.launch.preview.parts.figure import Figure
 from torchdeck_app.launch.preview.parts.flow import Flow
 from torchdeck_app.launch.preview.parts.latest import Latest
@@ -83,7 +83,7 @@ class ParametersView(PreviewTab):
             question.failed.connect(lambda error: self.said.setText(sentence(str(error))))
         self.count, self.whole = Figure("parameters"), Figure("size")
         self.held, self.buffers = Figure("held"), Figure("buffers")
-        self.search, self.rank, self.copy = QLineEdit(), QSpinBox(), QPushButton("Cop&y as text")
+        self.search, self.rank, self.copy = QLineEdit(), CalmSpinBox(), QPushButton("Cop&y as text")
         self.tree = ParameterTable(theme, self.model)
         self._typing = QTimer(self, singleShot=True, interval=_TYPED)
         self._typing.timeout.connect(self._find)
