@@ -18,7 +18,7 @@ from support.histories import (
 )
 from support.made_runs import IDS, line, make_run
 from support.metrics import write_rows
-from torchdeck.runs import run_list
+from torchdeck.runs import shared_follower
 from torchdeck.runs.run_list import RunList
 from torchdeck.runs.state import RunState
 
@@ -42,7 +42,7 @@ def test_a_finished_run_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     layout = make_run(tmp_path, controller_journal(), DONE)
     runs = RunList(tmp_path)
     before = runs.look()
-    monkeypatch.setattr(run_list, "RunFollower", None)  # whoever reads again fails
+    monkeypatch.setattr(shared_follower.SharedFollower, "look", None)  # whoever reads again fails
     assert runs.look().entries[0] is before.entries[0]
     assert layout.journal.exists()
 

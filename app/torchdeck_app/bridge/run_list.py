@@ -7,6 +7,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject
 
 from torchdeck.runs.run_list import RunEntry, RunList, RunsSeen
+from torchdeck.runs.shared_follower import SharedFollowers
 from torchdeck_app.bridge.poller import Poller
 
 __all__ = ["RunEntry", "RunListPoller", "RunsSeen"]
@@ -30,6 +31,11 @@ class RunListPoller(Poller[RunsSeen]):
     def seen(self) -> RunsSeen:
         """What was told last; for who comes later. For the GUI thread."""
         return self._seen
+
+    @property
+    def followers(self) -> SharedFollowers:
+        """By which it follows the runs; for who looks at one of them as well."""
+        return self._list.followers
 
     def _look_on(self) -> RunsSeen:
         """In the thread."""

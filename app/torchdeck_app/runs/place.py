@@ -66,7 +66,7 @@ class RunsPlace(Place):
         self.notes = RunNotes(operations, home, self)
         self.actions_of_runs = RunActions(theme, self, self._do)
         self.table = RunTable(theme)
-        self.shown = ShownRuns(theme, operations, self.commands)
+        self.shown = ShownRuns(theme, operations, self.commands, run_list.followers)
         self.stop_now = StopNow(self, self.shown, lambda run: self.commands.stop(run, now=True))
         self.deleted = DeletedRuns(self.commands, self.table, self.shown, self._settled, self.open_run)
         self.undo_bar = self.deleted.undo_bar

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QSplitter, QTabWidget, QVBoxLayout, QWidget
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.failure import FailureReport, read_failure
 from torchdeck.runs.run_list import RunEntry
+from torchdeck.runs.shared_follower import SharedFollowers
 from torchdeck.runs.view import RunView
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.runs.abilities import RESUME, abilities
@@ -58,6 +59,8 @@ class RunPage(QWidget):
         layout: RunLayout,
         commands: RunCommands,
         parent: QWidget | None = None,
+        *,
+        followers: SharedFollowers | None = None,
     ) -> None:
         super().__init__(parent)
         self._operations = operations
@@ -69,7 +72,7 @@ class RunPage(QWidget):
         self._is_unread = False
         self._covers: bool | None = None
         """Whether the card takes the place of the plots; None before it was asked."""
-        self._watch = RunWatch(layout, self)
+        self._watch = RunWatch(layout, self, followers=followers)
         self.header = RunHeader(theme)
         self.card = FailureCard(theme)
         self.replay = ReplayBar(theme)

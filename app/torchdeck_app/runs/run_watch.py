@@ -9,11 +9,11 @@ from PySide6.QtCore import QObject
 
 from torchdeck.launch.taking_over import wants_controller
 from torchdeck.rundir.layout import RunLayout
-from torchdeck.runs.follower import RunFollower
-from torchdeck.runs.links import LinkState
+from torchdeck.runs.links import Links, LinkState
 from torchdeck.runs.node_parts import remote_nodes
 from torchdeck.runs.origin import Origin, origin_of
-from torchdeck.runs.training_progress import ProgressReader, TrainingProgress
+from torchdeck.runs.shared_follower import SharedFollowers
+from torchdeck.runs.training_progress import TrainingProgress
 from torchdeck.runs.view import RunView
 from torchdeck_app.bridge.poller import Poller
 
@@ -45,10 +45,12 @@ class RunSeen:
 class RunWatch(Poller[RunSeen]):
     """Looks at a run while its page is open; `changed` carries a RunSeen, `failed` why it cannot be read."""
 
-    def __init__(self, layout: RunLayout, parent: QObject | None = None) -> None:
+    def __init__(
+        self, layout: RunLayout, parent: QObject | None = None, *, followers: SharedFollowers | None = None
+    ) -> None:
+        """A watch over a run; it looks together with all that have the same `followers`."""
         self._layout = layout
-        self._follower = RunFollower(layout)
-        self._progress = ProgressReader(layout)
+        self._follower = (followers or SharedFollowers()).of(layout)
         self._seen: RunSeen | None = None
         self._origin: Origin | None = None
         self._remote: bool | None = None
@@ -62,21 +64,22 @@ class RunWatch(Poller[RunSeen]):
         if before is not None and not self._layout.root.exists():
             self._seen = replace(before, is_gone=True)
             return self._seen
-        view = self._follower.refresh()
+        found = self._follower.look()
+        view = found.view
         if not self._layout.root.exists():
             raise FileNotFoundError(f"there is no run directory {self._layout.root}: it was removed")
         origin = origin_of(view) if self._origin is None else self._origin
         self._origin = origin
-        self._seen = self._with_links(RunSeen(view, self._progress.read(view), origin=origin))
+        self._seen = self._with_links(RunSeen(view, found.progress, origin=origin), found.links)
         return self._seen
 
-    def _with_links(self, seen: RunSeen) -> RunSeen:
+    def _with_links(self, seen: RunSeen, links: Links | None) -> RunSeen:
         """What is to be said of its nodes, while it goes on."""
         if self._remote is None:
-            self._remote = self._follower.links is not None or bool(remote_nodes(self._layout))
+            self._remote = links is not None or bool(remote_nodes(self._layout))
         if seen.view.is_over or not self._remote:
             return seen
-        links, now = self._follower.links, time.time()
+        now = time.time()
         if not wants_controller(seen.view, links, now):
             self._alone_since = None
         elif self._alone_since is None:

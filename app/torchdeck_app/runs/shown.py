@@ -9,6 +9,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QLabel, QStackedWidget, QWidget
 
 from torchdeck.runs.run_list import RunEntry
+from torchdeck.runs.shared_follower import SharedFollowers
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.runs.commands import RunCommands
 from torchdeck_app.runs.compare.view import CompareView
@@ -28,12 +29,19 @@ class ShownRuns(QStackedWidget):
     """The page shows another look at its run."""
 
     def __init__(
-        self, theme: Theme, operations: Operations, commands: RunCommands, parent: QWidget | None = None
+        self,
+        theme: Theme,
+        operations: Operations,
+        commands: RunCommands,
+        followers: SharedFollowers | None = None,
+        parent: QWidget | None = None,
     ) -> None:
+        """Nothing is shown yet; pages look at their runs together with all that have the same `followers`."""
         super().__init__(parent)
         self._theme = theme
         self._operations = operations
         self._commands = commands
+        self._followers = followers
         self._entries: tuple[RunEntry, ...] = ()
         self._page_state: Mapping[str, Any] = {}
         self._is_entered = False
@@ -132,7 +140,7 @@ class ShownRuns(QStackedWidget):
     def _show_page(self, entry: RunEntry) -> None:
         if self.page is not None and self.page.run_layout == entry.layout:
             return
-        made = RunPage(self._theme, self._operations, entry.layout, self._commands)
+        made = RunPage(self._theme, self._operations, entry.layout, self._commands, followers=self._followers)
         self._keep_page_state()
         made.restore_state(self._page_state)
         made.set_runs(self._entries)

@@ -11,10 +11,10 @@ from pathlib import Path
 from torchdeck.rundir.journal import NewerFormatError
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.directory import RunDirectoryError, open_run_directory
-from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.registry import RunRegistry
+from torchdeck.runs.shared_follower import SharedFollower, SharedFollowers
 from torchdeck.runs.state import RunState
-from torchdeck.runs.training_progress import ProgressReader, TrainingProgress
+from torchdeck.runs.training_progress import TrainingProgress
 from torchdeck.runs.view import RunView
 
 BUDGET = 0.15
@@ -83,7 +83,8 @@ class RunList:
         budget: float = BUDGET,
     ) -> None:
         self._registry = RunRegistry(home)
-        self._clock = clock
+        self.followers = SharedFollowers(clock=clock, monotonic=monotonic)
+        """Of the runs that go on, for whoever looks at one of them too."""
         self._monotonic = monotonic
         self._budget = budget
         self._runs: dict[str, _Followed] = {}
@@ -110,19 +111,18 @@ class RunList:
         return RunsSeen(entries, sum(not run.was_read for run in self._runs.values()))
 
     def _followed(self, run_id: str) -> _Followed:
-        return _Followed(RunLayout(self._registry.folder / run_id), self._clock)
+        return _Followed(RunLayout(self._registry.folder / run_id), self.followers)
 
 
 class _Followed:
     """One run of the list and what is needed to look at it again."""
 
-    def __init__(self, layout: RunLayout, clock: Callable[[], float]) -> None:
+    def __init__(self, layout: RunLayout, followers: SharedFollowers) -> None:
         self.entry = RunEntry(layout.root.name, layout)
         self.was_read = False
         self.is_gone = False
-        self._clock = clock
-        self._follower: RunFollower | None = None
-        self._reader: ProgressReader | None = None
+        self._followers = followers
+        self._follower: SharedFollower | None = None
         self._settled: tuple[tuple[int, int], ...] | None = None
         """Sizes and times of its journals when it was over and nothing of it lived."""
         self._watched: tuple[str, ...] = ()
@@ -147,34 +147,29 @@ class _Followed:
 
     def _read(self, layout: RunLayout, now: float) -> None:
         if self._follower is None:
-            self._follower = RunFollower(open_run_directory(layout.root), clock=self._clock)
-            self._reader = ProgressReader(layout)
+            self._follower = self._followers.of(open_run_directory(layout.root))
             self._curve_due = 0.0
         self._watched = _journals(layout)
         before = _stamps(self._watched)
-        view = self._follower.refresh()
+        found = self._follower.look()
+        view = found.view
         self.is_gone = not layout.root.exists()
         quiet = view.is_over and not (view.controller_alive or view.agent_alive or view.processes_alive)
-        progress, curve = self._progress(view, now, last=quiet)
-        self._take(RunEntry(self.entry.id, layout, view, progress, curve))
+        curve = self._curve(self._follower, now, last=quiet)
+        self._take(RunEntry(self.entry.id, layout, view, found.progress, curve))
         self._settled = None
         if quiet:
             # looked at before they were read: what was written since shows at the next look
             if view.end_written:
                 self._watched, before = self._watched[:1], before[:1]
             self._settled = before
-            self._follower = self._reader = None
+            self._follower = None
 
-    def _progress(
-        self, view: RunView, now: float, *, last: bool
-    ) -> tuple[TrainingProgress | None, tuple[float, ...]]:
-        assert self._reader is not None  # noqa: S101 - made with the follower
-        progress = self._reader.read(view)
-        curve = self.entry.loss_curve
-        if last or now >= self._curve_due:
-            self._curve_due = now + CURVE_INTERVAL
-            curve = self._reader.loss_curve()
-        return progress, curve
+    def _curve(self, follower: SharedFollower, now: float, *, last: bool) -> tuple[float, ...]:
+        if not last and now < self._curve_due:
+            return self.entry.loss_curve
+        self._curve_due = now + CURVE_INTERVAL
+        return follower.loss_curve()
 
     def _take(self, entry: RunEntry) -> None:
         """The old object stays where nothing changed: comparing two lists is then quick."""
