@@ -1,5 +1,6 @@
 """How long it takes from typing in a run file of 1,024 ranks until the window has painted its preview."""
 
+import gc
 import os
 import re
 import statistics
@@ -20,6 +21,7 @@ from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.place import LaunchPlace
 from torchdeck_app.launch.preview.state import PreviewState
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.window.garbage import GarbageCollector
 
 NODES = 128
 EDITS = 20
@@ -83,6 +85,10 @@ class _Typing:
         self._type(1)
         state = self._place.service
         _until(lambda: state.state.preview is not None and state.state.preview.memory is not None, LIMIT)
+        collector = GarbageCollector(
+            self._place, rests=lambda: False
+        )  # as in the window while somebody types
+        collector.start()
         waits, processor, gui = [], [], []
         for number in range(2, EDITS + 2):
             _rest()
@@ -90,6 +96,7 @@ class _Typing:
             waits.append(wait)
             processor.append(all_threads)
             gui.append(own)
+        gc.enable()
         ranks = f"{8 * NODES:,} ranks"
         return [
             Row(
@@ -100,8 +107,16 @@ class _Typing:
                 lower_is_better=True,
                 goal_is_absolute=True,
             ),
-            Row(f"{ranks}: the slowest of {EDITS}", max(waits), "ms"),
+            Row(
+                f"{ranks}: the slowest of {EDITS}",
+                max(waits),
+                "ms",
+                wanted=GOAL,
+                lower_is_better=True,
+                goal_is_absolute=True,
+            ),
             Row(f"{ranks}: processor time of all threads", statistics.median(processor), "ms"),
+            Row(f"{ranks}: the same, of the one that took most", max(processor), "ms"),
             Row(f"{ranks}: of it the GUI thread's", statistics.median(gui), "ms"),
         ]
 

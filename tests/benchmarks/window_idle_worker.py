@@ -1,10 +1,12 @@
 """`torchdeck` with the page of a run in sight, which says what it takes while nobody touches it, and closes.
 
 `python window_idle_worker.py RUN_ID SECONDS` prints one line of JSON: `processor` seconds of the process and
-of its `gui` thread over `seconds`, the run's `state` and the `steps` it logged meanwhile.
+of its `gui` thread over `seconds`, the run's `state`, and meanwhile the `steps` that it logged, the
+`paintings` of the window and the `wakeups` of all threads.
 """
 
 import json
+import resource
 import sys
 import time
 from typing import TYPE_CHECKING, cast
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 90.0
 """Seconds in which the run trains, and its page shows it."""
-SETTLE = 5.0
-"""Seconds before the count: what is loaded late is loaded."""
+SETTLE = 12.0
+"""Seconds before the count: what is loaded late is loaded, and nobody is at the window any more."""
 
 
 class Idle:
@@ -29,7 +31,7 @@ class Idle:
 
         self._window, self._seconds = window, seconds
         self._limit = time.monotonic() + PATIENCE
-        self._before = (0.0, 0.0, 0.0, 0)
+        self._before = (0.0, 0.0, 0.0, 0, 0, 0)
         self._step = 0
         window.stack.show_place("Runs")
         window.stack.when_made("Runs", lambda place: cast("RunsPlace", place).open_run(run_id))
@@ -44,8 +46,10 @@ class Idle:
         return page
 
     @property
-    def _now(self) -> tuple[float, float, float, int]:
-        return time.monotonic(), time.process_time(), time.thread_time(), self._step
+    def _now(self) -> tuple[float, float, float, int, int, int]:
+        waited = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
+        times = time.monotonic(), time.process_time(), time.thread_time()
+        return *times, self._step, self._window.paintings, waited
 
     def _wait(self) -> None:
         from PySide6.QtCore import QTimer
@@ -72,13 +76,11 @@ class Idle:
         QTimer.singleShot(round(self._seconds * 1000), self._say)
 
     def _say(self) -> None:
-        seconds, processor, gui, steps = (
-            after - before for after, before in zip(self._now, self._before, strict=True)
-        )
+        names = ("seconds", "processor", "gui", "steps", "paintings", "wakeups")
+        spent = (after - before for after, before in zip(self._now, self._before, strict=True))
         page = self._page
         state = page.header.state_word if page is not None else ""
-        said = {"seconds": seconds, "processor": processor, "gui": gui, "steps": steps, "state": state}
-        print(json.dumps(said), flush=True)
+        print(json.dumps({**dict(zip(names, spent, strict=True)), "state": state}), flush=True)
         self._window.close()
 
 

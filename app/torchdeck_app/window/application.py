@@ -84,7 +84,7 @@ def run_window(argv: Sequence[str]) -> int:
     made = WindowApplication(app, home, kept)
     made.ended.connect(app.exit, Qt.ConnectionType.QueuedConnection)
     made.open(Path(argv[0]).absolute() if argv else None)
-    garbage = GarbageCollector(app)
+    garbage = GarbageCollector(app, rests=lambda: not made.hands.are_there)
     made.window.stack.all_made.connect(garbage.start)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
@@ -135,8 +135,8 @@ class WindowApplication(QObject):
         self._late = LateState(kept, self)
         self._later: LaterParts | None = None
         self._own = own
-        self._hands = Hands(self)
-        self._keeper = SessionKeeper(session_file(home), self._writer, self._session, self._hands, self)
+        self.hands = Hands(self)
+        self._keeper = SessionKeeper(session_file(home), self._writer, self._session, self.hands, self)
         self._reports = ErrorReports(self.window)
         self._connect()
 
@@ -206,8 +206,8 @@ class WindowApplication(QObject):
             self._take_up()
             if chosen != self.window.stack.names[0]:
                 self.window.focus_place(chosen)  # somebody has gone there while it was waited for
-        self._hands.watch(self._app)
-        self.window.may_gather = Calm(self._hands, self.window.paint_now, self).gathers
+        self.hands.watch(self._app)
+        self.window.may_gather = Calm(self.hands, self.window.paint_now, self).gathers
         self.window.setWindowIcon(_window_icon())
         self.window.stack.begin()
         self._importer.request(_RUN_LIST, RUN_LIST_MODULES)

@@ -42,6 +42,8 @@ class MainWindow(QMainWindow):
         self.may_close: Callable[[], bool] = lambda: True
         self.may_gather: Callable[[], bool] = lambda: False
         """Asked when something is to be painted: whether `paint_now` follows."""
+        self.paintings = 0
+        """How often something of it was painted, for whoever counts."""
         self._was_painted = False
         self._states: dict[str, Mapping[str, Any]] = {}
         self._own: list[QAction] = []
@@ -116,12 +118,15 @@ class MainWindow(QMainWindow):
         if what is QEvent.Type.Paint and not self._was_painted:
             self._was_painted = True
             QTimer.singleShot(0, self.painted.emit)
-        elif what is QEvent.Type.UpdateRequest and self.may_gather():
-            return True
+        elif what is QEvent.Type.UpdateRequest:
+            if self.may_gather():
+                return True
+            self.paintings += 1
         return super().event(event)
 
     def paint_now(self) -> None:
         """Paint what waits for it."""
+        self.paintings += 1
         super().event(QEvent(QEvent.Type.UpdateRequest))
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802 - Qt's name

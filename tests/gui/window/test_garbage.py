@@ -26,6 +26,15 @@ def collector(qapp: QApplication, monkeypatch: pytest.MonkeyPatch) -> Iterator[G
     gc.enable()
 
 
+@pytest.fixture
+def collected(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Generations that are collected, all of which are due; nothing is really."""
+    found: list[int] = []
+    monkeypatch.setattr(gc, "get_count", lambda: (1000, 1000, 1000))
+    monkeypatch.setattr(gc, "collect", found.append)
+    return found
+
+
 class Cycle(QObject):
     """Only a collector finds it."""
 
@@ -52,3 +61,20 @@ def test_a_cycle_is_found_in_the_gui_thread_while_another_makes_objects(
     assert Cycle.gone_in == []
     qtbot.waitUntil(lambda: bool(Cycle.gone_in))
     assert Cycle.gone_in == [threading.main_thread()]
+
+
+def test_all_is_walked_over_only_while_the_person_rests(qapp: QApplication, collected: list[int]) -> None:
+    rests, now = [False], [0.0]
+    collector = GarbageCollector(qapp, rests=lambda: rests[0], clock=lambda: now[0])
+    collector.look()
+    rests[0] = True
+    collector.look()
+    assert collected == [1, 2]
+
+
+def test_who_never_rests_is_not_waited_for_for_ever(qapp: QApplication, collected: list[int]) -> None:
+    now = [0.0]
+    collector = GarbageCollector(qapp, rests=lambda: False, clock=lambda: now[0])
+    for now[0] in (0.0, 299.0, 301.0, 302.0):
+        collector.look()
+    assert collected == [1, 1, 2, 1]
