@@ -12,7 +12,8 @@ from torchdeck.config.loader import LoadedConfig
 from torchdeck.config.problems import ConfigError
 from torchdeck.launch.all_checks import all_checks
 from torchdeck.launch.checked_plan import PreflightError, checked_plan
-from torchdeck.launch.launcher import Intent, LaunchError, create_run, start_controller
+from torchdeck.launch.early_controller import EarlyController, early_controller
+from torchdeck.launch.launcher import Intent, LaunchError, start_run
 from torchdeck.launch.looks import Looks
 from torchdeck.launch.prepare import survey
 from torchdeck.launch.reach import Reach
@@ -86,12 +87,16 @@ class Starter:
             _make_folder(wanted.folder)
             progress("checking")
             loaded = wanted.loaded
-            plan, _ = checked_plan(loaded.config, home, loaded.locate, progress, loaded.files, self._reach)
-            # what else lies in the folder may change at any time, and is copied as it is then
-            changes = plan_changes(wanted.plan, plan) if plan.fingerprint != wanted.plan.fingerprint else ()
-            if changes:
-                return Differs(plan, changes)
-            return self._create(wanted, plan, home, progress, cancel)
+            config, locate, files = loaded.config, loaded.locate, loaded.files
+            with early_controller(config, home) as early:
+                plan, _ = checked_plan(config, home, locate, progress, files, self._reach)
+                # what else lies in the folder may change at any time, and is copied as it is then
+                changes = (
+                    plan_changes(wanted.plan, plan) if plan.fingerprint != wanted.plan.fingerprint else ()
+                )
+                if changes:
+                    return Differs(plan, changes)
+                return self._create(wanted, plan, home, progress, cancel, early)
         except PreflightError as error:
             return Refused(check_rows(error.checks, is_node=_is_node(wanted.loaded)))
         except ConfigError as error:
@@ -109,14 +114,20 @@ class Starter:
             return Refused((_sentence(str(error)),))
 
     def _create(
-        self, wanted: Wanted, plan: LaunchPlan, home: Path, progress: Progress, cancel: Cancel
+        self,
+        wanted: Wanted,
+        plan: LaunchPlan,
+        home: Path,
+        progress: Progress,
+        cancel: Cancel,
+        early: EarlyController | None = None,
     ) -> Started:
         progress("starting the run")
         cancel.check()
-        layout = create_run(plan, Intent(wanted.text, wanted.source), home)
         # the controller has nobody to ask: what was asked for here goes to it by a pipe
         logins = None if self._reach is None else self._reach.credentials.to_json()
-        start_controller(layout, logins=logins)
+        intent = Intent(wanted.text, wanted.source)
+        layout, _controller = start_run(plan, intent, home, logins=logins, early=early)
         self.started = Started(layout.root.name)
         return self.started
 

@@ -9,6 +9,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from torchdeck.config.loader import LoadedConfig
+from torchdeck.launch import launcher
 from torchdeck.launch.launcher import LaunchError
 from torchdeck.launch.trust import is_trusted
 from torchdeck.plan.launch_plan import LaunchPlan
@@ -64,7 +65,7 @@ class Bench:
 @pytest.fixture
 def bench(operations: Operations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     controllers: list[RunLayout] = []
-    monkeypatch.setattr(calls, "start_controller", lambda layout, **_: controllers.append(layout))
+    monkeypatch.setattr(launcher, "start_controller", lambda layout, **_: controllers.append(layout))
     made = Bench(operations, tmp_path, controllers)
     yield made
     made.service.close()
@@ -192,7 +193,7 @@ def test_a_start_that_fails_is_said(qtbot: QtBot, bench: Bench, monkeypatch: pyt
     def broken(_layout: RunLayout, **_logins: object) -> None:
         raise LaunchError("the controller cannot be started: no memory")
 
-    monkeypatch.setattr(calls, "start_controller", broken)
+    monkeypatch.setattr(launcher, "start_controller", broken)
     previewed(qtbot, bench, SCRIPT)
     bench.launching.launch()
     qtbot.waitUntil(lambda: bool(bench.heard.refused), timeout=60_000)
@@ -210,7 +211,7 @@ def test_cancelling_too_late_tells_of_the_run(
         assert operation is not None
         operation.token.cancel()
 
-    monkeypatch.setattr(calls, "start_controller", cancelled_meanwhile)
+    monkeypatch.setattr(launcher, "start_controller", cancelled_meanwhile)
     previewed(qtbot, bench, SCRIPT)
     bench.launching.launch()
     qtbot.waitUntil(lambda: bool(bench.heard.started), timeout=60_000)

@@ -10,9 +10,9 @@ from PySide6.QtCore import QCoreApplication, QEvent
 from pytestqt.qtbot import QtBot
 
 from support.launch_place import Make
+from torchdeck.launch import launcher
 from torchdeck.rundir.layout import RunLayout
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.launch.check import calls
 from torchdeck_app.launch.place import LaunchPlace
 from torchdeck_app.theme.theme import Theme
 
@@ -21,7 +21,7 @@ from torchdeck_app.theme.theme import Theme
 def started(monkeypatch: pytest.MonkeyPatch) -> list[RunLayout]:
     """Runs whose controllers would have been started."""
     runs: list[RunLayout] = []
-    monkeypatch.setattr(calls, "start_controller", lambda layout, **_: runs.append(layout))
+    monkeypatch.setattr(launcher, "start_controller", lambda layout, **_: runs.append(layout))
     return runs
 
 
