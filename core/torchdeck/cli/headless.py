@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import sys
 from pathlib import Path
@@ -20,7 +21,12 @@ if TYPE_CHECKING:
     from torchdeck.launch.detached import DetachedProcess
     from torchdeck.launch.early_controller import EarlyController
     from torchdeck.launch.preflight import Check
+    from torchdeck.launch.reach import Reach
+    from torchdeck.plan.launch_plan import LaunchPlan
     from torchdeck.rundir.layout import RunLayout
+
+OBJECTS_UNTIL_COLLECTION = 50_000
+"""More than Python's 700."""
 
 
 def run_headless(args: argparse.Namespace) -> int:
@@ -31,6 +37,8 @@ def run_headless(args: argparse.Namespace) -> int:
         return run_controller(Path(args.plan))
     from torchdeck.config.problems import ConfigError
 
+    # what is imported stays: looking for garbage meanwhile takes a tenth of the time until the start
+    gc.set_threshold(OBJECTS_UNTIL_COLLECTION)
     if args.queue:
         args.overrides = [*args.overrides, "launch.queue=true"]
     try:
@@ -40,43 +48,71 @@ def run_headless(args: argparse.Namespace) -> int:
 
 
 def _launch(args: argparse.Namespace, loaded: LoadedConfig) -> int:
-    from torchdeck.launch.checked_plan import PreflightError, trust_recipe
+    # light: what takes long to import is imported while nodes log in
     from torchdeck.launch.early_controller import early_controller
-    from torchdeck.launch.launcher import LaunchError
-    from torchdeck.launch.shipping import ShippingError
-    from torchdeck.launch.trust import TrustError
-    from torchdeck.runs.directory import RunDirectoryError
-    from torchdeck.runs.home import HomeError, torchdeck_home
+    from torchdeck.runs.home import torchdeck_home
 
     try:
         home = torchdeck_home()
         if args.trust:
+            from torchdeck.launch.checked_plan import trust_recipe
+
             trust_recipe(loaded.config, home, loaded.files)
         with early_controller(loaded.config, home) as early:
             return _start(args, loaded, home, early)
-    except PreflightError as error:
-        return refuse([str(check) for check in error.checks], as_json=args.json)
-    except (HomeError, RunDirectoryError, ShippingError, TrustError, LaunchError) as error:
-        return refuse([str(error)], as_json=args.json)
+    except Exception as error:
+        reasons = _reasons(error)
+        if not reasons:
+            raise
+        return refuse(reasons, as_json=args.json)
+
+
+def _reasons(error: Exception) -> list[str]:
+    """Why nothing was started; none where the error says something else."""
+    from torchdeck.launch.checked_plan import PreflightError
+    from torchdeck.launch.launcher import LaunchError
+    from torchdeck.launch.shipping import ShippingError
+    from torchdeck.launch.trust import TrustError
+    from torchdeck.runs.directory import RunDirectoryError
+    from torchdeck.runs.home import HomeError
+
+    if isinstance(error, PreflightError):
+        return [str(check) for check in error.checks]
+    known = (HomeError, RunDirectoryError, ShippingError, TrustError, LaunchError)
+    return [str(error)] if isinstance(error, known) else []
 
 
 def _start(args: argparse.Namespace, loaded: LoadedConfig, home: Path, early: EarlyController | None) -> int:
-    from torchdeck.launch.checked_plan import checked_plan
+    reach = reach_for(loaded.config, home)
+    plan, checks, shipped = _checked(loaded, home, reach)
     from torchdeck.launch.launcher import Intent, start_run
 
-    reach = reach_for(loaded.config, home)
-    with progress_line(TRACING, 'limits.memory = "off": without it') as progress:
-        plan, checks = checked_plan(loaded.config, home, loaded.locate, progress, loaded.files, reach)
     source = str(loaded.path) if args.run_file is not None else ""
     intent = Intent(loaded.text, source, tuple(args.overrides))
     # from here on Ctrl-C means the run, and no longer this process alone
     with FrontEndSignals() as signals:
         logins = None if reach is None else reach.credentials.to_json()
-        layout, controller = start_run(plan, intent, home, logins=logins, early=early)
+        layout, controller = start_run(plan, intent, home, logins=logins, early=early, shipped=shipped)
         if args.detach:
             return _leave(layout, as_json=args.json)
         _warn([*plan.warnings, *_warnings(checks)], as_json=args.json)
         return watch_run(layout, controller, signals, as_json=args.json)
+
+
+def _checked(
+    loaded: LoadedConfig, home: Path, reach: Reach | None
+) -> tuple[LaunchPlan, list[Check], Path | None]:
+    """What `checked_plan` gives, and the shipped folder where that could be made while nodes log in."""
+    from torchdeck.launch.chosen_nodes import knocking
+
+    with knocking(loaded.config, reach) as kept:
+        from torchdeck.launch.checked_plan import checked_plan
+        from torchdeck.launch.shipping import ship
+
+        shipped = None if kept is None else ship(home)
+        with progress_line(TRACING, 'limits.memory = "off": without it') as progress:
+            found = checked_plan(loaded.config, home, loaded.locate, progress, loaded.files, kept)
+        return *found, shipped
 
 
 def watch_run(

@@ -27,10 +27,12 @@ from torchdeck.runs.training_progress import ProgressReader, TrainingProgress
 from torchdeck.runs.view import RunView
 
 QUICK = 0.025
-"""Seconds between two looks while things happen quickly: at the start, and while a run ends."""
+"""Seconds between two looks while things happen, and between two glances at whether a journal has grown."""
 SLOW = 0.25
 QUICK_TIME = 60.0
-"""Seconds after a change of state in which looks are quick."""
+"""Seconds after a change of state in which there are such glances."""
+PATIENCE = 0.1
+"""Of the time since anything was new, until the next look: looks take time that starting ranks need."""
 PROGRESS_INTERVAL = 0.5
 
 
@@ -70,7 +72,7 @@ class Watch:
         self._last: RunView | None = None
         self._said: set[str] = set()
         self._node_notes = NodeNotes()
-        self._changed = time.monotonic()
+        self._changed = self._news = time.monotonic()
 
     def run(self) -> int:
         """Watch until the run is over or this process is to leave; the exit code.
@@ -97,9 +99,32 @@ class Watch:
                 return RUN_FAILED
             self._answer()
             self._carry(view)
-            time.sleep(QUICK if self._is_quick() else SLOW)
+            self._wait()
             view = self._look()
         return self._end(view)
+
+    def _wait(self) -> None:
+        """Until it is time for the next look: at once where a journal has grown, while that is likely."""
+        now = time.monotonic()
+        if not self._is_quick():
+            time.sleep(SLOW)
+            return
+        until = now + min(SLOW, max(QUICK, PATIENCE * (now - self._news)))
+        written, asked = self._written(), self._asked()
+        while time.monotonic() < until and (self._written(), self._asked()) == (written, asked):
+            time.sleep(QUICK)
+
+    def _asked(self) -> tuple[int, int | None]:
+        """Signals that came."""
+        return self._signals.interrupts, self._signals.leaving
+
+    def _written(self) -> list[int]:
+        """Bytes of the run's journals."""
+        sizes = []
+        for path in (self._layout.journal, *self._layout.nodes.glob("*/journal.jsonl")):
+            with suppress(OSError):
+                sizes.append(path.stat().st_size)
+        return sizes
 
     def _look(self) -> RunView:
         if self._controller is not None:
@@ -113,13 +138,14 @@ class Watch:
             view.why,
             view.attempt,
         ):
-            self._changed = time.monotonic()
+            self._changed = self._news = time.monotonic()
             self._display.state(view)
         if view.checkpoint is not None and _is_news(view.checkpoint, before):
             self._display.checkpoint(view.checkpoint)
         self._show_warnings(view)
         self._last = view
         for line in self._output.read_new():
+            self._news = time.monotonic()
             self._display.output(line)
         self._show_sending()
         self._show_progress(view)

@@ -12,14 +12,16 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torchdeck.config.schema import RunConfig
+from torchdeck.launch.controller_environment import controller_environment
 from torchdeck.launch.detached import PIPE_LIMIT, DetachedProcess, start_waiting
-from torchdeck.launch.launcher import controller_environment
 from torchdeck.launch.node_survey import is_here_alone
-from torchdeck.launch.run_secrets import RunSecrets
-from torchdeck.rundir.layout import RunLayout
+
+if TYPE_CHECKING:
+    from torchdeck.launch.run_secrets import RunSecrets
+    from torchdeck.rundir.layout import RunLayout
 
 GO = b"\n"
 """After the order: the run's directory is there. Where this does not come, the controller looks itself."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torchdeck
 from torchdeck.launch.code.capture import capture
+from torchdeck.launch.controller_environment import controller_environment
 from torchdeck.launch.detached import DetachedProcess, start_detached
 from torchdeck.launch.run_secrets import MissingSecretError, plan_secrets, run_secrets
 from torchdeck.launch.shipping import ship
@@ -20,9 +21,8 @@ from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.rundir.atomic import write_bytes, write_json
 from torchdeck.rundir.journal import JournalWriter
 from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import without_run_variables
 from torchdeck.runs.directory import RunDirectoryError, create_run_directory, reveal, shown
-from torchdeck.runs.home import HOME_VARIABLE, runs_folder
+from torchdeck.runs.home import runs_folder
 
 if TYPE_CHECKING:
     from torchdeck.launch.early_controller import EarlyController
@@ -51,8 +51,9 @@ def start_run(
     *,
     logins: Mapping[str, Any] | None = None,
     early: EarlyController | None = None,
+    shipped: Path | None = None,
 ) -> tuple[RunLayout, DetachedProcess]:
-    """A run and its controller, which is `early` where that is of use.
+    """A run and its controller, which is `early` where that is of use; `shipped`: what `ship` has just given.
 
     Raises:
         As `create_run` and `start_controller`.
@@ -62,7 +63,7 @@ def start_run(
         if early is not None:
             early.entrust(layout, plan_secrets(plan, os.environ, required=True), logins)
 
-    layout = create_run(plan, intent, home, before_shown=entrust)
+    layout = create_run(plan, intent, home, before_shown=entrust, shipped=shipped)
     begun = None if early is None else early.begin()
     return layout, begun or start_controller(layout, logins=logins)
 
@@ -73,6 +74,7 @@ def create_run(
     home: Path,
     secrets: Mapping[str, str] | None = None,
     before_shown: Callable[[RunLayout], None] = lambda _layout: None,
+    shipped: Path | None = None,
 ) -> RunLayout:
     """A run directory with everything in it that a controller needs.
 
@@ -82,6 +84,7 @@ def create_run(
         home: TORCHDECK_HOME.
         secrets: values of [run] secrets that are not in the environment.
         before_shown: called with the directory that is about to be there, with all in it.
+        shipped: what `ship` gave just now; None: it is called.
 
     Raises:
         LaunchError: a secret has no value.
@@ -93,7 +96,7 @@ def create_run(
         plan_secrets(plan, {**os.environ, **(secrets or {})}, required=True)
     except MissingSecretError as error:
         raise LaunchError(str(error)) from error
-    shipped = ship(home)
+    shipped = shipped or ship(home)
     layout = create_run_directory(runs_folder(home), plan.name, time.time(), hidden=True)
     try:
         _fill(layout, plan, intent, home, shipped)
@@ -169,9 +172,3 @@ def start_controller(
         return start_detached(argv, env, layout.controller_log, found.line(logins or {}))
     except OSError as error:
         raise LaunchError(f"the controller cannot be started: {error}") from error
-
-
-def controller_environment(home: Path, hidden: frozenset[str]) -> dict[str, str]:
-    """This process's environment for a controller of runs in `home`, without the variables named `hidden`."""
-    env = {**without_run_variables(os.environ), HOME_VARIABLE: str(home)}
-    return {name: value for name, value in env.items() if name not in hidden}

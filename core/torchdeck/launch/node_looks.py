@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 from torchdeck.agent.probe.network import interfaces, route_to
 from torchdeck.config.chosen_nodes import described_names
 from torchdeck.config.problems import ConfigError, Problem
-from torchdeck.config.ranges import parse_range
 from torchdeck.config.schema import RunConfig
 from torchdeck.config.spelling import nearest
+from torchdeck.launch.chosen_nodes import chosen
 from torchdeck.launch.node_survey import KEY, NodeFault, NodeSurvey
-from torchdeck.nodes.book.names import NodeNamesError, members
 from torchdeck.nodes.book.schema import NodeBook, NodeEntry
 from torchdeck.nodes.inventory import LOCALHOST, NodeInfo
 from torchdeck.nodes.probe.facts import NodeFacts, Route, interpreter_facts, node_info
@@ -67,28 +66,6 @@ def _host(looks: Looks, name: str) -> str:
         return looks.reach.target(name).host
     except TargetError:
         return name
-
-
-def chosen(config: RunConfig, book: NodeBook, described: frozenset[str]) -> list[str]:
-    """The nodes that `config` names, groups and tags of the book taken apart.
-
-    A range takes nodes of the book in its order, where nothing is described in the run file.
-
-    Args:
-        config: whose.
-        book: which nodes and groups there are.
-        described: what [cluster] describes; such names are not looked up.
-    """
-    nodes = config.distributed.nodes
-    if isinstance(nodes, str):
-        return [] if described else list(book.nodes)[: parse_range(nodes).most]
-    found: list[str] = []
-    for text in nodes:
-        try:
-            found += [text] if text == LOCALHOST or text in described else members(book, text)
-        except NodeNamesError:
-            found.append(text)  # placement says that nothing is known about it, and what is
-    return list(dict.fromkeys(found))
 
 
 def survey_nodes(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from torchdeck.nodes.ssh.target import SshTarget, target_of
 
 if TYPE_CHECKING:
     from torchdeck.nodes.probe.conversation import Conversation
-    from torchdeck.nodes.probe.probing import Talking
+    from torchdeck.nodes.probe.talking import Talking
 
 
 @dataclass(frozen=True)
@@ -52,17 +52,30 @@ class Reach:
 
     def talk(self, name: str, limit: float) -> AbstractContextManager[Conversation]:
         """A conversation with a node of the book. Raises ConfigError; on entering SshError, ProbeError."""
-        from torchdeck.nodes.probe.probing import talk  # a controller needs none of it
+        from torchdeck.nodes.probe.talking import talk  # a controller needs none of it
 
         return (self.talking or talk)(name, self.book().nodes[name], self.connect, limit)
 
     @contextmanager
-    def keeping_talks(self) -> Iterator[Reach]:
-        """The same, with conversations that stay open for the next who asks until the block ends."""
+    def keeping_talks(self, first: Iterable[str] = ()) -> Iterator[Reach]:
+        """The same, with conversations that stay open for the next who asks until the block ends.
+
+        Args:
+            first: nodes of the book with which one is begun at once; waits for none.
+
+        Raises:
+            ConfigError: there are some, and the book is damaged.
+        """
+        if self.talking is not None:
+            yield self  # they stay open already
+            return
         from torchdeck.nodes.probe.kept_talks import KeptTalks
 
         kept = KeptTalks()
         try:
+            names = list(first)
+            nodes = self.book().nodes if names else {}
+            kept.begin({name: nodes[name] for name in names}, self.connect)
             yield replace(self, talking=kept)
         finally:
             kept.close()

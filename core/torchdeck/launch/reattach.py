@@ -17,8 +17,8 @@ from torchdeck.launch.remote.transport import SshTransport
 from torchdeck.launch.shipping import ShippingError, ship
 from torchdeck.nodes.inventory import LOCALHOST
 from torchdeck.nodes.probe.conversation import ProbeError
-from torchdeck.nodes.probe.probing import talk
 from torchdeck.nodes.probe.remote_files import RemoteFiles, RemoteRuns
+from torchdeck.nodes.probe.talking import talk
 from torchdeck.nodes.ssh.errors import SshError
 from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.rundir.atomic import write_bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -18,7 +19,10 @@ NOTHING_TO_DO = 0
 
 def main() -> int:
     """Control the run that is handed over; 0 where there is none."""
+    gc.disable()  # all of it stays
     from torchdeck.launch.remote import loaded  # noqa: F401 - while there is time
+
+    gc.enable()
 
     # no time limit: whoever started this may be asked for a password, and the pipe ends with it
     order = _order(sys.stdin.buffer.readline())

@@ -7,11 +7,15 @@ import pytest
 
 from support.hosts import TestHosts
 from support.waiting import wait_until
+from torchdeck.config.loader import config_from_dict
+from torchdeck.launch.chosen_nodes import knocking
 from torchdeck.launch.reach import Reach
 from torchdeck.nodes.book.file import book_path
 from torchdeck.nodes.probe.conversation import ProbeError
+from torchdeck.nodes.probe.kept_talks import KeptTalks
 from torchdeck.nodes.probe.probing import Question, probe_nodes, talk
 from torchdeck.nodes.ssh.connection import Connection
+from torchdeck.nodes.ssh.errors import UnreachableError
 
 LIMIT = 20.0
 
@@ -84,3 +88,65 @@ def test_without_it_each_conversation_is_closed(reach: Reach) -> None:
     with talk("n1", reach.book().nodes["n1"], connect, LIMIT) as conversation:
         assert conversation.ask("time", LIMIT)["time"] > 0
     assert not connect.made[0].alive
+
+
+def test_one_that_was_begun_beforehand_is_the_first_asked(reach: Reach) -> None:
+    """Who looks at the nodes gets it, though it may still be on its way; nobody logs in twice."""
+    entry = reach.book().nodes["n1"]
+    connect = Counted(reach)
+    talks = KeptTalks()
+    talks.begin({"n1": entry}, connect)
+    with talks("n1", entry, connect, LIMIT) as asked:
+        assert asked.ask("time", LIMIT)["time"] > 0
+    with talks("n1", entry, connect, LIMIT) as again:
+        assert again is asked
+    assert len(connect.made) == 1
+    talks.close()
+    wait_until(lambda: not connect.made[0].alive, LIMIT, "the connection to be closed")
+
+
+def test_one_that_was_begun_and_never_asked_is_closed(reach: Reach) -> None:
+    entry = reach.book().nodes["n1"]
+    connect = Counted(reach)
+    talks = KeptTalks()
+    talks.begin({"n1": entry}, connect)
+    talks.close()
+    wait_until(lambda: connect.made, LIMIT, "the connection")
+    wait_until(lambda: not connect.made[0].alive, LIMIT, "the connection to be closed")
+
+
+def test_what_stood_in_the_way_is_said_to_who_asks_and_the_next_tries_again(reach: Reach) -> None:
+    entry = reach.book().nodes["n1"]
+    connect = Counted(reach)
+
+    def refused(name: str, limit: float) -> Connection:
+        raise UnreachableError(name, f"nobody at home for {limit:.0f} s")
+
+    talks = KeptTalks()
+    talks.begin({"n1": entry}, refused, 7.0)
+    with pytest.raises(UnreachableError, match="nobody at home for 7 s"), talks("n1", entry, connect, LIMIT):
+        pass
+    with talks("n1", entry, connect, LIMIT) as asked:
+        assert asked.ask("time", LIMIT)["time"] > 0
+    talks.close()
+
+
+def test_a_launch_begins_with_the_nodes_that_its_config_names(reach: Reach) -> None:
+    """Those in the node book; the rest, and a damaged book, is for the survey to say."""
+    config = config_from_dict(
+        {"run": {"script": "train.py"}, "distributed": {"nodes": ["n1", "nobody"]}}, reach.home, ()
+    )
+    with knocking(config, reach) as kept:
+        assert kept is not None
+        assert kept.talking is not None
+        with kept.talk("n1", LIMIT) as asked:
+            assert asked.ask("time", LIMIT)["time"] > 0
+        with kept.keeping_talks() as same, same.talk("n1", LIMIT) as again:
+            assert again is asked
+        with kept.talk("n1", LIMIT) as again:
+            assert again is asked
+    book_path(reach.home).write_text("no = book")
+    with knocking(config, reach) as kept:
+        assert kept is not None
+    with knocking(config, None) as nothing:
+        assert nothing is None

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
 from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck.nodes.probe.conversation import Conversation
-from torchdeck.nodes.probe.probing import Connect, talk
+from torchdeck.nodes.probe.talking import LIMIT, Connect, talk
 from torchdeck.nodes.ssh.errors import SshError
+
+AT_ONCE = 64
 
 
 class KeptTalks:
@@ -18,16 +21,14 @@ class KeptTalks:
 
     def __init__(self) -> None:
         self._free: dict[str, list[_Kept]] = {}
+        self._coming: dict[str, Future[_Kept]] = {}
         self._lock = threading.Lock()
         self._closed = False
 
     @contextmanager
     def __call__(self, name: str, entry: NodeEntry, connect: Connect, limit: float) -> Iterator[Conversation]:
         """As `talk`; a conversation that came to no harm in the block is there for the next who asks."""
-        found = self._taken(name, entry)
-        if found is None:
-            stack = ExitStack()
-            found = _Kept(entry, stack.enter_context(talk(name, entry, connect, limit)), stack)
+        found = self._taken(name, entry) or _begun(name, entry, connect, limit)
         try:
             yield found.conversation
         except BaseException:
@@ -35,16 +36,36 @@ class KeptTalks:
             raise
         self._give_back(name, found)
 
+    def begin(self, entries: Mapping[str, NodeEntry], connect: Connect, limit: float = LIMIT) -> None:
+        """Begin one with each node, and wait for none: who asks first gets it, or what stood in its way."""
+        if not entries:
+            return
+        pool = ThreadPoolExecutor(min(AT_ONCE, len(entries)), thread_name_prefix="talks")
+        for name, entry in entries.items():
+            self._coming[name] = pool.submit(_begun, name, entry, connect, limit)
+        pool.shutdown(wait=False)
+
     def close(self) -> None:
         """End all of them."""
         with self._lock:
             self._closed = True
             kept = [each for some in self._free.values() for each in some]
+            coming = list(self._coming.values())
             self._free.clear()
+            self._coming.clear()
         for each in kept:
             each.close()
+        for future in coming:
+            future.add_done_callback(_close_unasked)
 
     def _taken(self, name: str, entry: NodeEntry) -> _Kept | None:
+        with self._lock:
+            coming = self._coming.pop(name, None)
+        if coming is not None:
+            begun = coming.result()
+            if begun.entry == entry:
+                return begun
+            begun.close()
         with self._lock:
             free = self._free.get(name, [])
             found = next((each for each in free if each.entry == entry), None)
@@ -72,3 +93,14 @@ class _Kept:
     def close(self) -> None:
         with contextlib.suppress(SshError, OSError, EOFError):
             self._stack.close()
+
+
+def _begun(name: str, entry: NodeEntry, connect: Connect, limit: float) -> _Kept:
+    stack = ExitStack()
+    return _Kept(entry, stack.enter_context(talk(name, entry, connect, limit)), stack)
+
+
+def _close_unasked(coming: Future[_Kept]) -> None:
+    """Of one that nobody has asked for any more."""
+    if coming.exception() is None:
+        coming.result().close()

@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from torchdeck.nodes.book.schema import NodeEntry
-from torchdeck.nodes.probe.conversation import ClockOffset, Conversation, ProbeError, PythonEndedError
+from torchdeck.nodes.probe.conversation import ClockOffset, ProbeError, PythonEndedError
 from torchdeck.nodes.probe.facts import NodeFacts, facts_from
-from torchdeck.nodes.probe.sent_code import ARGUMENTS
-from torchdeck.nodes.ssh.connection import Connection
+from torchdeck.nodes.probe.talking import LIMIT, Connect, Talking, left, talk
 from torchdeck.nodes.ssh.errors import HostKeyChangedError, HostKeyUnknownError, SshError
-from torchdeck.nodes.start_line import chosen_by, python_line
+from torchdeck.nodes.start_line import chosen_by
 
-LIMIT = 12.0
-"""Seconds for all of it, from the first knock to the last answer; a launch is refused within 15."""
+__all__ = [
+    "LIMIT",
+    "Connect",
+    "Probed",
+    "Question",
+    "clean_node",
+    "fields_of",
+    "probe_node",
+    "probe_nodes",
+    "talk",
+]
+
 CLOCK_LIMIT = 5.0
 """Of these, for comparing clocks."""
 DEEP_LIMIT = 90.0
 """The same where torch is imported there."""
 AT_ONCE = 64
-
-Connect = Callable[[str, float], Connection]
-"""Node's name and seconds → a connection to it; raises SshError."""
-Talking = Callable[[str, NodeEntry, Connect, float], AbstractContextManager[Conversation]]
-"""What `talk` does."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +104,9 @@ def probe_node(
     try:
         with (talking or talk)(name, entry, connect, question.limit) as conversation:
             until = time.monotonic() + question.limit - conversation.spent
-            said = conversation.ask("facts", _left(until), **fields_of(entry, question))
+            said = conversation.ask("facts", left(until), **fields_of(entry, question))
             facts = facts_from(name, said)
-            clock = conversation.clock(min(CLOCK_LIMIT, _left(until)))
+            clock = conversation.clock(min(CLOCK_LIMIT, left(until)))
     except PythonEndedError as error:
         fix = f"`torchdeck nodes edit {name} --{chosen_by(entry)} …` names another"
         return Probed(name, time.monotonic() - started, error=str(error), fix=fix)
@@ -111,33 +114,6 @@ def probe_node(
         untrusted = isinstance(error, HostKeyUnknownError | HostKeyChangedError)
         return Probed(name, time.monotonic() - started, error=str(error), is_untrusted=untrusted)
     return Probed(name, time.monotonic() - started, facts, clock)
-
-
-@contextmanager
-def talk(name: str, entry: NodeEntry, connect: Connect, limit: float) -> Iterator[Conversation]:
-    """A conversation with a node's Python, for as long as the block lasts.
-
-    Args:
-        name: of the node.
-        entry: what the node book says of it.
-        connect: how it is reached.
-        limit: seconds until it can be asked; its `spent` says how many of them are gone.
-
-    Raises:
-        SshError, ProbeError: it cannot be reached, or its Python does not answer.
-    """
-    with connect(name, limit) as connection:
-        until = time.monotonic() + limit - connection.seconds
-        process = connection.start(python_line(entry, ARGUMENTS), _left(until))
-        conversation = Conversation(process, f"node {name}", limit - _left(until))
-        try:
-            yield conversation
-        finally:
-            conversation.close()
-
-
-def _left(until: float) -> float:
-    return max(0.0, until - time.monotonic())
 
 
 def clean_node(

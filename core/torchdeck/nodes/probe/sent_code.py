@@ -43,12 +43,14 @@ MODULES = (
 """What is sent, beside an empty `torchdeck`."""
 
 LOADER = """
-import importlib.abc, importlib.util, json, sys, zlib
+import importlib.machinery, json, sys, zlib
 sent = json.loads(zlib.decompress(sys.stdin.buffer.read(int(sys.stdin.buffer.readline()))))
-class Sent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class Sent:  # not of importlib.abc, which imports half of what starts here
     def find_spec(self, name, path=None, target=None):
         if name in sent:
-            return importlib.util.spec_from_loader(name, self, is_package=sent[name][1])
+            return importlib.machinery.ModuleSpec(name, self, is_package=sent[name][1])
+    def create_module(self, spec):
+        return None
     def exec_module(self, module):
         exec(compile(sent[module.__name__][0], "<sent " + module.__name__ + ">", "exec"), module.__dict__)
 sys.meta_path.insert(0, Sent())

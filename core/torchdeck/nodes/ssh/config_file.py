@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.nodes.ssh.errors import TargetError
+from torchdeck.nodes.ssh.quick_paramiko import give_invoke, import_paramiko
 
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 MOST_INCLUDES = 16
@@ -40,6 +41,7 @@ class SshConfig:
         Raises:
             TargetError: a file cannot be read or understood.
         """
+        import_paramiko()
         from paramiko.ssh_exception import SSHException
 
         first = "Host *\n" + "".join(f"{key} {value}\n" for key, value in given.items())
@@ -132,6 +134,9 @@ def _words(value: str) -> list[str]:
 
 
 def _parsed(text: str) -> Any:
+    import_paramiko()
     from paramiko import SSHConfig
 
+    if "exec" in text.casefold():
+        give_invoke()
     return SSHConfig.from_text(text)

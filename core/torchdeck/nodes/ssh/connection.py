@@ -21,6 +21,7 @@ from torchdeck.nodes.ssh.errors import (
 from torchdeck.nodes.ssh.host_keys import Judgement, Verdict, fingerprint, judge, known_types, read_known
 from torchdeck.nodes.ssh.login import log_in
 from torchdeck.nodes.ssh.questions import Asked, Question, TrustQuestion
+from torchdeck.nodes.ssh.quick_paramiko import import_paramiko
 from torchdeck.nodes.ssh.remote_process import RemoteProcess
 from torchdeck.nodes.ssh.target import SshTarget
 from torchdeck.nodes.ssh.way import Way, open_way
@@ -65,6 +66,7 @@ def connect(target: SshTarget, credentials: Credentials, asker: Asker, limit: fl
     Raises:
         UnreachableError, HostKeyUnknownError, HostKeyChangedError, NeedsLoginError: each names the host.
     """
+    import_paramiko()
     asked = Asked(target.name, asker, credentials)
     for _ in range(MOST_QUESTIONS):
         try:

@@ -1,7 +1,11 @@
 """What a connection imports once it is wanted: for who has time before that."""
 
-import cryptography.hazmat.primitives.asymmetric.ed25519
-import cryptography.hazmat.primitives.ciphers
-import paramiko
+from torchdeck.nodes.ssh.quick_paramiko import import_paramiko
+
+import_paramiko()
+
+import cryptography.hazmat.primitives.asymmetric.ed25519  # noqa: E402 - as above
+import cryptography.hazmat.primitives.ciphers  # noqa: E402
+import paramiko  # noqa: E402
 
 __all__ = ["cryptography", "paramiko"]

@@ -1,0 +1,15 @@
+"""The environment of a controller."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from torchdeck.rundir.processes import without_run_variables
+from torchdeck.runs.home import HOME_VARIABLE
+
+
+def controller_environment(home: Path, hidden: frozenset[str]) -> dict[str, str]:
+    """This process's environment for a controller of runs in `home`, without the variables named `hidden`."""
+    env = {**without_run_variables(os.environ), HOME_VARIABLE: str(home)}
+    return {name: value for name, value in env.items() if name not in hidden}

@@ -1,0 +1,36 @@
+"""paramiko is imported without what one rare line of an ssh config needs, and that line is honoured."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+LOOKUP = """
+import sys
+from pathlib import Path
+from torchdeck.nodes.ssh.config_file import SshConfig
+print(SshConfig((Path(sys.argv[1]),)).lookup("somewhere").get("user"))
+"""
+
+
+def test_logging_in_loads_neither_invoke_nor_asyncio() -> None:
+    code = "import sys, torchdeck.nodes.ssh.loaded; print({'invoke', 'asyncio'} & set(sys.modules))"
+    assert _said("-c", code) == "set()"
+
+
+def test_a_match_by_a_command_is_honoured(tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text('Match exec "false"\n  User berta\nMatch exec "true"\n  User anna\n')
+    assert _said("-c", LOOKUP, str(config)) == "anna"
+
+
+def _said(*arguments: str) -> str:
+    # apart: paramiko's helper for commands reads and leaves open what is this process's own
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stdout.strip()
