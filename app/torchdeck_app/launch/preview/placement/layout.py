@@ -52,7 +52,7 @@ STEPS = (
     Step(Detail.CELLS, 18, 14, 2, 6, 0, 8),
     Step(Detail.NUMBERS, 36, 24, 4, 8, 32, 8, 128),
     Step(Detail.NUMBERS, 48, 32, 4, 8, 36, 12, 160),
-    Step(Detail.WORDS, 136, 52, 8, 12, 40, 16, 288),
+    Step(Detail.WORDS, 148, 52, 8, 12, 40, 16, 288),
     Step(Detail.WORDS, 184, 60, 8, 12, 40, 16, 384),
 )
 """From far away to near by."""

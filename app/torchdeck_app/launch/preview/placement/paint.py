@@ -164,16 +164,14 @@ class BoardPainter:
         kind = (
             f"{count} × {node.kind}" if count else f"{node.ranks} on {node.kind}" if node.ranks else node.kind
         )
-        width = self._metrics["_small"].horizontalAdvance(kind)
         name = self._metrics["_bold"].horizontalAdvance(node.name)
-        if group := group_words(self._model, node):
-            more = f"{group} · {kind}"
-            wide = self._metrics["_small"].horizontalAdvance(more)
-            if name + wide + 2 * _INSET <= room:
-                kind, width = more, wide
-        if name + width + 2 * _INSET <= room:
-            self._text(painter, "_small", "secondary", line, kind, Qt.AlignmentFlag.AlignRight)
-            line = line._replace(width=room - width - _INSET)
+        group = group_words(self._model, node)
+        for said in (f"{group} · {kind}", group) if group else (kind,):
+            width = self._metrics["_small"].horizontalAdvance(said)
+            if name + width + 2 * _INSET <= room:
+                self._text(painter, "_small", "secondary", line, said, Qt.AlignmentFlag.AlignRight)
+                line = line._replace(width=room - width - _INSET)
+                break
         self._text(painter, "_bold", "text" if node.is_on else "quiet", line, node.name)
 
     def _paint_switch(self, painter: QPainter, box: Box, *, is_on: bool) -> None:
@@ -242,13 +240,9 @@ class BoardPainter:
         title = f"rank {slot.rank}"
         self._text(painter, "_bold", "text", first, title)
         used = self._metrics["_bold"].horizontalAdvance(title) + _INSET
-        self._text(
-            painter,
-            "_small",
-            "secondary",
-            first._replace(left=first.left + used, width=first.width - used),
-            slot.device,
-        )
+        beside = first._replace(left=first.left + used, width=first.width - used)
+        if self._metrics["_small"].horizontalAdvance(slot.device) <= beside.width:  # half of it says nothing
+            self._text(painter, "_small", "secondary", beside, slot.device)
         if slot.need is not None:
             self._paint_need(painter, slot.need, second)
 
