@@ -26,7 +26,7 @@ from torchdeck_app.runs.plots.overlay import paint_cursor, paint_selection, sing
 from torchdeck_app.runs.plots.painting import LEFT, RIGHT, Frame, ticks_in
 from torchdeck_app.runs.plots.picture import PlotPicture
 from torchdeck_app.runs.plots.ranges import stepped_log_range, stepped_range
-from torchdeck_app.runs.plots.text import plot_font, plot_metrics
+from torchdeck_app.runs.plots.text import plot_font, plot_width
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
 
@@ -176,7 +176,7 @@ class PlotCanvas(QWidget):
         cursor = self._cursor
         unit = self.plotted.unit
         entries = readout.latest(data, unit) if cursor is None else readout.at(data, cursor, unit)
-        title = plot_metrics(Type.BODY).horizontalAdvance(self.plotted.title)
+        title = plot_width(Type.BODY, self.plotted.title)
         self._row_says_all = paint_row(painter, entries, self.width(), title, palette)
         if self.hasFocus():
             painter.setPen(QPen(QColor(palette.accent), 1))

@@ -10,7 +10,14 @@ from PySide6.QtWidgets import QWidget
 
 from torchdeck_app.runs.plots.painting import LEFT, RIGHT, TOP, series_colour
 from torchdeck_app.runs.plots.readout import Entry
-from torchdeck_app.runs.plots.text import CENTRE, LEFT_MIDDLE, RIGHT_MIDDLE, plot_font, plot_metrics
+from torchdeck_app.runs.plots.text import (
+    CENTRE,
+    LEFT_MIDDLE,
+    RIGHT_MIDDLE,
+    plot_font,
+    plot_metrics,
+    plot_width,
+)
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.palette import Palette
 from torchdeck_app.theme.theme import Theme
@@ -34,7 +41,6 @@ def paint_row(
         Whether all were shown with their labels.
     """
     room = width - LEFT - RIGHT - title - 2 * _GAP
-    metrics = plot_metrics(Type.SMALL)
     choices: list[list[str]] = [
         [f"{entry.label} {entry.text}" for entry in entries],
         [f"{entry.short or entry.label} {entry.text}" for entry in entries],
@@ -44,7 +50,7 @@ def paint_row(
         [entries[0].text] if entries else [],
     ]
     for texts in filter(None, choices):
-        widths = [_SIGN + _GAP + metrics.horizontalAdvance(text) for text in texts]
+        widths = [_SIGN + _GAP + plot_width(Type.SMALL, text) for text in texts]
         if sum(widths) + 2 * _GAP * max(0, len(widths) - 1) <= room:
             break
     else:

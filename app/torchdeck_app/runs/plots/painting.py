@@ -179,8 +179,11 @@ def _fill_between(painter: QPainter, area: QRectF, x: Array, low: Array, high: A
     at = left + (np.arange(columns) + 0.5) / ratio
     bottom = (np.interp(at, x, low) - area.top()) * ratio
     top = (np.interp(at, x, high) - area.top()) * ratio
-    row = np.arange(rows)[:, None] + 0.5
-    inside = (row >= top - 0.5) & (row <= bottom + 0.5)
+    # whole numbers of two bytes are compared four times as fast as floats
+    first = np.clip(np.ceil(top - 1), -1, rows).astype(np.int16)
+    last = np.clip(np.floor(bottom), -1, rows).astype(np.int16)
+    row = np.arange(rows, dtype=np.int16)[:, None]
+    inside = (row >= first) & (row <= last)
     alpha = fill.alpha()
     red, green, blue = (channel * alpha // 255 for channel in (fill.red(), fill.green(), fill.blue()))
     colour = alpha << 24 | red << 16 | green << 8 | blue

@@ -90,7 +90,9 @@ def nearest(x: Array, to: float) -> int:
 def _of_band(band: Band, column: int, unit: Unit, *, several: bool) -> list[Entry]:
     tail = f" {band.label}" if several else ""
     values = band.values[:, column]
-    greatest = f"max ({band.members[int(np.nanargmax(values))]})" if np.isfinite(values).any() else "max"
+    greatest = "max"
+    if np.isfinite(values).any():
+        greatest = f"max ({band.members[int(np.where(np.isnan(values), -np.inf, values).argmax())]})"
     parts = (("median", band.median), (greatest, band.high), ("min", band.low))
     return [
         Entry(f"{name}{tail}", band.colour, value_text(float(line[column]), unit), float(line[column]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QFontMetricsF
@@ -24,3 +24,9 @@ def plot_font(kind: Type) -> QFont:
 def plot_metrics(kind: Type) -> QFontMetricsF:
     """How wide and high its texts are."""
     return QFontMetricsF(font(kind))
+
+
+@lru_cache(maxsize=4096)
+def plot_width(kind: Type, text: str) -> float:
+    """Pixels that a text of `kind` is wide."""
+    return plot_metrics(kind).horizontalAdvance(text)
