@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from support.desktop import Desktop
+from support.desktop import Desktop, Seen
 from torchdeck.runs.registry import RunRegistry
 
 MISTAKEN = """\
@@ -19,6 +19,11 @@ stratgy = "ddp"
 """
 
 
+def is_on(seen: Seen | None, kind: str) -> bool:
+    """Whether the keyboard is on something of that class."""
+    return seen is not None and seen.type == kind
+
+
 def test_three_mistakes_are_listed_and_lead_to_their_lines(
     screen: Desktop, tmp_path: Path, pictures: Path, runs: RunRegistry
 ) -> None:
@@ -33,5 +38,12 @@ def test_three_mistakes_are_listed_and_lead_to_their_lines(
         said = " ".join(row.text for row in rows)
         assert all(word in said for word in ("run.recipe", "training.steps", "stratgy")), (header, said)
         window.key("ctrl+Return")
+        window.wait("Nothing was started: 3 things are in the way, see the list of problems")
+        screen.screenshot(pictures / "refused.png")
+        listed = window.focus()
+        assert listed is not None
+        assert listed.name == "List of problems"
+        window.key("Down", "Return")
+        window.wait_until(lambda: is_on(window.focus(), "CodeArea"), "the line of the second problem")
         assert not runs.ids()
         assert window.said == ""
