@@ -19,7 +19,7 @@ from support.command import Command
 from support.desktop import desktop
 
 WORKER = Path(__file__).with_name("window_idle_worker.py")
-SECONDS = 35
+SECONDS = 30
 """Over which processor time is counted."""
 HISTORY = 6_000
 """Rows that the run has before it is looked at: more than the 4,096 that the plots read one by one."""
