@@ -8,6 +8,8 @@ from typing import Any
 from PySide6.QtCore import QByteArray, Qt
 from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
 
+from torchdeck_app.launch.form.tab_order import leave_focus, step_focus
+
 
 class Halves(QSplitter):
     """Both splits are the user's to move, and kept."""
@@ -16,6 +18,7 @@ class Halves(QSplitter):
         self, toolbar: QWidget, views: QWidget, problems: QWidget, pane: QWidget, control: QWidget
     ) -> None:
         super().__init__(Qt.Orientation.Horizontal)
+        self._areas = (toolbar, views, problems, pane, control)
         self._document = QSplitter(Qt.Orientation.Vertical)
         self._document.addWidget(views)
         self._document.addWidget(problems)
@@ -37,6 +40,17 @@ class Halves(QSplitter):
         layout = self._left.layout()
         assert isinstance(layout, QVBoxLayout)  # noqa: S101 - made so below
         return layout
+
+    def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: FBT001, N802 - Qt's name
+        """Tab goes through the left and then the right half, and out: Qt's own order leaves the right out.
+
+        Fields of the form are made late, and stand in that order behind all that was made before.
+        """
+        return (
+            step_focus(self._areas, forward=forward)
+            or leave_focus(self, forward=forward)
+            or super().focusNextPrevChild(forward)
+        )
 
     def save_state(self) -> dict[str, str]:
         """How wide and how high the parts are."""

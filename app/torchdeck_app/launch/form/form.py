@@ -265,7 +265,7 @@ class ConfigForm(QWidget):
 
     def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: FBT001, N802 - Qt's name
         """Tab goes as the eye does: fields are made late, and Qt would go in the order of their making."""
-        return step_focus(self, forward=forward) or super().focusNextPrevChild(forward)
+        return step_focus((self,), forward=forward) or super().focusNextPrevChild(forward)
 
     def _filter(self) -> None:
         words = self.search.text().lower().split()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -9,22 +11,29 @@ _SAME_LINE = 10
 """Pixels by which the middles of widgets on one line may differ."""
 
 
-def step_focus(inside: QWidget, *, forward: bool) -> bool:
-    """Move the focus to the next widget of `inside`, or the one before; whether there was one."""
-    order = in_visual_order(inside)
+def step_focus(areas: Iterable[QWidget], *, forward: bool) -> bool:
+    """Move the focus to the next widget of `areas`, or the one before; whether there was one."""
+    order = [widget for area in areas if area.isVisible() for widget in in_visual_order(area)]
     now = QApplication.focusWidget()
     at = next((i for i, widget in enumerate(order) if widget is now or widget.focusProxy() is now), None)
-    reason = Qt.FocusReason.TabFocusReason if forward else Qt.FocusReason.BacktabFocusReason
-    if at is None:
-        return False
-    following = at + (1 if forward else -1)
+    following = -1 if at is None else at + (1 if forward else -1)
     if 0 <= following < len(order):
-        order[following].setFocus(reason)
+        order[following].setFocus(_reason(forward=forward))
         return True
-    outside = _beyond(order[at], inside, forward=forward)
+    return False
+
+
+def leave_focus(inside: QWidget, *, forward: bool) -> bool:
+    """Move the focus out of `inside`, to what Qt has next; whether there was something."""
+    now = QApplication.focusWidget()
+    outside = None if now is None else _beyond(now, inside, forward=forward)
     if outside is not None:
-        outside.setFocus(reason)
+        outside.setFocus(_reason(forward=forward))
     return outside is not None
+
+
+def _reason(*, forward: bool) -> Qt.FocusReason:
+    return Qt.FocusReason.TabFocusReason if forward else Qt.FocusReason.BacktabFocusReason
 
 
 def in_visual_order(inside: QWidget) -> list[QWidget]:
