@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QRect, QSize, Qt, Signal
-from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 _HIGHEST = 100_000
@@ -20,8 +20,8 @@ class SteadyLabel(QLabel):
     def __init__(self, text: str = "", parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._text = ""
-        self._needed = (0, 0)
-        """Width and the height that the text needed there, as the layout was last told."""
+        self._needed = self.fontMetrics().height()
+        """Pixels that the text is high at the width it has, as the layout was last told."""
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
@@ -39,10 +39,7 @@ class SteadyLabel(QLabel):
         self._text = text
         self.setAccessibleName(text)
         self.update()
-        needed = (self.width(), self.heightForWidth(self.width()))
-        if needed != self._needed:
-            self._needed = needed
-            self.updateGeometry()
+        self._ask_for_height()
 
     def hasHeightForWidth(self) -> bool:  # noqa: N802 - Qt's name
         return True
@@ -51,11 +48,20 @@ class SteadyLabel(QLabel):
         return max(self.fontMetrics().height(), self._bounds(width).height())
 
     def sizeHint(self) -> QSize:  # noqa: N802 - Qt's name
-        bounds = self._bounds(_HIGHEST)
-        return QSize(bounds.width(), max(self.fontMetrics().height(), bounds.height()))
+        return QSize(self._bounds(_HIGHEST).width(), self._needed)
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802 - Qt's name
-        return QSize(0, self.fontMetrics().height())
+        return QSize(0, self._needed)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+        super().resizeEvent(event)
+        self._ask_for_height()
+
+    def _ask_for_height(self) -> None:
+        needed = self.heightForWidth(self.width())
+        if needed != self._needed:
+            self._needed = needed
+            self.updateGeometry()
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
         painter = QPainter(self)

@@ -78,3 +78,13 @@ def test_a_line_stays_one_whatever_it_says(window: QWidget, qapp: QApplication) 
     picture = line.grab().toImage()
     ground = picture.pixel(0, 0)
     assert any(picture.pixel(x, y) != ground for x in range(80) for y in range(picture.height()))
+
+
+def test_a_window_that_grows_narrow_cuts_nothing_off(window: QWidget, qapp: QApplication) -> None:
+    label = SteadyLabel(LONG)
+    put(window, label, qapp)
+    window.resize(200, 300)
+    for _ in range(3):
+        qapp.processEvents()
+    assert label.sizeHint().height() == label.heightForWidth(label.width()) > label.fontMetrics().height()
+    assert label.height() >= label.heightForWidth(label.width())

@@ -81,7 +81,7 @@ class RunHeader(QFrame):
         self._loss = SteadyLabel()
         self._loss.setFont(font(Type.NUMBER))
         self._loss.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        self._loss.setFixedWidth(self._loss.fontMetrics().horizontalAdvance("-8.888e-888"))
+        self._loss_width = self._loss.fontMetrics().horizontalAdvance("8.888e-88") + 2
         self._loss_name = label("loss", role="secondary")
         self._loss_name.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignBottom)
         self._bar = QProgressBar()
@@ -119,6 +119,8 @@ class RunHeader(QFrame):
         self._facts.setToolTip(plain_tip(text))
         loss = progress.loss if progress is not None else None
         self._loss.setText("" if loss is None else metric(loss))
+        needed = self._loss.fontMetrics().horizontalAdvance(self._loss.text())
+        self._loss.setFixedWidth(max(self._loss_width, needed + 2))
         self._loss.setToolTip("" if loss is None else f"loss {loss!r}")
         self._loss_name.setVisible(loss is not None)
         self._show_progress(seen)
