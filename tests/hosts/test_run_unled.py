@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import tomlkit
 
+from support.checkpoint_files import save_of
 from support.hosts_run import HostsRun
 from support.waiting import wait_until
 from torchdeck.runs.follower import read_run
@@ -148,17 +149,23 @@ def test_ranks_that_nobody_looks_after_are_cleaned_up(across: AcrossOf, tmp_path
 def test_a_stop_reaches_ranks_whose_lead_has_ended(across: AcrossOf, tmp_path: Path, *, killed: bool) -> None:
     """The hosts lose each other, and this side neither: it knows of the lead's end before the stop.
 
-    Where the controller was killed meanwhile the stop starts another, which finds a run that is over.
+    Where the controller was killed meanwhile the stop starts another, which finds a run that is over; so does
+    a resumption, which is refused until then.
     """
     with begun(across, tmp_path, together=False) as unled:
         hosts = unled.hosts
+        save_of(hosts.on(1).checkpoints, 3, hosts.run.root.name)
+        hosts.wait_event(1, "checkpoint")
         hosts.made.block_port(1, "1-65535", sender=hosts.made.address(2))
         assert hosts.wait_event(2, "lead_lost", 60)["unattended"] == "continue"
         hosts.wait_event(1, "finished", 60)
         unled.wait_steps(5)
         if killed:
             os.kill(hosts.controller(), signal.SIGKILL)
-        assert read_run(hosts.run).is_over
+        assert read_run(hosts.run).resumable
+        resumed = hosts.command.run("runs", "resume", hosts.run.root.name, timeout=120)
+        assert resumed.returncode == 3
+        assert "goes on without its lead on node2" in resumed.stderr
         stopped = hosts.command.run("runs", "stop", hosts.run.root.name, timeout=120)
         assert stopped.returncode == 0, stopped.stderr
         assert hosts.wait_event(2, "request", 5)["kind"] == "stop"

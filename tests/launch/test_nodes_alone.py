@@ -1,19 +1,37 @@
 """Nodes whose ranks go on after the end of their run, by values; real hosts do it in test_run_unled."""
 
+import os
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from support.histories import agent_started, controller_journal, ended, event, finished, started
+from support.gang_run import make_gang_plan
+from support.histories import agent_started, controller_journal, created, ended, event, finished, started
 from support.made_runs import line, make_run
-from torchdeck.launch.taking_over import nodes_alone
+from torchdeck.launch import taking_over
+from torchdeck.launch.nodes_alone import Alone, nodes_alone, seen_alone
+from torchdeck.launch.taking_over import NotResumableError, resume
+from torchdeck.plan.launch_plan import SmallerSize
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.rundir.processes import ProcessIdentity
 from torchdeck.runs.follower import read_run
+from torchdeck.runs.links import LOST, UP, Links, LinkState, write_links
+
+
+def follow(layout: RunLayout, said: list[tuple[str, str]]) -> None:
+    """The second node's journal: what it says of its lead."""
+    follower = event("agent_started", 100.6, identity=None, part="follower", life=1)
+    told = [event(name, 104.5, unattended=what, why="over", attempt=1) for name, what in said]
+    layout.node("beta").root.mkdir()
+    layout.node("beta").journal.write_text("".join(map(line, [follower, *told])))
 
 
 @pytest.mark.parametrize(
     ("said", "alone"),
     [
-        ([("lead_lost", "continue")], ("node2",)),
+        ([("lead_lost", "continue")], ("beta",)),
         ([("lead_lost", "stop")], ()),
         ([("lead_lost", "continue"), ("lead_back", "")], ()),
         ([("lead_lost", "continue"), ("node_finished", "")], ()),
@@ -25,9 +43,74 @@ def test_ranks_go_on_alone_until_their_node_says_otherwise(
 ) -> None:
     lead = [agent_started(), started(), ended(outcome="failed"), finished("FAILED")]
     layout = make_run(tmp_path, controller_journal(), lead)
-    follower = event("agent_started", 100.6, identity=None, part="follower", life=1)
-    told = [event(name, 104.5, unattended=what, why="over", attempt=1) for name, what in said]
-    layout.node("node2").root.mkdir()
-    layout.node("node2").journal.write_text("".join(map(line, [follower, *told])))
+    follow(layout, said)
     assert read_run(layout).is_over
     assert nodes_alone(layout) == alone
+
+
+UP_ALIVE = LinkState("beta", UP, agent_alive=True, holder_alive=True, torchrun_alive=True)
+UP_DEAD = LinkState("beta", UP, agent_alive=False, holder_alive=False, torchrun_alive=False)
+
+
+@pytest.mark.parametrize(
+    ("state", "late", "seen"),
+    [
+        (UP_ALIVE, 0.0, Alone(living=("beta",))),
+        (replace(UP_DEAD, torchrun_alive=True), 0.0, Alone(living=("beta",))),
+        (UP_DEAD, 0.0, Alone()),
+        (UP_DEAD, 60.0, Alone(untold=("beta",))),
+        (replace(UP_DEAD, state=LOST), 0.0, Alone(untold=("beta",))),
+        (LinkState("beta", UP), 0.0, Alone(untold=("beta",))),
+    ],
+)
+def test_what_links_say_of_them(state: LinkState, late: float, seen: Alone) -> None:
+    assert seen_alone(("beta",), Links(100.0, {"beta": state}), 100.0 + late) == seen
+
+
+def failed_run(folder: Path, state: LinkState, smaller: tuple[SmallerSize, ...]) -> RunLayout:
+    """Its second node goes on alone, with a link like that; this process stands for its controller."""
+    plan = replace(make_gang_plan(["true"], folder), smaller=smaller)
+    here = ProcessIdentity.of(os.getpid())
+    assert here is not None
+    begun = event("controller_started", 100.1, identity=here.to_json(), epoch=1)
+    over = finished("FAILED", resumable=True, checkpoint="c")
+    lead = [agent_started(), started(), ended(outcome="failed"), over]
+    layout = make_run(folder / "home", [created(), begun], lead, plan=plan.document())
+    follow(layout, [("lead_lost", "continue")])
+    write_links(layout, {"beta": state}, time.time())
+    return layout
+
+
+@pytest.mark.parametrize(
+    ("state", "smaller", "refused"),
+    [
+        (UP_ALIVE, (), "`torchdeck runs stop"),
+        (UP_ALIVE, (SmallerSize(1, 1, None, 1, {}),), "`torchdeck runs stop"),
+        (replace(UP_ALIVE, state=LOST), (), "resume when it is back"),
+    ],
+)
+def test_no_other_life_begins_beside_them(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    state: LinkState,
+    smaller: tuple[SmallerSize, ...],
+    refused: str,
+) -> None:
+    """The node is said to live, or nobody knows and no gang can do without it."""
+    layout = failed_run(tmp_path, state, smaller)
+    monkeypatch.setattr(taking_over, "TOLD_LIMIT", 0.1)
+    with pytest.raises(NotResumableError, match=refused):
+        resume(layout, "test")
+    assert "resumed" not in layout.journal.read_text()
+
+
+@pytest.mark.parametrize(
+    ("state", "smaller"),
+    [(UP_DEAD, ()), (replace(UP_ALIVE, state=LOST), (SmallerSize(1, 1, None, 1, {}),))],
+)
+def test_what_is_gone_or_left_out_is_in_nobodys_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: LinkState, smaller: tuple[SmallerSize, ...]
+) -> None:
+    layout = failed_run(tmp_path, state, smaller)
+    monkeypatch.setattr(taking_over, "TOLD_LIMIT", 0.1)
+    taking_over._check_alone(layout, dict)

@@ -71,8 +71,9 @@ def attach(args: argparse.Namespace) -> int:
 def stop(args: argparse.Namespace) -> int:
     """Ask the run to stop; 0 once it is over, and 3 when it was over before."""
     from torchdeck.launch.launcher import LaunchError
+    from torchdeck.launch.nodes_alone import nodes_alone
     from torchdeck.launch.requests import STOP, STOP_NOW, write_request
-    from torchdeck.launch.taking_over import RequestCarrier, nodes_alone
+    from torchdeck.launch.taking_over import RequestCarrier
 
     layout = find_run(args.id)
     view = RunFollower(layout).refresh()
@@ -95,7 +96,7 @@ def _wait(layout: RunLayout, carrier: RequestCarrier) -> RunView:
 
     A lead that is cut away for good never says so: then, until nothing is left where nodes are reached.
     """
-    from torchdeck.launch.taking_over import nodes_alone
+    from torchdeck.launch.nodes_alone import nodes_alone
 
     follower = RunFollower(layout)
     while not _is_left_to_the_away(follower.links):

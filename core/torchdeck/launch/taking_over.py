@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from torchdeck.agent.startup import take_lock
 from torchdeck.launch.detached import DetachedProcess
 from torchdeck.launch.file_lock import locked
 from torchdeck.launch.launcher import LaunchError, start_controller
-from torchdeck.launch.run_files import RunFiles
+from torchdeck.launch.nodes_alone import nodes_alone, seen_alone
+from torchdeck.plan.elastic import Elastic, Place
 from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.plan.slots import fill
 from torchdeck.rundir.atomic import read_json
@@ -28,6 +30,8 @@ CARRY_DELAY = 3.0
 """Seconds for a started controller to show itself, before another one is started."""
 QUIET_LIMIT = 10.0
 """Seconds in which the processes of a run that is over are gone."""
+TOLD_LIMIT = 30.0
+"""Seconds for a node whose ranks went on without their lead to be reached and say whether they still do."""
 
 
 class NotResumableError(Exception):
@@ -53,16 +57,6 @@ def ensure_controller(layout: RunLayout, logins: Logins = dict) -> DetachedProce
     if found.controller_alive or (found.is_over and not nodes_alone(layout)):
         return None
     return start_controller(layout, first=False, logins=logins())  # the agents have the secrets
-
-
-def nodes_alone(layout: RunLayout) -> tuple[str, ...]:
-    """Nodes whose ranks go on without the lead, which may have ended; as far as it is told here.
-
-    Raises:
-        NewerFormatError: the run is from a newer Torchdeck.
-    """
-    names = sorted(path.name for path in layout.nodes.glob("*"))
-    return RunFiles(layout, names).read().nodes.go_on_alone if names else ()
 
 
 def take_up(layout: RunLayout, logins: Logins = dict) -> DetachedProcess | None:
@@ -125,14 +119,17 @@ def resume(layout: RunLayout, origin: str, logins: Logins = dict) -> DetachedPro
         logins: called before it begins.
 
     Raises:
-        NotResumableError: it goes on, it has succeeded, or there is no checkpoint to go on from.
+        NotResumableError: it goes on, on a node without its lead too, it has succeeded, or there is no
+            checkpoint to go on from.
         LaunchError: what is left of it does not end, or no controller can be started.
         NewerFormatError: it is from a newer Torchdeck.
     """
+    asked = cache(logins)
     _check(layout, read_run(layout))
     _check_room(layout)
+    _check_alone(layout, asked)
     _wait_until_quiet(layout)
-    given = logins()
+    given = asked()
     with locked(layout.controller_lock):  # controllers' actions wait for this one
         found = read_run(layout)
         _check(layout, found)
@@ -189,6 +186,42 @@ def _has_checkpoint(layout: RunLayout, found: RunView) -> bool:
     plan = _plan(layout)
     values = {"run_id": found.id, "run_dir": str(layout.root)}
     return newest_complete(Path(fill(plan.checkpoint.directory, values))) is not None
+
+
+def _check_alone(layout: RunLayout, logins: Logins) -> None:
+    """Refuse while ranks go on without their lead, or may where no attempt can do without their node.
+
+    They know nothing of another life, and would write beside it.
+    """
+    if not nodes_alone(layout):
+        return
+    carrier, follower = RequestCarrier(layout, logins), RunFollower(layout)
+    limit = time.monotonic() + TOLD_LIMIT
+    while nodes := nodes_alone(layout):
+        carrier.look(follower.refresh())
+        alone = seen_alone(nodes, follower.links, time.time())
+        if alone.living:
+            raise NotResumableError(
+                f"run {layout.root.name} goes on without its lead on {', '.join(alone.living)}, as "
+                'launch.unattended = "continue" asks: wait for the end of these ranks, or end them with '
+                f"`torchdeck runs stop {layout.root.name}`; then resume"
+            )
+        if not alone.untold:
+            return
+        if time.monotonic() > limit:
+            _check_dispensable(layout, alone.untold)
+            return
+        time.sleep(0.05)
+
+
+def _check_dispensable(layout: RunLayout, nodes: tuple[str, ...]) -> None:
+    """A gang that may leave these nodes out goes on without; no other can begin before they are back."""
+    places = [Place(node, None) for node in nodes]
+    if Elastic.of_plan(_plan(layout)).without(places) is None:
+        raise NotResumableError(
+            f"ranks of run {layout.root.name} went on without their lead on {', '.join(nodes)} when it was "
+            f"heard of last, and it was not reached within {TOLD_LIMIT:.0f} s: resume when it is back"
+        )
 
 
 def _wait_until_quiet(layout: RunLayout) -> None:
