@@ -164,6 +164,27 @@ def test_includes_count_where_they_stand(person: Path) -> None:
         target("Include loop\n", NodeEntry(address="a"), person)
 
 
+def test_comments_quotes_and_variables_are_read_as_ssh_reads_them(
+    person: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEYS", "/opt/keys")
+    monkeypatch.setenv("SOCKET", "/run/agent")
+    text = (
+        "Host a # the lab's\n  Port 2200 # not 22\n  User me#2\n"
+        '  HostKeyAlias "a #1" # odd\n  IdentityFile "${KEYS}/my key" # of the lab\n  IdentityAgent $SOCKET\n'
+        '  UserKnownHostsFile "/x/my hosts" ~/hosts\n'
+        "Host c\n  ProxyCommand nc %h %p # all of it\n  IdentityAgent $AWAY\n"
+    )
+    found = target(text, NodeEntry(address="a"), person)
+    assert (found.port, found.user, found.host_key_alias) == (2200, "me#2", "a #1")
+    assert found.identity_files == (Path("/opt/keys/my key"),)
+    assert found.agent_socket == "/run/agent"
+    assert found.known_hosts[:2] == (Path("/x/my hosts"), person / "hosts")
+    other = target(text, NodeEntry(address="c"), person)
+    assert other.proxy_command == "nc c 22 # all of it"
+    assert other.agent_socket == ""
+
+
 def test_names_of_hosts_are_listed_without_patterns(person: Path) -> None:
     file = person / ".ssh" / "config"
     (person / ".ssh" / "more").write_text("Host inner\n")

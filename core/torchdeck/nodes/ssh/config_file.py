@@ -18,6 +18,10 @@ SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 MOST_INCLUDES = 16
 """Includes in each other, as OpenSSH has it."""
 _SETTING = re.compile(r"\s*(\w+)(?:\s*=\s*|\s+)(.+?)\s*$")
+_COMMENT = re.compile(r"""((?:[^"'\s]|"[^"]*"|'[^']*'|\s(?!\s*\#))*)\s+\#.*""")
+"""What follows a value: a `#` at the beginning of a word, outside of quotes."""
+_COMMANDS = ("proxycommand", "localcommand", "remotecommand", "knownhostscommand")
+"""Settings whose values are the rest of their lines, whatever stands there."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ class SshConfig:
         names = []
         for key, value in self._all_lines:
             if key == "host":
-                names += [word for word in _words(value) if not re.search(r"[*?!]", word)]
+                names += [word for word in config_words(value) if not re.search(r"[*?!]", word)]
         return list(dict.fromkeys(names))
 
     @cached_property
@@ -108,7 +112,9 @@ def _lines(file: Path) -> Iterator[tuple[str, str]]:
     for line in text.splitlines():
         match = None if line.lstrip().startswith("#") else _SETTING.match(line)
         if match is not None:
-            yield match.group(1).lower(), match.group(2)
+            key, value = match.group(1).lower(), match.group(2)
+            commented = None if key in _COMMANDS else _COMMENT.fullmatch(value)
+            yield key, value if commented is None else commented.group(1)
 
 
 def _included(file: Path, value: str) -> Iterator[Path]:
@@ -116,7 +122,7 @@ def _included(file: Path, value: str) -> Iterator[Path]:
     folder = (
         SYSTEM_CONFIG.parent if file.is_relative_to(SYSTEM_CONFIG.parent) else Path("~/.ssh").expanduser()
     )
-    for pattern in _words(value):
+    for pattern in config_words(value):
         for path in sorted(glob(str(folder / Path(pattern).expanduser()))):  # noqa: PTH207 - may be absolute
             yield Path(path)
 
@@ -126,7 +132,8 @@ def _is_about(block: tuple[str, str], host: str) -> bool:
     return "identitiesonly" in _parsed(f"{key} {value}\nIdentitiesOnly yes\n").lookup(host)
 
 
-def _words(value: str) -> list[str]:
+def config_words(value: str) -> list[str]:
+    """The words of a value; one with blanks in it stands in quotes."""
     try:
         return shlex.split(value)
     except ValueError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.nodes.book.schema import NodeBook, NodeEntry
-from torchdeck.nodes.ssh.config_file import SshConfig
+from torchdeck.nodes.ssh.config_file import SshConfig, config_words
 from torchdeck.nodes.ssh.errors import TargetError
 
 DEFAULT_PORT = 22
 DEFAULT_KEYS = ("id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk")
 """In ~/.ssh, in the order in which OpenSSH tries them."""
 MOST_HOPS = 16
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
 _HOP = re.compile(
     r"(?:ssh://)?(?:(?P<user>[^@\s]+)@)?(?P<host>\[[^\]\s]+\]|[^\s:@\[\]]+)(?::(?P<port>[0-9]{1,5}))?/?"
 )
@@ -170,7 +172,7 @@ def _port(name: str, value: Any) -> int:
 def _identity_files(found: Mapping[str, Any]) -> tuple[Path, ...]:
     named = [path for path in found.get("identityfile", ()) if path.lower() != "none"]
     if "identityfile" in found:
-        return tuple(Path(path.strip('"')).expanduser() for path in named)
+        return tuple(map(_path, named))
     return usual_keys()
 
 
@@ -202,11 +204,18 @@ def _agent_socket(found: Mapping[str, Any]) -> str | None:
     said = found.get("identityagent")
     if said is None or said == "SSH_AUTH_SOCK":
         return None
-    return "" if said.lower() == "none" else str(Path(said.strip('"')).expanduser())
+    if said.startswith("$") and not said.startswith("${"):
+        return os.environ.get(said[1:], "")
+    return "" if said.lower() == "none" else str(_path(said))
 
 
 def _known_hosts(found: Mapping[str, Any]) -> tuple[Path, ...]:
     user = found.get("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2")
     machine = found.get("globalknownhostsfile", "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2")
-    words = [word.strip('"') for word in f"{user} {machine}".split() if word.lower() != "none"]
-    return tuple(Path(word).expanduser() for word in words)
+    return tuple(_path(word) for word in config_words(f"{user} {machine}") if word.lower() != "none")
+
+
+def _path(written: str) -> Path:
+    """A path of the config: without its quotes, `~` and `${NAME}` filled in."""
+    named = _VARIABLE.sub(lambda found: os.environ.get(found[1], found[0]), written.strip('"'))
+    return Path(named).expanduser()
