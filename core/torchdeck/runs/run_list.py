@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from torchdeck.rundir.journal import NewerFormatError
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.directory import RunDirectoryError, open_run_directory
+from torchdeck.runs.journal_stamps import JournalStamps
 from torchdeck.runs.registry import RunRegistry
 from torchdeck.runs.shared_follower import SharedFollower, SharedFollowers
 from torchdeck.runs.state import RunState
@@ -123,16 +123,15 @@ class _Followed:
         self.is_gone = False
         self._followers = followers
         self._follower: SharedFollower | None = None
-        self._settled: tuple[tuple[int, int], ...] | None = None
-        """Sizes and times of its journals when it was over and nothing of it lived."""
-        self._watched: tuple[str, ...] = ()
+        self._settled: JournalStamps | None = None
+        """Before they were read, where it was over and nothing of it lived."""
         self._curve_due = 0.0
         self._retry = 0.0
 
     def look(self, now: float) -> None:
         """Read what is new; `now` is monotonic."""
         layout = self.entry.layout
-        if self._settled is not None and self._settled == _stamps(self._watched):
+        if self._settled is not None and self._settled.are_current:
             return
         if self.entry.is_unreadable and now < self._retry:
             return
@@ -149,8 +148,6 @@ class _Followed:
         if self._follower is None:
             self._follower = self._followers.of(open_run_directory(layout.root))
             self._curve_due = 0.0
-        self._watched = _journals(layout)
-        before = _stamps(self._watched)
         found = self._follower.look()
         view = found.view
         self.is_gone = not layout.root.exists()
@@ -159,10 +156,9 @@ class _Followed:
         self._take(RunEntry(self.entry.id, layout, view, found.progress, curve))
         self._settled = None
         if quiet:
-            # looked at before they were read: what was written since shows at the next look
-            if view.end_written:
-                self._watched, before = self._watched[:1], before[:1]
-            self._settled = before
+            # a resume begins in the controller's; an agent may come back and write first only where nobody
+            # wrote the run's end
+            self._settled = found.before.of_controller if view.end_written else found.before
             self._follower = None
 
     def _curve(self, follower: SharedFollower, now: float, *, last: bool) -> tuple[float, ...]:
@@ -175,24 +171,3 @@ class _Followed:
         """The old object stays where nothing changed: comparing two lists is then quick."""
         if entry != self.entry:
             self.entry = entry
-
-
-def _journals(layout: RunLayout) -> tuple[str, ...]:
-    """Paths of a run's journals, the controller's first.
-
-    A resume begins in that one; only where nobody wrote the run's end may an agent come back and write first.
-    """
-    return (str(layout.journal), *map(str, sorted(layout.nodes.glob("*/journal.jsonl"))))
-
-
-def _stamps(paths: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
-    """What tells that something was written to files: (size, mtime in ns), -1 without one."""
-    found = []
-    for path in paths:
-        try:
-            status = os.stat(path)  # noqa: PTH116 - a thousand a second: strings are five times quicker
-        except OSError:
-            found.append((-1, 0))
-        else:
-            found.append((status.st_size, status.st_mtime_ns))
-    return tuple(found)
