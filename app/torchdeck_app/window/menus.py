@@ -29,7 +29,10 @@ class Menus:
         """
         self._offered = offered
         self._own = [action for actions in own.values() for action in actions if action is not None]
-        self._menus = {name: bar.addMenu(f"&{name}") for name in NAMES}
+        # made here, not by the bar: what Qt makes is taken for deleted once Python lost its half of the bar
+        self._menus = {name: QMenu(f"&{name}", bar) for name in NAMES}
+        for menu in self._menus.values():
+            bar.addMenu(menu)
         self._place = QMenu(bar)
         bar.insertMenu(self._menus[_PLACES_OWN].menuAction(), self._place)
         self._shown: tuple[QAction, ...] = ()
@@ -38,8 +41,10 @@ class Menus:
         """By menu: the separator between what the place offers and what is the window's own."""
         for name, menu in self._menus.items():
             if own.get(name):
-                self._lines[name] = menu.addSeparator()
+                self._lines[name] = QAction(menu)
+                self._lines[name].setSeparator(True)
                 self._lines[name].setVisible(False)
+                menu.addAction(self._lines[name])
             for action in own.get(name, ()):
                 if action is None:
                     menu.addSeparator()

@@ -250,3 +250,12 @@ def test_dialogs_fit_a_small_screen_and_cut_nothing(
         assert dialog.height() <= room.height()
         for label in dialog.findChildren(QLabel):
             assert label.height() >= label.heightForWidth(label.width()), label.text()
+
+
+def test_menus_stay_when_python_loses_its_half_of_the_bar(window: MainWindow, place: Places) -> None:
+    """As an open window was seen to do: what Qt had made was taken for deleted, and it said so for ever."""
+    shiboken6.invalidate(window.menuBar())
+    window.show_place("Runs")
+    assert place("Runs").check in menu(window, "Runs").actions()
+    assert place("Launch").undo not in menu(window, "Edit").actions()
+    menu(window, "File").aboutToShow.emit()
