@@ -48,7 +48,7 @@ def abilities(
 
 
 def _stop(view: RunView, asked: Collection[str]) -> str:
-    if view.is_over:
+    if view.is_over and not view.nodes_alone:
         return f"the run has {_over(view)}"
     if view.state is RunState.STOPPING or STOP_NOW in asked or STOP in asked:
         return "it is being stopped"
@@ -57,7 +57,8 @@ def _stop(view: RunView, asked: Collection[str]) -> str:
 
 def _stop_now(view: RunView, asked: Collection[str]) -> str:
     # an agent that has written the end is only a moment from its own
-    if view.is_over and (view.end_written or not view.processes_alive):
+    is_left = not view.end_written and view.processes_alive
+    if view.is_over and not is_left and not view.nodes_alone:
         return f"the run has {_over(view)}"
     return "it is being stopped now" if STOP_NOW in asked else ""
 

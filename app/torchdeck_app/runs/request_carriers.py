@@ -37,11 +37,12 @@ class _Errand:
         self._carrier = carrier
 
     def is_done(self) -> bool:
-        """Whether an agent has it, or the run is over; starts a controller where there is none. Blocks."""
+        """Whether an agent has it, or nothing goes on; starts a controller where there is none. Blocks."""
         if not self.layout.root.exists():
             return True
         view = self._follower.refresh()
-        if view.is_over or self._follower.has_taken(self.request.id):
+        ended = view.is_over and not view.nodes_alone
+        if ended or self._follower.has_taken(self.request.id):
             return True
         self._carrier.look(view)
         return False

@@ -101,6 +101,11 @@ def unled(node: str, unattended: str) -> str:
     )
 
 
+def alone(node: str) -> str:
+    """Where ranks go on though the run is over."""
+    return f"ranks on node {node} were going on without the lead when it was heard of last: a stop ends them"
+
+
 def untold(nodes: Sequence[str]) -> str:
     """What a controller waits for that took the run over and lacks the gang's token."""
     who = f"the agent on {nodes[0]} lives" if len(nodes) == 1 else f"the agents on {', '.join(nodes)} live"

@@ -70,6 +70,8 @@ class RunView:
     """The end of this life stands in a journal; a LOST run's does not."""
     troubles: tuple[NodeTrouble, ...] = ()
     """Of nodes, while it goes on; their texts are among `warnings`."""
+    nodes_alone: tuple[str, ...] = ()
+    """Whose ranks go on without the lead, and after the end of the run, as far as it is told here."""
 
     @property
     def exit_code(self) -> int:
@@ -173,6 +175,7 @@ def view(
         finishes=history.finishes,
         end_written=history.finished is not None,
         troubles=troubles,
+        nodes_alone=tuple(sorted(history.nodes.go_on_alone)),
     )
 
 
@@ -279,7 +282,7 @@ def _warnings(
         found.append(reasons.torn(torn))
     found += [reasons.damaged(path, why) for path, why in history.damaged.items()]
     if state.is_terminal:
-        return tuple(found)
+        return (*found, *(reasons.alone(node) for node in sorted(history.nodes.go_on_alone)))
     found += [reasons.hang(history.hangs[rank]) for rank in sorted(history.hangs)]
     found += [reasons.unled(node, what) for node, what in sorted(history.nodes.unled.items())]
     if history.nodes.untold:

@@ -9,13 +9,14 @@ from PySide6.QtWidgets import QMessageBox, QPushButton
 from pytestqt.qtbot import QtBot
 
 from gui.runs.conftest import Opened, page_of
-from support.histories import event
+from support.histories import agent_started, event, finished, started
 from support.made_runs import line
 from support.metrics import write_rows
 from support.run_entries import live_view, over_view, progress, run_id
-from support.run_homes import add_live_run
+from support.run_homes import add_live_run, add_run
 from torchdeck.launch.requests import read_requests
 from torchdeck.rundir.layout import RunLayout
+from torchdeck.rundir.processes import ProcessIdentity
 from torchdeck_app.runs.place import RunsPlace
 from torchdeck_app.runs.run_page import RunPage
 from torchdeck_app.runs.unsaved import unsaved_steps, what_is_lost
@@ -155,3 +156,33 @@ def test_what_is_lost_in_words() -> None:
     assert unsaved_steps(live, progress(100, checkpoint_step=100)) == 0
     assert unsaved_steps(live, None) == 0
     assert unsaved_steps(over_view(run_id(1)), progress(132)) == 0
+
+
+def test_ranks_that_go_on_after_the_end_of_their_run_are_stopped(
+    qtbot: QtBot, opened: Opened, tmp_path: Path
+) -> None:
+    """It says that they do, and the request stays under way until their node has it."""
+    ended = [agent_started(), started(world_size=2), finished("FAILED")]
+    layout = add_run(tmp_path, 1, ended)
+    layout.node("node2").root.mkdir()
+    alone = event("lead_lost", 104.5, unattended="continue", seconds=60.0)
+    init = ProcessIdentity.of(1)
+    assert init is not None
+    followed = event("controller_started", identity=init.to_json(), epoch=1)
+    with layout.journal.open("a") as file:
+        file.write(line(followed))
+    layout.node("node2").journal.write_text(line(alone))
+    place = opened(tmp_path)
+    page = page_of(qtbot, place, 1)
+    stop = page.header.buttons["stop"]
+    qtbot.waitUntil(stop.isEnabled)
+    assert page.header.state_word == "failed"
+    assert "ranks on node node2 were going on" in page.header.warnings
+    QTest.mouseClick(stop, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: kinds(layout) == ["stop"] and not stop.isEnabled())
+    (request,) = read_requests(layout.control)
+    taken = event("request", 105.0, id=request.id, kind="stop")
+    with layout.node("node2").journal.open("a") as file:
+        file.write(line(taken) + line(event("node_finished", 105.5, why="stopped", attempt=1)))
+    qtbot.waitUntil(lambda: not page.header.warnings and not place.commands.under_way(run_id(1)))
+    assert not stop.isEnabled()
