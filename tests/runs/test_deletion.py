@@ -1,5 +1,6 @@
 """Deleting a run in two steps, so that it can be undone in between."""
 
+import errno
 import time
 from pathlib import Path
 
@@ -7,13 +8,21 @@ import pytest
 
 from support import machines
 from support.histories import agent_started, controller_journal, ended, event, finished, started
-from support.made_runs import make_run
+from support.made_runs import IDS, make_run
+from torchdeck.rundir.layout import RunLayout
 from torchdeck.rundir.processes import ProcessIdentity
 from torchdeck.runs.deletion import FORGOTTEN, StillAliveError, put_back, remove, remove_forgotten, set_aside
-from torchdeck.runs.node_parts import left_on_nodes
+from torchdeck.runs.node_parts import left_on_nodes, note_left
 from torchdeck.runs.registry import RunRegistry
 
+RUN = IDS[0]
 DONE = [agent_started(), started(), ended(), finished()]
+
+
+def run_on(home: Path, *names: str) -> RunLayout:
+    """A run of several nodes that is over."""
+    plan = machines.plan(machines.config(distributed={"nodes": list(names)}), *map(machines.node, names))
+    return make_run(home, controller_journal(), DONE, plan=plan.document())
 
 
 def test_a_run_set_aside_is_no_run_and_can_be_put_back(tmp_path: Path) -> None:
@@ -37,10 +46,8 @@ def test_what_lives_is_not_set_aside(tmp_path: Path) -> None:
 @pytest.mark.parametrize("on_nodes", [True, False])
 def test_what_its_nodes_have_is_noted_before_it_is_gone(tmp_path: Path, *, on_nodes: bool) -> None:
     """So that a deletion that is cut short can be carried on; unless only what is here is to go."""
-    nodes = {"nodes": ["localhost", "a"]}
-    plan = machines.plan(machines.config(distributed=nodes), *map(machines.node, nodes["nodes"]))
-    layout = make_run(tmp_path, controller_journal(), DONE, plan=plan.document())
-    remove(set_aside(layout), on_nodes=on_nodes)
+    layout = run_on(tmp_path, "localhost", "a")
+    assert remove(set_aside(layout, on_nodes=on_nodes)) == ()
     assert not layout.root.exists()
     assert left_on_nodes(tmp_path) == ({"a": (layout.root.name,)} if on_nodes else {})
 
@@ -49,7 +56,69 @@ def test_what_nobody_removed_is_removed_after_a_while(tmp_path: Path) -> None:
     aside = set_aside(make_run(tmp_path, controller_journal(), DONE))
     foreign = tmp_path / "runs" / ".deleted-something"
     foreign.mkdir()
-    assert remove_forgotten(tmp_path) == []
-    assert remove_forgotten(tmp_path, time.time() + FORGOTTEN + 1) == [aside]
+    assert remove_forgotten(tmp_path) == {}
+    assert remove_forgotten(tmp_path, time.time() + FORGOTTEN + 1) == {aside: ()}
     assert not aside.exists()
     assert foreign.exists()
+
+
+@pytest.mark.parametrize("on_nodes", [True, False])
+def test_who_finds_a_removal_cut_short_keeps_to_what_was_wished_of_the_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, on_nodes: bool
+) -> None:
+    """Of a run deleted here alone, the nodes' checkpoints stay; what is not removed is not told as gone."""
+    aside = set_aside(run_on(tmp_path, "localhost", "a"), on_nodes=on_nodes)
+    later = time.time() + FORGOTTEN + 1
+
+    def denied(path: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("torchdeck.runs.deletion.shutil.rmtree", denied)
+        assert remove_forgotten(tmp_path, later) == {}
+    assert aside.exists()
+    assert remove_forgotten(tmp_path, later) == {aside: ()}
+    assert left_on_nodes(tmp_path) == ({"a": (RUN,)} if on_nodes else {})
+
+
+@pytest.mark.parametrize("room_after", [True, False])
+def test_a_full_disk_keeps_nobody_from_making_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, room_after: bool
+) -> None:
+    """What could not be noted before is noted once there is room, or told."""
+    aside = set_aside(run_on(tmp_path, "localhost", "a", "b"))
+
+    def note(home: Path, run_id: str, nodes: list[str]) -> None:
+        if aside.exists() or not room_after:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        note_left(home, run_id, nodes)
+
+    monkeypatch.setattr("torchdeck.runs.deletion.note_left", note)
+    assert remove(aside) == (() if room_after else ("a", "b"))
+    assert not aside.exists()
+    assert left_on_nodes(tmp_path) == ({"a": (RUN,), "b": (RUN,)} if room_after else {})
+
+
+def test_a_stray_file_hides_no_note(tmp_path: Path) -> None:
+    """Such as file managers leave in folders that they show; nor does a node's folder that is a file."""
+    note_left(tmp_path, RUN, ["a", "b"])
+    (tmp_path / "deleted/.DS_Store").touch()
+    (tmp_path / "deleted/a/.DS_Store").touch()
+    assert left_on_nodes(tmp_path) == {"a": (RUN,), "b": (RUN,)}
+
+
+def test_a_note_is_laid_though_its_folder_is_removed_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By who has just removed the last note in it."""
+    touch, laid = Path.touch, []
+
+    def raced(path: Path, *, mode: int) -> None:
+        laid.append(path)
+        if len(laid) == 1:
+            path.parent.rmdir()
+        touch(path, mode=mode)
+
+    monkeypatch.setattr(Path, "touch", raced)
+    note_left(tmp_path, RUN, ["a"])
+    assert left_on_nodes(tmp_path) == {"a": (RUN,)}

@@ -11,7 +11,7 @@ from support.histories import controller_journal, created, ended, event, finishe
 from support.made_runs import IDS, line, make_run
 from torchdeck.rundir.journal import NewerFormatError
 from torchdeck.rundir.processes import ProcessIdentity
-from torchdeck.runs.deletion import StillAliveError, delete_run
+from torchdeck.runs.deletion import StillAliveError, remove, set_aside
 from torchdeck.runs.registry import RunNotFoundError, RunRegistry, UnreadableRun
 from torchdeck.runs.view import RunView
 
@@ -85,7 +85,7 @@ def test_torn_journal_loses_only_its_torn_line(registry: RunRegistry) -> None:
 
 def test_deletion_removes_a_run_that_is_over(registry: RunRegistry) -> None:
     """Nothing of it is left, and the others are."""
-    delete_run(registry.find(IDS[0]))
+    remove(set_aside(registry.find(IDS[0])))
     assert registry.ids() == list(IDS[1:])
     assert sorted(path.name for path in registry.folder.iterdir()) == list(IDS[1:])
 
@@ -97,5 +97,5 @@ def test_deletion_refuses_a_run_that_lives(tmp_path: Path) -> None:
     journal = [*controller_journal(), event("controller_started", identity=me.to_json(), epoch=2)]
     layout = make_run(tmp_path, journal, running_run())
     with pytest.raises(StillAliveError, match="runs stop"):
-        delete_run(layout)
+        set_aside(layout)
     assert layout.plan.exists()

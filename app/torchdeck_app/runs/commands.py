@@ -17,7 +17,7 @@ from torchdeck.launch.requests import write_request
 from torchdeck.launch.taking_over import Logins as AskLogins
 from torchdeck.launch.taking_over import ensure_controller, resume
 from torchdeck.rundir.layout import RunLayout
-from torchdeck.runs.deletion import put_back, remove, remove_forgotten, set_aside
+from torchdeck.runs.deletion import put_back, remove, remove_forgotten, run_of, set_aside
 from torchdeck.runs.node_parts import remote_nodes
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Cancel, Operations
@@ -188,11 +188,18 @@ class RunCommands(QObject):
     def go_on_deleting(self) -> None:
         """Remove what somebody set aside and did not live to remove, on nodes that let us in unasked too."""
 
-        def call(_progress: object, _cancel: object) -> None:
-            remove_forgotten(self._logins.home)
+        def call(_progress: object, _cancel: object) -> dict[Path, tuple[str, ...]]:
+            removed = remove_forgotten(self._logins.home)
             delete_noted(self._logins.quiet)
+            return removed
 
-        self._operations.run("removing deleted runs", call)
+        def done(removed: dict[Path, tuple[str, ...]]) -> None:
+            left = {run_of(aside.name): nodes for aside, nodes in removed.items() if nodes}
+            for run_id, nodes in left.items():
+                later = f"`torchdeck runs delete {run_id} --node {' '.join(nodes)}` removes it there"
+                self.failed.emit("", f"deleted run {run_id} may be left on {', '.join(nodes)}: {later}")
+
+        self._operations.run("removing deleted runs", call, done=done)
 
     @staticmethod
     def copy(text: str) -> None:

@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     names = () if args.here else remote_nodes(layout)
     try:
         # noted before the nodes are asked: `nodes clean` goes on where this is cut short
-        remove(set_aside(layout), on_nodes=not args.here)
+        remove(set_aside(layout, on_nodes=not args.here))
     except StillAliveError as error:
         print(f"torchdeck: {error}", file=sys.stderr)
         return REFUSED

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from torchdeck.launch.node_deletion import REACH_LIMIT
 from torchdeck.nodes.probe.conversation import ProbeError
 from torchdeck.nodes.ssh.errors import SshError
+from torchdeck.runs.deletion import run_of
 from torchdeck.runs.home import runs_folder
 from torchdeck.runs.node_parts import left_on_nodes
 
@@ -60,7 +61,7 @@ def find_leftovers(hosts: Mapping[str, str], reach: Reach) -> tuple[list[Leftove
 def _known(home: Path) -> set[str]:
     """Runs that are here; those that are set aside can be put back."""
     folder = runs_folder(home)
-    return {path.name.removeprefix(".deleted-") for path in folder.iterdir()} if folder.is_dir() else set()
+    return {run_of(path.name) for path in folder.iterdir()} if folder.is_dir() else set()
 
 
 def _ask(name: str, known: list[str], reach: Reach) -> list[Leftover] | str:

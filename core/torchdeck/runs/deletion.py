@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from torchdeck.runs.follower import read_run
 from torchdeck.runs.home import runs_folder
 from torchdeck.runs.node_parts import note_left, remote_nodes
 
-_ASIDE = re.compile(rf"\.deleted-({RUN_ID.pattern})")
+_ASIDE = re.compile(rf"\.deleted-(?P<everywhere>everywhere-)?(?P<run_id>{RUN_ID.pattern})")
+"""What its nodes have of a run goes with it only where its folder's name says so, whoever removes that."""
 FORGOTTEN = 3600.0
 """Seconds after which a run that was set aside is taken for one that nobody will put back."""
 
@@ -25,24 +27,19 @@ class StillAliveError(Exception):
     """A run cannot be deleted because something of it lives."""
 
 
-def delete_run(layout: RunLayout) -> None:
-    """Remove the run's directory: journals, logs, metrics, and the checkpoints that lie in it.
-
-    Raises:
-        StillAliveError: the run has not ended, or processes of it are alive.
-        NewerFormatError: it is from a newer Torchdeck.
-        OSError: it cannot be removed.
-    """
-    remove(set_aside(layout))
-
-
-def set_aside(layout: RunLayout) -> Path:
+def set_aside(layout: RunLayout, *, on_nodes: bool = True) -> Path:
     """Give the run's directory a name that is no run's; the new path.
 
     A deletion cut short then leaves no half of a run behind, and until it is removed it can be put back.
 
+    Args:
+        layout: of the run.
+        on_nodes: what its nodes have of it is to go, too, once it is removed.
+
     Raises:
-        as `delete_run`.
+        StillAliveError: the run has not ended, or processes of it are alive.
+        NewerFormatError: it is from a newer Torchdeck.
+        OSError: it cannot be renamed.
     """
     found = read_run(layout)
     if not found.is_over:
@@ -55,41 +52,71 @@ def set_aside(layout: RunLayout) -> Path:
         raise StillAliveError(
             f"run {found.id} is {found.state}, but processes of it are alive: {pids or 'its agent'}"
         )
-    return layout.root.rename(layout.root.with_name(f".deleted-{layout.root.name}"))
+    # the wish is in the name: that is written with the rename or not at all, and needs no room on the disk
+    everywhere = "everywhere-" if on_nodes else ""
+    return layout.root.rename(layout.root.with_name(f".deleted-{everywhere}{layout.root.name}"))
 
 
-def remove(aside: Path, *, on_nodes: bool = True) -> None:
-    """Remove for good what was set aside, and what of code no other run uses; raises OSError.
+def run_of(name: str) -> str:
+    """The run of a folder of this name: one that was set aside has another than its id."""
+    found = _ASIDE.fullmatch(name)
+    return found["run_id"] if found else name
+
+
+def remove(aside: Path) -> tuple[str, ...]:
+    """Remove for good what was set aside, and what of code no other run uses.
+
+    What its nodes have of it is noted to go, for who may be cut short in that; where it was set aside so.
 
     Args:
         aside: the new path.
-        on_nodes: what its nodes have of it is to go, too: it is noted, for who may be cut short in that.
+
+    Returns:
+        nodes that have something of it and could not be noted, as of a disk on which nothing can be written.
+
+    Raises:
+        OSError: it cannot be removed.
     """
     home, layout = aside.parent.parent, RunLayout(aside)
-    if on_nodes:
-        note_left(home, aside.name.removeprefix(".deleted-"), remote_nodes(layout))
+    found = _ASIDE.fullmatch(aside.name)
+    nodes = remote_nodes(layout) if found and found["everywhere"] else ()
+    unnoted = _note(home, run_of(aside.name), nodes)
     copied = read_manifest(layout)
     shutil.rmtree(aside)
     free(home, copied)
+    return _note(home, run_of(aside.name), unnoted)  # a full disk has room now
 
 
 def put_back(aside: Path) -> RunLayout:
     """Undo `set_aside`; raises OSError where that cannot be."""
-    return RunLayout(aside.rename(aside.with_name(aside.name.removeprefix(".deleted-"))))
+    return RunLayout(aside.rename(aside.with_name(run_of(aside.name))))
 
 
-def remove_forgotten(home: Path, now: float | None = None) -> list[Path]:
-    """Remove the runs that were set aside by somebody who did not live to remove them; which they were.
+def remove_forgotten(home: Path, now: float | None = None) -> dict[Path, tuple[str, ...]]:
+    """Remove the runs that were set aside by somebody who did not live to remove them.
 
     Args:
         home: TORCHDECK_HOME.
         now: seconds since the epoch.
+
+    Returns:
+        what was removed → as `remove`. What cannot be removed is tried the next time.
     """
     now = time.time() if now is None else now
-    removed = []
+    removed = {}
     for path in sorted(runs_folder(home).glob(".deleted-*")):
-        if _ASIDE.fullmatch(path.name) and now - path.stat().st_ctime > FORGOTTEN:
-            with suppress(OSError):
-                remove(path)
-            removed.append(path)
+        with suppress(OSError):
+            if _ASIDE.fullmatch(path.name) and now - path.stat().st_ctime > FORGOTTEN:
+                removed[path] = remove(path)
     return removed
+
+
+def _note(home: Path, run_id: str, nodes: Iterable[str]) -> tuple[str, ...]:
+    """Note that what `nodes` have must go; those that could not be noted."""
+    unnoted = []
+    for node in nodes:
+        try:
+            note_left(home, run_id, [node])
+        except OSError:
+            unnoted.append(node)
+    return tuple(unnoted)

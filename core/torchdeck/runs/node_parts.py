@@ -31,8 +31,10 @@ def note_left(home: Path, run_id: str, nodes: Iterable[str]) -> None:
     """Note that what `nodes` have of a run must go. Raises OSError."""
     for node in nodes:
         path = _folder(home) / node / run_id
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.touch(mode=0o600)
+        try:
+            _touch(path)
+        except FileNotFoundError:  # somebody removed the folder, which was empty, in between
+            _touch(path)
 
 
 def forget_left(home: Path, run_id: str, node: str) -> None:
@@ -46,15 +48,25 @@ def forget_left(home: Path, run_id: str, node: str) -> None:
 def left_on_nodes(home: Path) -> dict[str, tuple[str, ...]]:
     """Node → the runs of which what it has must go; not those that have come back here meanwhile."""
     found = {}
-    with contextlib.suppress(OSError):
-        for folder in sorted(_folder(home).iterdir()):
-            names = sorted(path.name for path in folder.iterdir())
-            runs = [
-                name for name in names if RUN_ID.fullmatch(name) and not (runs_folder(home) / name).exists()
-            ]
-            if runs:
-                found[folder.name] = tuple(runs)
+    for folder in _entries(_folder(home)):
+        names = (path.name for path in _entries(folder))
+        runs = [name for name in names if RUN_ID.fullmatch(name) and not (runs_folder(home) / name).exists()]
+        if runs:
+            found[folder.name] = tuple(runs)
     return found
+
+
+def _entries(folder: Path) -> list[Path]:
+    """What is in it; nothing where it is gone, is no folder, or cannot be read: others still count."""
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _touch(path: Path) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.touch(mode=0o600)
 
 
 def _folder(home: Path) -> Path:
