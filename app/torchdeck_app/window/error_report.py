@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:  # imported when there is an error to show
 
 MOST = 20
 """Different errors kept in a report; the same one again is only counted."""
+_REPEATS = 5.0
+"""Seconds within which an error that was shown and comes again goes on: its report stays closed."""
 
 
 class ErrorReports(QObject):
@@ -23,9 +27,13 @@ class ErrorReports(QObject):
 
     _raised = Signal(str, str)
 
-    def __init__(self, window: QWidget) -> None:
+    def __init__(self, window: QWidget, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Reports over `window`; `clock` in seconds."""
         super().__init__(window)
         self._window = window
+        self._clock = clock
+        self._closed: dict[str, float] = {}
+        """Errors whose report was closed, and when each came last."""
         self._counts: dict[str, int] = {}
         self._left_out = 0
         self._dialog: ErrorDialog | None = None
@@ -59,6 +67,10 @@ class ErrorReports(QObject):
         self._raised.emit(f"{kind.__name__}: {error}", "".join(lines))
 
     def _show(self, summary: str, text: str) -> None:
+        now = self._clock()
+        if text in self._closed and now - self._closed[text] < _REPEATS:
+            self._closed[text] = now
+            return
         if text in self._counts:
             self._counts[text] += 1
         elif len(self._counts) < MOST:
@@ -83,5 +95,6 @@ class ErrorReports(QObject):
         if self._dialog is not None:
             self._dialog.deleteLater()
         self._dialog = None
+        self._closed = dict.fromkeys(self._counts, self._clock())
         self._counts.clear()
         self._left_out = 0

@@ -86,11 +86,34 @@ def test_the_report_can_be_copied(
     assert QGuiApplication.clipboard().text() == text
 
 
-def test_once_closed_the_next_error_is_shown_again(
-    window: QWidget, reports: ErrorReports, qtbot: QtBot, capsys: pytest.CaptureFixture[str]
+@pytest.fixture
+def now(reports: ErrorReports, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The clock's time, to be set."""
+    time = [100.0]
+    monkeypatch.setattr(reports, "_clock", lambda: time[0])
+    return time
+
+
+def test_once_closed_an_error_is_shown_again(
+    window: QWidget, now: list[float], qtbot: QtBot, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for _ in range(2):
         QTimer.singleShot(0, fail)
         qtbot.waitUntil(lambda: len(dialogs(window)) == 1)
         dialogs(window)[0].reject()
+        now[0] += 6
     assert dialogs(window) == []
+
+
+def test_the_report_of_an_error_that_goes_on_stays_closed(
+    window: QWidget, reports: ErrorReports, now: list[float], qtbot: QtBot, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A look that fails twice a second would open it before anything else can be pressed."""
+    reports._show("one", "one")
+    dialogs(window)[0].reject()
+    for _ in range(4):
+        now[0] += 3
+        reports._show("one", "one")
+        assert dialogs(window) == []
+    reports._show("another", "another")
+    assert report(window) == "another"
