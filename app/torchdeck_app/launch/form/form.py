@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtWidgets import QApplication, QFrame, QLineEdit, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QFrame, QScrollArea, QVBoxLayout, QWidget
 from shiboken6 import isValid
 
 from torchdeck.config.edit import EditError
@@ -28,6 +28,7 @@ from torchdeck_app.launch.form.tab_order import step_focus
 from torchdeck_app.launch.form.unread_state import UnreadState
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.search_line import SearchLine
 
 
 class ConfigForm(QWidget):
@@ -69,7 +70,7 @@ class ConfigForm(QWidget):
             self._show(document.newest)
 
     def _lay_out(self) -> None:
-        self.search = QLineEdit()
+        self.search = SearchLine()
         self.search.setPlaceholderText("Search settings (Ctrl+F)")
         self.search.setToolTip("Show only settings whose name or description holds these words (Ctrl+F)")
         self.search.setAccessibleName("search settings")

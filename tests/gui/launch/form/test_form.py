@@ -229,6 +229,20 @@ def test_undo_reaches_the_document_from_a_field(user: User) -> None:
     assert user.document.text == MINIMAL
 
 
+def test_undo_reaches_the_document_from_the_empty_search(user: User) -> None:
+    """The place opens with the keyboard there; with words in it undo is its own."""
+    user.type(user.line("training.lr"), "0.5")
+    undo = user.document.undo_stack.createUndoAction(user.form)
+    undo.setShortcut("Ctrl+Z")
+    user.form.addAction(undo)
+    user.form.focus_search()
+    user.bot.keyClicks(user.form.search, "lr")
+    user.bot.keyClick(user.form.search, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert (user.form.search.text(), user.document.undo_stack.index()) == ("", 1)
+    user.bot.keyClick(user.form.search, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert user.document.text == MINIMAL
+
+
 def test_tab_goes_as_the_eye_does(user: User) -> None:
     """Through groups that were opened late, and out at the end."""
     user.form.reveal("model.layers")

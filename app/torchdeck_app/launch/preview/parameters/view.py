@@ -11,7 +11,6 @@ from PySide6.QtCore import QItemSelectionModel, Qt, QTimer
 from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QHBoxLayout,
-    QLineEdit,
     QPushButton,
     QVBoxLayout,
     QWidget,
@@ -34,6 +33,7 @@ from torchdeck_app.launch.preview.parts.sentences import once_traced, sentence
 from torchdeck_app.launch.preview.parts.tab import PreviewTab
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.search_line import SearchLine
 
 _TYPED = 120
 """Milliseconds without a key after which a search begins."""
@@ -83,7 +83,7 @@ class ParametersView(PreviewTab):
             question.failed.connect(lambda error: self.said.setText(sentence(str(error))))
         self.count, self.whole = Figure("parameters"), Figure("size")
         self.held, self.buffers = Figure("held"), Figure("buffers")
-        self.search, self.rank, self.copy = QLineEdit(), CalmSpinBox(), QPushButton("Cop&y as text")
+        self.search, self.rank, self.copy = SearchLine(), CalmSpinBox(), QPushButton("Cop&y as text")
         self.tree = ParameterTable(theme, self.model)
         self._typing = QTimer(self, singleShot=True, interval=_TYPED)
         self._typing.timeout.connect(self._find)
