@@ -262,13 +262,14 @@ def test_it_fits_a_small_screen(
 ) -> None:
     """Checks and problems at once make nothing grow out of the window."""
     run_file = write_script(tmp_path)
-    run_file.write_text(
-        SCRIPT.replace("nproc = 1", "nproc = 0") + "[launch]\nmax_restarts = -1\n[x]\ny = 1\n"
-    )
+    run_file.write_text(SCRIPT.replace('"cpu"', "[77]"))
     opened(qtbot, place, run_file)
     place.resize(*size)
-    press(place, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: bool(place.control.panel.rows), timeout=30_000)
+    qtbot.waitUntil(lambda: bool(place.problems.rows), timeout=30_000)
+    place.control.check()
+    qtbot.waitUntil(
+        lambda: place.control.panel.isVisible() and bool(place.control.panel.rows), timeout=30_000
+    )
     qtbot.waitUntil(lambda: place.size().toTuple() == size, timeout=10_000)
     assert place.minimumSizeHint().height() <= size[1]
     for widget in (place.control.launch_button, place.control.check_button, place.toolbar.switches["toml"]):
