@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QObject, QTimer, Signal
-from PySide6.QtGui import QGuiApplication, QWindow
+from PySide6.QtGui import QGuiApplication
 
 STAYS = 10.0
 """Seconds after the last key or movement in which somebody is taken to be there; as long as GTK's cursor
@@ -29,8 +29,17 @@ _TOUCHES = frozenset(
 )
 
 
+_WATCHED = "hands watch it"
+"""A property of windows that are watched."""
+
+
 class Hands(QObject):
-    """Watches what the windows of the program get from outside; widgets are not asked."""
+    """Watches what the windows of the program get from outside.
+
+    Widgets are not asked: a filter of the whole program would run Python for each of their events. Nobody is
+    told of a new window, and a menu or a list of choices never gets the keyboard: they are looked for before
+    somebody is taken to be gone, and who opened one is there.
+    """
 
     came = Signal()
     """Somebody is there again."""
@@ -44,6 +53,7 @@ class Hands(QObject):
         super().__init__(parent)
         self._clock = clock
         self._stays = stays
+        self._app: QGuiApplication | None = None
         self._touched = clock()
         self._is_there = True
         self._timer = QTimer(self, singleShot=True)
@@ -56,10 +66,10 @@ class Hands(QObject):
         return self._is_there
 
     def watch(self, app: QGuiApplication) -> None:
-        """Watch the windows there are, and others once they have the keyboard."""
-        for window in app.topLevelWindows():
-            window.installEventFilter(self)
-        app.focusWindowChanged.connect(self._watch_too)
+        """Watch all windows: those there are, and new ones before somebody is taken to be gone."""
+        self._app = app
+        self._find_new()
+        app.focusWindowChanged.connect(self._find_new)
 
     def touch(self) -> None:
         """Somebody has done something."""
@@ -81,11 +91,19 @@ class Hands(QObject):
             self.touch()
         return False
 
-    def _watch_too(self, window: QWindow | None) -> None:
-        if window is not None:
-            window.installEventFilter(self)  # for the second time it changes nothing
+    def _find_new(self) -> bool:
+        """Watch all windows; whether one in sight was not."""
+        found = False
+        for window in () if self._app is None else self._app.topLevelWindows():
+            if not window.property(_WATCHED):
+                window.setProperty(_WATCHED, True)  # noqa: FBT003 - Qt's
+                window.installEventFilter(self)
+                found |= window.isVisible()
+        return found
 
     def _look(self) -> None:
+        if self._find_new():
+            self._touched = self._clock()
         rest = self._touched + self._stays - self._clock()
         if rest > 0:
             self._timer.start(max(1, round(1000 * rest)))

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 import pytest
 from PySide6.QtCore import QEvent, QObject, QPointF, Qt
 from PySide6.QtGui import QGuiApplication, QMouseEvent
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication, QMenu, QWidget
 from pytestqt.qtbot import QtBot
 
 from torchdeck_app.window.calm import Calm
-from torchdeck_app.window.hands import Hands
+from torchdeck_app.window.hands import STAYS, Hands
 from torchdeck_app.window.main_window import MainWindow
 
 
@@ -43,7 +43,7 @@ def paintings(window: MainWindow, qtbot: QtBot) -> Callable[[], int]:
     return lambda: counted.count
 
 
-def moved(qapp: QApplication, window: MainWindow) -> None:
+def moved(qapp: QApplication, window: QWidget) -> None:
     """The pointer moves over the window, as the screen says."""
     at, none = QPointF(5, 5), Qt.MouseButton.NoButton
     event = QMouseEvent(QMouseEvent.Type.MouseMove, at, at, none, none, Qt.KeyboardModifier.NoModifier)
@@ -66,6 +66,30 @@ def test_who_does_nothing_for_long_is_gone_and_who_moves_is_back(
     with qtbot.waitSignal(hands.came):
         moved(qapp, window)
     assert hands.are_there
+
+
+@pytest.mark.qt_log_ignore("This plugin does not support (raise|grabbing)", extend=True)
+def test_who_is_in_a_menu_is_there(qapp: QApplication, window: MainWindow, qtbot: QtBot) -> None:
+    """It never gets the keyboard, so Qt tells nobody of its window."""
+    now = [0.0]
+    hands = Hands(qapp, clock=lambda: now[0])
+    hands.watch(qapp)
+    menu = QMenu(window)
+    menu.addAction("One")
+    menu.popup(window.pos())
+    qtbot.waitUntil(menu.isVisible)
+    now[0] = STAYS
+    hands._look()
+    assert hands.are_there  # who opened it
+    now[0] = 2 * STAYS - 1
+    moved(qapp, menu)
+    now[0] = 2 * STAYS
+    hands._look()
+    assert hands.are_there
+    now[0] = 3 * STAYS
+    with qtbot.waitSignal(hands.left):
+        hands._look()  # though it is open
+    menu.close()
 
 
 def test_the_cursor_blinks_while_somebody_is_there(qapp: QApplication, blinks: int) -> None:
