@@ -40,6 +40,7 @@ REFUSED: dict[str, Job] = {
         "config": {"strategy": "ddp", "ddp": {"broadcast_parameters": False}},
     },
     "frozen": {"differ": "nothing", "config": {"strategy": "ddp"}},
+    "frozen-on-one": {"differ": "trained", "config": {"strategy": "ddp"}},
     "sent-weights": {"differ": "weights", "config": {"strategy": "ddp"}},
 }
 UNUSED: Job = {"config": {"strategy": "ddp", "ddp": {"find_unused_parameters": True}}}
@@ -115,6 +116,13 @@ def test_a_model_with_nothing_to_train_is_refused(found: dict[str, list[Any]]) -
     """By a sentence of ours, before torch has one."""
     for said in found["refused:frozen"]:
         assert said.startswith("the model has no parameters to train, so DDP has no gradients to average")
+
+
+def test_a_model_that_one_rank_has_frozen_is_refused_by_all(found: dict[str, list[Any]]) -> None:
+    """None is left waiting for the one that refuses."""
+    said = found["refused:frozen-on-one"]
+    assert len(set(said)) == 1
+    assert "different parameters to train (requires_grad): 0.bias is true on rank 0 and false on" in said[0]
 
 
 @pytest.mark.parametrize("strategy", ["fsdp", "hsdp"])

@@ -123,6 +123,8 @@ def refused(job: Job) -> str:
         if job["differ"] == "shapes" and strategy.rank == 1:
             model[2] = nn.Linear(7, 4)
         model.requires_grad_(job["differ"] != "nothing")
+        if job["differ"] == "trained" and strategy.rank == 1:
+            model.requires_grad_(False)
         try:
             strategy.wrap_model(model, first_block)
         except RecipeError as error:

@@ -21,7 +21,11 @@ from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.strategies.bf16_gradients import reduce_in_bf16
 from torchdeck.distributed.strategies.ddp_buckets import has_sparse_gradients, with_settled_buckets
 from torchdeck.distributed.strategies.powersgd import PowerSgdTensors, compress_by_powersgd
-from torchdeck.distributed.strategies.same_model import check_same_shapes, check_same_weights
+from torchdeck.distributed.strategies.same_model import (
+    check_same_shapes,
+    check_same_trained,
+    check_same_weights,
+)
 from torchdeck.distributed.units import Blocks
 from torchdeck.environment import Place
 from torchdeck.recipes.errors import RecipeError
@@ -47,16 +51,18 @@ class DdpStrategy(DistributedStrategy):
         """See the base class.
 
         Raises:
-            AgreementError: the ranks' models differ in shapes; or, without broadcast_parameters, in weights.
+            AgreementError: the ranks' models differ in shapes or in what is trained; or, without
+                broadcast_parameters, in weights.
             RecipeError: no parameter is to be trained.
         """
         options = self.settings.ddp
+        check_same_shapes(self.group, model)
+        check_same_trained(self.group, model)  # else one rank alone would refuse, and the others wait for it
         if not any(parameter.requires_grad for parameter in model.parameters()):
             raise RecipeError(
                 "the model has no parameters to train, so DDP has no gradients to average: right is a module "
                 "with at least one parameter that requires a gradient (requires_grad)"
             )
-        check_same_shapes(self.group, model)
         if not options.broadcast_parameters:
             check_same_weights(self.group, model)
         make = partial(

@@ -54,6 +54,7 @@ class Partitions:
         self._zero = engine.optimizer
         self._stage = int(engine.zero_optimization_stage())
         self._fragments = {name: list(self._find(parameter)) for name, parameter in parameters.items()}
+        self._lies_in = {name: self._partition_of(parameter) for name, parameter in parameters.items()}
 
     @property
     def flat(self) -> list[Tensor]:
@@ -99,8 +100,10 @@ class Partitions:
         gradients = [self._flat_gradient(partition) for partition in range(len(weights))]
         for name, fragments in self._fragments.items():
             if not fragments:
-                nothing = weights[0][:0]
-                yield name, nothing, nothing
+                # whether there is a gradient is the group's to say, as it is on ranks that have a piece
+                partition = self._lies_in[name]
+                nothing = weights[partition][:0]
+                yield name, nothing, None if gradients[partition] is None else nothing
             for fragment in fragments:  # one, as a partition is a stretch of what it is cut from
                 gradient = gradients[fragment.partition]
                 piece = None if gradient is None else fragment.of(gradient)
@@ -129,6 +132,14 @@ class Partitions:
         kept = self._zero.persistent_parameters
         if kept:
             kept[0].all_gather(kept)
+
+    def _partition_of(self, parameter: Any) -> int:
+        """Which flat tensor a parameter's pieces lie in, on this rank or another."""
+        zero = self._zero
+        if self._stage == STAGE_3:
+            return int(zero.grad_position[zero.get_param_id(parameter)][0])
+        groups = enumerate(zero.bit16_groups)
+        return next(index for index, group in groups if any(each is parameter for each in group))
 
     def _find(self, parameter: Any) -> Iterator[Fragment]:
         if self._stage == STAGE_3:

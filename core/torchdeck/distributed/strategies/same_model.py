@@ -25,6 +25,16 @@ def check_same_shapes(group: Group, model: nn.Module) -> None:
     check_agreement(group, shapes, what="models", advice=_ADVICE)
 
 
+def check_same_trained(group: Group, model: nn.Module) -> None:
+    """Check that the same parameters are trained; every rank must call this, after `check_same_shapes`.
+
+    Raises:
+        AgreementError: on every rank, naming the parameter and two ranks.
+    """
+    trained = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
+    check_agreement(group, trained, what="parameters to train (requires_grad)", advice=_ADVICE)
+
+
 def check_same_weights(group: Group, model: nn.Module) -> None:
     """Check that parameters and buffers are the same bit for bit; every rank must call this.
 
