@@ -18,6 +18,7 @@ from torchdeck.nodes.inventory import LOCALHOST, NodeInfo
 from torchdeck.nodes.probe.facts import NodeFacts, Route, interpreter_facts, node_info
 from torchdeck.nodes.probe.probing import Probed
 from torchdeck.nodes.ssh.errors import TargetError
+from torchdeck.nodes.ssh.host_keys import Verdict as HostKey
 from torchdeck.nodes.training_address import TrainingAddressError, training_address
 
 if TYPE_CHECKING:
@@ -114,10 +115,13 @@ def _silent(probed: Probed) -> NodeFault:
     """A node that did not say what it has: nobody reaches it, or its Python does not run."""
     if probed.fix:
         return NodeFault(probed.node, "interpreter", probed.error, probed.fix)
-    if probed.is_untrusted:
-        trusting = f"then `torchdeck nodes trust {probed.node}` shows the new one and writes it down"
-        return NodeFault(probed.node, "ssh", probed.error, trusting)
-    return NodeFault(probed.node, "ssh", probed.error, f"`torchdeck nodes probe {probed.node}` tries again")
+    fixes = {
+        HostKey.KNOWN: f"`torchdeck nodes probe {probed.node}` tries again",
+        HostKey.UNKNOWN: f"`torchdeck nodes trust {probed.node}` shows the key and asks whether it is right",
+        HostKey.CHANGED: f"then `torchdeck nodes trust {probed.node}` shows the new one and writes it down",
+        HostKey.REVOKED: "its administrator must give the host another key: nobody may trust this one",
+    }
+    return NodeFault(probed.node, "ssh", probed.error, fixes[probed.host_key])
 
 
 def _without_devices(name: str, entry: NodeEntry, facts: NodeFacts) -> Iterator[NodeFault]:

@@ -5,12 +5,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import paramiko
 import pytest
 from paramiko.common import AUTH_SUCCESSFUL, OPEN_SUCCEEDED
 
-from torchdeck.nodes.ssh.connection import connect
+from torchdeck.nodes.ssh.connection import _execute, connect
 from torchdeck.nodes.ssh.credentials import Credentials, NoAsker
 from torchdeck.nodes.ssh.errors import UnansweredError
 from torchdeck.nodes.ssh.host_keys import trust
@@ -35,7 +36,8 @@ class Silent(paramiko.ServerInterface):
         return OPEN_SUCCEEDED
 
     def check_channel_exec_request(self, _channel: object, _command: bytes) -> bool:
-        return self.over.wait(SECONDS)
+        self.over.wait(SECONDS)
+        raise EOFError  # as where the client is gone: an answer would be written to nobody
 
 
 @contextmanager
@@ -75,3 +77,47 @@ def test_who_starts_a_command_does_not_wait_for_ever(tmp_path: Path) -> None:
             ):
                 connection.start("true", 0.5)
             assert connection.alive
+
+
+class Interrupted:
+    """A channel on which Ctrl-C comes once the limit has closed it."""
+
+    def __init__(self) -> None:
+        self.closed = threading.Event()
+
+    def exec_command(self, _line: bytes) -> None:
+        assert self.closed.wait(SECONDS)
+        raise KeyboardInterrupt
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+def test_a_limit_replaces_no_interruption() -> None:
+    """Who presses Ctrl-C while a command is begun in vain is heard."""
+    channel = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        _execute(cast("paramiko.Channel", channel), "true", "node1", 0.0)
+
+
+class Started:
+    """A channel on which a command starts as its limit comes: this one's timer is never called off."""
+
+    closed = False
+
+    def exec_command(self, _line: bytes) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_channel_that_was_handed_out_is_not_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit that comes between the answer and its end comes too late."""
+    timers: list[threading.Timer] = []
+    monkeypatch.setattr(threading.Timer, "start", lambda timer: timers.append(timer))
+    channel = Started()
+    _execute(cast("paramiko.Channel", channel), "true", "node1", 0.0)
+    (timer,) = timers
+    timer.function()
+    assert not channel.closed

@@ -12,7 +12,7 @@ from support.hosts import TestHosts
 from torchdeck.nodes.book.schema import NodeBook, NodeEntry
 from torchdeck.nodes.ssh.connection import connect
 from torchdeck.nodes.ssh.credentials import Asker, Credentials, NoAsker
-from torchdeck.nodes.ssh.errors import HostKeyChangedError, HostKeyUnknownError
+from torchdeck.nodes.ssh.errors import HostKeyChangedError, HostKeyRevokedError, HostKeyUnknownError
 from torchdeck.nodes.ssh.host_keys import fingerprint, read_known
 from torchdeck.nodes.ssh.target import SshTarget, target_for
 
@@ -75,7 +75,7 @@ def test_a_revoked_key_is_refused(hosts: Hosts, torchdeck_home: Path) -> None:
     made = hosts(1)
     known = torchdeck_home / "known_hosts"
     known.write_text(f"{made.known_hosts}@revoked * {made.known_hosts.partition(' ')[2]}")
-    with pytest.raises(HostKeyChangedError, match=r"is revoked \(line 2 of"):
+    with pytest.raises(HostKeyRevokedError, match=r"is revoked \(line 2 of"):
         visit(target(made, torchdeck_home), Person(trusts=True))
 
 

@@ -12,7 +12,13 @@ from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck.nodes.probe.conversation import ClockOffset, ProbeError, PythonEndedError
 from torchdeck.nodes.probe.facts import NodeFacts, facts_from
 from torchdeck.nodes.probe.talking import LIMIT, Connect, Talking, left, talk
-from torchdeck.nodes.ssh.errors import HostKeyChangedError, HostKeyUnknownError, SshError
+from torchdeck.nodes.ssh.errors import (
+    HostKeyChangedError,
+    HostKeyRevokedError,
+    HostKeyUnknownError,
+    SshError,
+)
+from torchdeck.nodes.ssh.host_keys import Verdict as HostKey
 from torchdeck.nodes.start_line import chosen_by
 
 __all__ = [
@@ -66,8 +72,8 @@ class Probed:
     """Why nothing is known; empty when all is well."""
     fix: str = ""
     """What helps, where the node is reached and its Python is what fails; else empty."""
-    is_untrusted: bool = False
-    """It shows a host key that nobody has confirmed, or another one than before."""
+    host_key: HostKey = HostKey.KNOWN
+    """What was wrong with the key that it shows, where that is why nothing is known."""
 
 
 def probe_nodes(
@@ -111,9 +117,18 @@ def probe_node(
         fix = f"`torchdeck nodes edit {name} --{chosen_by(entry)} …` names another"
         return Probed(name, time.monotonic() - started, error=str(error), fix=fix)
     except (SshError, ProbeError) as error:
-        untrusted = isinstance(error, HostKeyUnknownError | HostKeyChangedError)
-        return Probed(name, time.monotonic() - started, error=str(error), is_untrusted=untrusted)
+        return Probed(name, time.monotonic() - started, error=str(error), host_key=_host_key(error))
     return Probed(name, time.monotonic() - started, facts, clock)
+
+
+def _host_key(error: Exception) -> HostKey:
+    """What an error says of the key that was shown."""
+    kinds = (
+        (HostKeyRevokedError, HostKey.REVOKED),
+        (HostKeyChangedError, HostKey.CHANGED),
+        (HostKeyUnknownError, HostKey.UNKNOWN),
+    )
+    return next((verdict for kind, verdict in kinds if isinstance(error, kind)), HostKey.KNOWN)
 
 
 def clean_node(

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Self
 from torchdeck.nodes.ssh.credentials import Asker, Credentials
 from torchdeck.nodes.ssh.errors import (
     HostKeyChangedError,
+    HostKeyRevokedError,
     NeedsLoginError,
     SshError,
     UnansweredError,
     UnreachableError,
     reason,
 )
-from torchdeck.nodes.ssh.host_keys import Judgement, Verdict, fingerprint, judge, known_types, read_known
+from torchdeck.nodes.ssh.host_keys import KnownKey, Verdict, fingerprint, judge, known_types, read_known
 from torchdeck.nodes.ssh.login import log_in
 from torchdeck.nodes.ssh.questions import Asked, Question, TrustQuestion
 from torchdeck.nodes.ssh.quick_paramiko import import_paramiko
@@ -200,24 +201,37 @@ def _execute(channel: Channel, line: str, name: str, deadline: float) -> None:
         UnansweredError: sshd says neither yes nor no before `deadline`.
         SSHException, EOFError, OSError: it refuses, or the connection was lost.
     """
-    late = threading.Event()
+    from paramiko.ssh_exception import SSHException
+
+    deciding = threading.Lock()
+    ended: list[str] = []
+
+    def is_first(who: str) -> bool:
+        with deciding:
+            ended.append(who)
+            return len(ended) == 1
 
     def give_up() -> None:
-        late.set()
-        channel.close()  # wakes who waits
+        if is_first("limit"):  # a channel that was handed out is no longer this one's to close
+            channel.close()  # wakes who waits
 
     left = max(0.0, deadline - time.monotonic())
     timer = threading.Timer(left, give_up)
     timer.daemon = True
     timer.start()
+    refused: Exception | None = None
     try:
         channel.exec_command(line.encode("utf-8", "surrogateescape"))
+    except (SSHException, EOFError, OSError) as error:
+        refused = error
     finally:
         timer.cancel()
-        if late.is_set():
-            raise UnansweredError(
-                name, f"its sshd opened a session and started no command in it within {left:.3g} s"
-            )
+        in_time = is_first("answer")
+    if not in_time:
+        what = f"its sshd opened a session and started no command in it within {left:.3g} s"
+        raise UnansweredError(name, what) from refused
+    if refused is not None:
+        raise refused
 
 
 def _transport(way: Way) -> Transport:
@@ -258,8 +272,9 @@ def _handshake(transport: Transport, target: SshTarget, way: Way, deadline: floa
     judgement = judge(known, target.key_names, shown.asbytes())
     if judgement.verdict is Verdict.UNKNOWN:
         raise TrustQuestion(target, shown.get_name(), shown.asbytes())
-    if judgement.verdict is not Verdict.KNOWN:
-        raise _refused(target, shown.get_name(), shown.asbytes(), judgement)
+    if judgement.verdict is not Verdict.KNOWN and judgement.because is not None:
+        shown_as = f"{shown.get_name()} {fingerprint(shown.asbytes())}"
+        raise _refused(target, shown_as, judgement.verdict, judgement.because)
 
 
 def _ask_for(transport: Transport, types: list[str]) -> None:
@@ -270,17 +285,16 @@ def _ask_for(transport: Transport, types: list[str]) -> None:
     options.key_types = (*first, *(name for name in options.key_types if name not in first))
 
 
-def _refused(target: SshTarget, key_type: str, blob: bytes, judgement: Judgement) -> SshError:
-    line = judgement.because
-    place = "" if line is None else f"line {line.line} of {line.file}"
-    shown = f"{key_type} {fingerprint(blob)}"
-    if judgement.verdict is Verdict.REVOKED:
-        what = f"the host key of {target.host}, {shown}, is revoked ({place})"
-        return HostKeyChangedError(target.name, what)
-    file = "FILE" if line is None else shlex.quote(str(line.file))
+def _refused(target: SshTarget, shown: str, verdict: Verdict, line: KnownKey) -> SshError:
+    place = f"line {line.line} of {line.file}"
+    if verdict is Verdict.REVOKED:
+        return HostKeyRevokedError(
+            target.name, f"the host key of {target.host}, {shown}, is revoked ({place})"
+        )
+    remove = f"ssh-keygen -R {shlex.quote(target.key_names[0])} -f {shlex.quote(str(line.file))}"
     return HostKeyChangedError(
         target.name,
         f"the host key of {target.host} is another one than before: now {shown}, and {place} holds the old "
         "one. Somebody may be in between. Only if the host's own administrator confirms this fingerprint, "
-        f"`ssh-keygen -R {shlex.quote(target.key_names[0])} -f {file}` removes the old one",
+        f"`{remove}` removes the old one",
     )

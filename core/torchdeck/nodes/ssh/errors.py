@@ -39,7 +39,11 @@ class HostKeyUnknownError(SshError):
 
 
 class HostKeyChangedError(SshError):
-    """Its host key is another one than before, or is revoked: never connected to, whoever is asked."""
+    """Its host key is another one than before: never connected to, whoever is asked."""
+
+
+class HostKeyRevokedError(HostKeyChangedError):
+    """Its host key is revoked: to be trusted by nobody."""
 
 
 class TargetError(SshError):
