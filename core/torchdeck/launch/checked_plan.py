@@ -51,7 +51,8 @@ def checked_plan(
         reach: how nodes are connected to; None: nobody is asked for a login.
 
     Raises:
-        PlanError: they do not fit each other; what else would stop the run stands among its problems.
+        PlanError: they do not fit each other; where nodes are at fault, what the
+            checks find beside that stands among its problems.
         PreflightError: something would stop the run.
     """
     disks: dict[str, str] = {}
@@ -61,9 +62,11 @@ def checked_plan(
         try:
             plan = plan_from(config, found, locate)
         except PlanError as error:
-            raise PlanError(
-                _all_in_the_way(error, preflight(config, None, found, home, kept), found)
-            ) from error
+            if not found.remote.faults:
+                raise
+            # who mends a node mends all that is wrong with the nodes at once
+            checks = preflight(config, None, found, home, kept)
+            raise PlanError(_all_in_the_way(error, checks, found)) from error
         # what refuses at once comes before what takes seconds
         checks = _passed(preflight(config, plan, found, home, kept, disks))
     found = with_model(config, found, home, on_progress, profile_finder(files))
@@ -72,7 +75,7 @@ def checked_plan(
 
 
 def _all_in_the_way(error: PlanError, checks: list[Check], found: Survey) -> list[Problem]:
-    """Why there is no plan, and what the checks found beside it: a person mends all of it at once."""
+    """Why there is no plan, and what the checks found beside it."""
     told = {(fault.node, fault.check) for fault in found.remote.faults}
     beside = [check for check in failures(checks) if (check.node, check.name) not in told]
     return [*error.problems, *(problem("", str(replace(check, fix="")), check.fix) for check in beside)]
