@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -110,21 +111,18 @@ class Watch:
             time.sleep(SLOW)
             return
         until = now + min(SLOW, max(QUICK, PATIENCE * (now - self._news)))
-        written, asked = self._written(), self._asked()
-        while time.monotonic() < until and (self._written(), self._asked()) == (written, asked):
+        journals = self._journals()
+        written, asked = _written(journals), self._asked()
+        while time.monotonic() < until and (_written(journals), self._asked()) == (written, asked):
             time.sleep(QUICK)
 
     def _asked(self) -> tuple[int, int | None]:
         """Signals that came."""
         return self._signals.interrupts, self._signals.leaving
 
-    def _written(self) -> list[int]:
-        """Bytes of the run's journals."""
-        sizes = []
-        for path in (self._layout.journal, *self._layout.nodes.glob("*/journal.jsonl")):
-            with suppress(OSError):
-                sizes.append(path.stat().st_size)
-        return sizes
+    def _journals(self) -> tuple[Path, ...]:
+        """The run's; one of a node that comes later counts from the next look on."""
+        return (self._layout.journal, *self._layout.nodes.glob("*/journal.jsonl"))
 
     def _look(self) -> RunView:
         if self._controller is not None:
@@ -240,6 +238,15 @@ class Watch:
         again = f"the run goes on: torchdeck runs attach {view.id}"
         self._display.note(again)
         return STOPPED if self._signals.leaving is None else 128 + self._signals.leaving
+
+
+def _written(journals: Sequence[Path]) -> list[int]:
+    """Bytes of those that are there."""
+    sizes = []
+    for path in journals:
+        with suppress(OSError):
+            sizes.append(path.stat().st_size)
+    return sizes
 
 
 def _is_news(found: CheckpointSeen, before: RunView | None) -> bool:
