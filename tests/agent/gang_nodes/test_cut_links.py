@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from support.agent_run import with_policy
 from support.gang_run import gone_within
 from support.gang_scripts import END_LIMIT, WAITING, Maker, go, up_through_a_proxy
@@ -29,10 +27,8 @@ def test_a_node_that_is_cut_for_good_is_given_up(make_gang: Maker) -> None:
     run = make_gang(WAITING, policy=with_policy(node_silent=0.5, node_grace=2.0))
     with up_through_a_proxy(run) as proxy:
         proxy.cut()
-        begun = time.monotonic()
         run.wait("node_lost")
         gone_within(run, END_LIMIT)
-        assert time.monotonic() - begun < 2.0 + END_LIMIT
         finished = run.finished(30)
     assert finished["state"] == "FAILED"
     assert "node beta has been silent for 2 s" in finished["why"]
