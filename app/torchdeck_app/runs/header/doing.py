@@ -83,9 +83,10 @@ def facts(view: RunView, progress: TrainingProgress | None, now: float) -> str:
     if progress is not None and progress.step is not None:
         total = "" if progress.total is None else f" / {progress.total:,}"
         parts.append(f"step {progress.step:,}{total}")
-    if progress is not None and progress.eta is not None and not view.is_over:
+    if progress is not None and progress.eta is not None and view.state is RunState.RUNNING:
         parts.append(f"{time_left(progress.eta)} left")
-    if progress is not None and throughput_text(progress) and not view.is_over:
+    trains = view.state in (RunState.RUNNING, RunState.STOPPING)  # else it is what an earlier attempt did
+    if progress is not None and throughput_text(progress) and trains:
         parts.append(throughput_text(progress))
     if view.started is not None:
         end = view.ended if view.ended is not None else now

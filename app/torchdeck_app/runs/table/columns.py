@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torchdeck.quantities import ago, duration, metric, moment
 from torchdeck.runs.notes import Note
 from torchdeck.runs.run_list import RunEntry
+from torchdeck.runs.state import RunState
 from torchdeck.runs.training_progress_estimates import time_left
 from torchdeck_app.runs.rates import throughput_text
 from torchdeck_app.widgets.state_badge import LOOKS, UNREADABLE, Look
@@ -131,7 +132,8 @@ def _eta(row: Row, _now: float) -> str:
 
 
 def _eta_key(row: Row) -> float | None:
-    return row.entry.progress.eta if row.entry.progress is not None and row.entry.is_live else None
+    trains = row.entry.view is not None and row.entry.view.state is RunState.RUNNING
+    return row.entry.progress.eta if row.entry.progress is not None and trains else None
 
 
 def _begun(row: Row) -> float | None:

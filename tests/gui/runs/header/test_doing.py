@@ -47,6 +47,13 @@ def test_facts_of_a_run_that_goes_on_and_of_one_that_is_over() -> None:
     )
 
 
+def test_what_an_earlier_attempt_took_is_not_said_while_another_starts() -> None:
+    starting = replace(LIVE, state=RunState.STARTING)
+    assert facts(starting, progress(253, 500, eta=1200, samples_per_s=12.5), 200.0) == (
+        "step 253 / 500  ·  1 min 39 s so far  ·  2 ranks, ddp"
+    )
+
+
 def test_many_ranks_do_not_fill_the_screen() -> None:
     lines = rank_lines(with_phases(*["training"] * 100)).splitlines()
     assert lines[0] == "rank 0: training, step 7"
