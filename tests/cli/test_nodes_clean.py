@@ -1,9 +1,27 @@
 """What `torchdeck nodes clean` shows, by what nodes said of themselves; real ones stand in tests/hosts."""
 
-from typing import Any
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import pytest
+
+from support.made_runs import IDS
 from support.node_facts import node_facts
+from torchdeck.cli import nodes_clean
+from torchdeck.cli.nodes_chosen import ChosenNodes
 from torchdeck.cli.nodes_clean import orphans_once
+from torchdeck.launch.reach import Reach
+from torchdeck.nodes.book.file import book_path
+from torchdeck.nodes.probe.conversation import Conversation, ProbeError
+from torchdeck.nodes.probe.facts import NodeFacts
+from torchdeck.nodes.probe.here import talk_here
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.node_parts import left_on_nodes, note_left
 
 
 def left(run_id: str, *pids: int) -> dict[str, Any]:
@@ -26,3 +44,96 @@ def test_processes_of_a_host_with_several_names_are_shown_once() -> None:
         "again": ["later"],
         "n2": ["dead"],
     }
+
+
+def test_containers_of_one_host_are_not_taken_for_one() -> None:
+    """They share its boot, and each has a pid 7 of its own."""
+    box = {"os": "", "kernel": "", "machine": "", "boot": "b", "user": "me"}
+    facts = {
+        name: node_facts(system={**box, "host": name}, runs=[left("dead", 7)]) for name in ("box1", "box2")
+    }
+    assert list(orphans_once(facts)) == ["box1", "box2"]
+
+
+class Probed(NamedTuple):
+    node: str
+    facts: NodeFacts | None
+    error: str = ""
+
+
+class Cleaning:
+    """`nodes clean` of the nodes n1 and n2, which are two names of one home on this machine."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.mute: set[str] = set()
+        """Nodes that do not say which folders they have."""
+        self.home, self.there = folder / "mine", folder / "there"
+        self.home.mkdir(mode=0o700)
+        lines = (f'[nodes.{name}]\naddress = "10.0.0.1"\nhome = "{self.there}"\n' for name in ("n1", "n2"))
+        book_path(self.home).write_text("".join(lines))
+        reach = Reach(self.home, talking=self._talking)
+        chosen = ChosenNodes(reach, dict(reach.book().nodes))
+        probed = [Probed(name, node_facts()) for name in chosen.entries]
+        monkeypatch.setattr(nodes_clean, "chosen_nodes", lambda _asked: chosen)
+        monkeypatch.setattr("torchdeck.nodes.probe.probing.probe_nodes", lambda *_: probed)
+
+    @contextmanager
+    def _talking(self, name: str, *_arguments: Any) -> Iterator[Conversation]:
+        with talk_here(name, sys.executable) as talk:
+            if name in self.mute:
+                raise ProbeError(f"{name} did not answer 'run_folders' within 60 s")
+            yield talk
+
+    def lay(self, run_id: str, noted: Sequence[str]) -> Path:
+        layout = RunLayout(self.there / "runs" / run_id)
+        layout.checkpoints.mkdir(parents=True)
+        note_left(self.home, run_id, noted)
+        return layout.root
+
+    def run(self, *, yes: bool = True, as_json: bool = False) -> int:
+        return nodes_clean.run(argparse.Namespace(nodes=[], yes=yes, json=as_json))
+
+
+@pytest.fixture
+def cleaning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cleaning:
+    return Cleaning(tmp_path, monkeypatch)
+
+
+def test_nothing_is_removed_that_was_not_shown_by_whatever_name_it_was_noted(
+    cleaning: Cleaning, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder noted under the second name of a host is asked for, and goes when that is agreed to."""
+    deleted, unknown = cleaning.lay(IDS[0], ["n2"]), cleaning.lay(IDS[1], [])
+    assert cleaning.run(yes=False) == 3
+    assert f"n2: run {IDS[0]}" in capsys.readouterr().err
+    assert deleted.exists()
+    assert cleaning.run() == 0
+    said = capsys.readouterr().out
+    assert f"n2: removed run {IDS[0]}" in said
+    assert f"n1: run {IDS[1]}" in said
+    assert [deleted.exists(), unknown.exists()] == [False, True]
+    assert left_on_nodes(cleaning.home) == {}
+
+
+def test_what_a_node_does_not_list_stays_there(
+    cleaning: Cleaning, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Though it is noted: nobody has seen what would go."""
+    folder = cleaning.lay(IDS[0], ["n2"])
+    cleaning.mute.add("n2")
+    assert cleaning.run() == 3
+    assert "within 60 s" in capsys.readouterr().err
+    assert folder.exists()
+    assert left_on_nodes(cleaning.home) == {"n2": (IDS[0],)}
+
+
+def test_json_tells_what_was_removed_from_what_stays(
+    cleaning: Cleaning, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And why that does."""
+    cleaning.lay(IDS[0], ["n1"])
+    cleaning.lay(IDS[1], [])
+    assert cleaning.run(as_json=True) == 0
+    folders = json.loads(capsys.readouterr().out)["folders"]
+    assert [(each["run_id"], each["removed"]) for each in folders] == [(IDS[0], True), (IDS[1], False)]
+    assert [each["why"] for each in folders] == ["", "it is not known here, and another machine may have it"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,9 @@ from torchdeck.cli.nodes_chosen import ChosenNodes, chosen_nodes
 from torchdeck.cli.nodes_lookup import says_what_is_wrong
 
 if TYPE_CHECKING:
+    from torchdeck.launch.node_deletion import NodeDeletion
+    from torchdeck.launch.node_leftovers import Leftover
+    from torchdeck.launch.reach import Reach
     from torchdeck.nodes.probe.facts import NodeFacts, RunHere
 
 AT_ONCE = 32
@@ -38,10 +41,9 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Look, show, ask, end and remove; 3 when something is left undone."""
     from torchdeck.cli.nodes_clean_told import Done, Left, agreed, tell
-    from torchdeck.launch.node_deletion import delete_runs
     from torchdeck.launch.node_leftovers import find_leftovers
     from torchdeck.nodes.probe.probing import probe_nodes
-    from torchdeck.runs.node_parts import left_on_nodes
+    from torchdeck.runs.node_parts import forget_left
 
     chosen = chosen_nodes(args.nodes)
     facts: dict[str, NodeFacts] = {}
@@ -51,43 +53,51 @@ def run(args: argparse.Namespace) -> int:
             problems.append(probed.error)
         else:
             facts[probed.node] = probed.facts
-    found = orphans_once({name: facts[name] for name in chosen.entries if name in facts})
-    controlled = {run.run_id for runs in found.values() for run in runs if _is_controlled(run, chosen)}
+    orphans = orphans_once({name: facts[name] for name in chosen.entries if name in facts})
+    controlled = {run.run_id for runs in orphans.values() for run in runs if _is_controlled(run, chosen)}
     problems += [
         f"run {run} goes on, and its controller here looks after it: it is left alone" for run in controlled
     ]
-    ends = {
-        name: [run for run in found[name] if run.run_id not in controlled]
-        for name in chosen.entries
-        if name in found
-    }
+    ends = {name: [run for run in runs if run.run_id not in controlled] for name, runs in orphans.items()}
     ends = {name: runs for name, runs in ends.items() if runs}
-    folders, unasked = find_leftovers({name: facts[name].system.boot for name in facts}, chosen.reach)
-    problems += unasked
-    left = Left(ends, [each for each in folders if each.was_deleted])
+    found = find_leftovers([name for name in chosen.entries if name in facts], chosen.reach)
+    problems += found.problems
+    left = Left(ends, [each for each in found.folders if each.was_deleted])
     if (left.processes or left.folders) and not args.yes and not agreed(left, asking=not args.json):
         return REFUSED
     answers = _ended(chosen, ends)
     problems += [answer["why"] for answer in answers if answer["why"]]
-    noted = {name: runs for name, runs in left_on_nodes(chosen.reach.home).items() if name in facts}
-    deleted = delete_runs(noted, chosen.reach)
+    deleted = _deleted(left.folders, chosen.reach)
     problems += [str(each) for each in deleted if each.why]
-    done = Done(answers, left.folders, deleted, [each for each in folders if not each.was_deleted])
+    for name, run_id in found.gone:
+        forget_left(chosen.reach.home, run_id, name)
+    done = Done(answers, left.folders, deleted, [each for each in found.folders if not each.was_deleted])
     tell(done, problems, as_json=args.json)
     return REFUSED if problems else SUCCEEDED
 
 
 def orphans_once(facts: Mapping[str, NodeFacts]) -> dict[str, list[RunHere]]:
     """What dead runs have left, by node: where several names are one host, by the first of them alone."""
-    seen: set[tuple[str, str, tuple[int, ...]]] = set()
+    seen: set[tuple[str, str, str, tuple[int, ...]]] = set()
     found: dict[str, list[RunHere]] = {}
     for name, said in facts.items():
         for run in said.orphans:
-            which = (said.system.boot, run.run_id, run.processes)
+            # containers of one host have its boot, names of their own, and may have the same pids
+            which = (said.system.boot, said.system.host, run.run_id, run.processes)
             if which not in seen:
                 found.setdefault(name, []).append(run)
             seen.add(which)
     return found
+
+
+def _deleted(folders: Sequence[Leftover], reach: Reach) -> Sequence[NodeDeletion]:
+    """Remove these, which were shown, and nothing else."""
+    from torchdeck.launch.node_deletion import delete_runs
+
+    runs: dict[str, list[str]] = {}
+    for each in folders:
+        runs.setdefault(each.node, []).append(each.run_id)
+    return delete_runs(runs, reach)
 
 
 def _is_controlled(run: RunHere, chosen: ChosenNodes) -> bool:

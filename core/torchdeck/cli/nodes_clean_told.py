@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from torchdeck.nodes.probe.facts import RunHere
 
 
+UNKNOWN = "it is not known here, and another machine may have it"
+GONE = "somebody else removed it meanwhile"
+
+
 class Left(NamedTuple):
     """What would be ended and removed."""
 
@@ -31,16 +35,18 @@ class Done(NamedTuple):
     """For each node what `clean_node` gives."""
     folders: Sequence[Leftover]
     deleted: Sequence[NodeDeletion]
-    """Of these folders, and of runs that are not there any more."""
+    """Of each of these folders."""
     unknown: Sequence[Leftover]
     """Folders that stay, as nobody here can say whose they are."""
 
     def to_json(self) -> dict[str, Any]:
-        why = {(each.node, each.run_id): each.why for each in self.deleted}
-        folders = [
-            {**asdict(each), "why": why.get((each.node, each.run_id), "")}
-            for each in (*self.folders, *self.unknown)
-        ]
+        came = {(each.node, each.run_id): each for each in self.deleted}
+        folders = []
+        for folder in (*self.folders, *self.unknown):
+            each = came.get((folder.node, folder.run_id))
+            why = UNKNOWN if each is None else each.why or ("" if each.removed else GONE)
+            removed = each is not None and each.removed
+            folders.append({**asdict(folder), "removed": removed, "why": why})
         return {"nodes": list(self.ended), "folders": folders}
 
 
@@ -76,13 +82,15 @@ def tell(done: Done, problems: Sequence[str], *, as_json: bool) -> None:
             print(f"{answer['node']}: ended {count} processes of run {run_id}")
         for run_id in answer["kept"]:
             print(f"{answer['node']}: run {run_id} is looked after again, and was left alone")
-    removed = {(each.node, each.run_id) for each in done.deleted if each.removed}
+    came = {(each.node, each.run_id): each for each in done.deleted}
     for folder in done.folders:
-        if (folder.node, folder.run_id) in removed:
-            print(f"{folder.node}: removed run {folder.run_id}, {size(folder.size)}")
+        each = came[folder.node, folder.run_id]
+        if not each.why:
+            what = f", {size(folder.size)}" if each.removed else f": {GONE}"
+            print(f"{folder.node}: {'removed ' if each.removed else ''}run {folder.run_id}{what}")
     for problem in problems:
         print(f"torchdeck: {problem}", file=sys.stderr)
-    if not done.ended and not done.folders and not problems:
+    if not done.ended and not done.folders and not done.unknown and not problems:
         print("nothing is left of dead or deleted runs")
     for folder in done.unknown:
         command = f"`torchdeck runs delete {folder.run_id} --node {folder.node}`"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torchdeck.launch.reach import Reach
 
 LIMIT = 60.0
-"""Seconds in which one node must have removed what it has."""
+"""Seconds in which one node must have removed what it has of one run."""
 REACH_LIMIT = 15.0
 """Seconds for connecting to it, without the time that a person takes to answer."""
 AT_ONCE = 16
@@ -55,7 +55,7 @@ def delete_on_nodes(
         run_id: of a run that is over.
         names: nodes.
         reach: how they are connected to.
-        limit: seconds for each.
+        limit: seconds for each of them.
     """
     return delete_runs(dict.fromkeys(names, (run_id,)), reach, limit)
 
@@ -74,7 +74,10 @@ def delete_noted(reach: Reach, limit: float = LIMIT) -> tuple[NodeDeletion, ...]
 def delete_runs(
     runs: Mapping[str, Sequence[str]], reach: Reach, limit: float = LIMIT
 ) -> tuple[NodeDeletion, ...]:
-    """As `delete_on_nodes`, of several runs: node → ids. What is gone needs no note any more."""
+    """As `delete_on_nodes`, of several runs, of each within `limit`: node → ids.
+
+    What is gone needs no note any more.
+    """
     if not runs:
         return ()
     with ThreadPoolExecutor(min(AT_ONCE, len(runs)), thread_name_prefix="delete") as pool:
@@ -87,26 +90,35 @@ def delete_runs(
 
 
 def _delete(run_ids: Sequence[str], name: str, reach: Reach, limit: float) -> list[NodeDeletion]:
+    """One run after the other; where one takes too long, the next is asked for in another conversation."""
     from torchdeck.config.problems import ConfigError
     from torchdeck.nodes.probe.conversation import ProbeError
     from torchdeck.nodes.ssh.errors import SshError, TargetError
 
-    def kept_all(why: str) -> list[NodeDeletion]:
-        return [NodeDeletion(name, run_id, removed=False, why=why) for run_id in run_ids]
+    told: list[NodeDeletion] = []
+    while len(told) < len(run_ids):
+        connected = False
+        try:
+            entry = reach.book().nodes.get(name)
+            if entry is None:
+                return told + _kept(name, run_ids[len(told) :], "it is not in the node book any more")
+            with reach.talk(name, min(limit, REACH_LIMIT)) as talk:
+                connected = True
+                for run_id in run_ids[len(told) :]:
+                    said = talk.ask("remove_runs", limit, run_ids=[run_id], home=entry.home)
+                    told.append(_outcome(name, run_id, said))
+        except (ConfigError, ProbeError, SshError, TargetError, OSError) as error:
+            left = run_ids[len(told) :]
+            told += _kept(name, left[:1] if connected else left, str(error) or type(error).__name__)
+    return told
 
-    try:
-        entry = reach.book().nodes.get(name)
-        if entry is None:
-            return kept_all("it is not in the node book any more")
-        with reach.talk(name, min(limit, REACH_LIMIT)) as talk:
-            said = talk.ask("remove_runs", limit, run_ids=list(run_ids), home=entry.home)
-    except (ConfigError, ProbeError, SshError, TargetError, OSError) as error:
-        return kept_all(str(error) or type(error).__name__)
-    kept = said.get("kept")
-    if not isinstance(kept, dict):
-        return kept_all("it did not say what it removed")
-    removed = said.get("removed", ())
-    return [
-        NodeDeletion(name, run_id, removed=run_id in removed, why=str(kept.get(run_id, "")))
-        for run_id in run_ids
-    ]
+
+def _kept(name: str, run_ids: Sequence[str], why: str) -> list[NodeDeletion]:
+    return [NodeDeletion(name, run_id, removed=False, why=why) for run_id in run_ids]
+
+
+def _outcome(name: str, run_id: str, said: Mapping[str, Any]) -> NodeDeletion:
+    kept, removed = said.get("kept"), said.get("removed")
+    if not isinstance(kept, dict) or not isinstance(removed, list):
+        return NodeDeletion(name, run_id, removed=False, why="it did not say what it removed")
+    return NodeDeletion(name, run_id, removed=run_id in removed, why=str(kept.get(run_id, "")))

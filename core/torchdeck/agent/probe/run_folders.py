@@ -13,9 +13,12 @@ from typing import Any
 from torchdeck.agent.probe.files import below
 from torchdeck.agent.probe.runs import is_supervised, running
 from torchdeck.rundir.layout import RunLayout
+from torchdeck.rundir.processes import boot_id
 
 RUN_ID = re.compile(r"\d{8}T\d{6}Z-[a-z0-9-]+-[0-9a-f]{6}")
 """As `runs.directory` makes them; nothing else is ever removed."""
+TRIES = 1000
+"""Times that a removal begins anew because somebody else removes the same, each time further."""
 
 
 def remove_runs(home: Path, question: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,25 +49,51 @@ def remove_runs(home: Path, question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_folders(home: Path, question: Mapping[str, Any]) -> dict[str, Any]:
-    """The folders of runs below `home`, without those of the runs `known` and those that something lives in.
+    """The folders of runs below `home`, without those of the runs `known`. Raises OSError.
 
     Returns:
-        `folders`: for each `run_id`, `bytes` of its files, and `own`: the run was started on this very node.
+        `place`: what tells the folder of runs from others, by whatever name the node is known; `folders`: for
+        each run `run_id` and `bytes` of its files; `others`: runs that something lives of here, or that were
+        started on this very node.
     """
+    runs = home / "runs"
+    try:
+        status, folders = runs.stat(), sorted(runs.iterdir())
+    except FileNotFoundError:  # no run was ever here
+        return {"place": "", "folders": [], "others": []}
     known = set(map(str, question.get("known", ())))
     living = {run["run_id"] for run in running()}
-    found = []
-    with contextlib.suppress(OSError):
-        for folder in sorted((home / "runs").iterdir()):
-            run_id = folder.name.removeprefix(".deleted-")
-            if run_id in known | living or RUN_ID.fullmatch(run_id) is None or not _is_plain(folder):
-                continue
-            if not is_supervised(folder):
-                size = sum(status.st_size for _, status in below(str(folder)) if stat.S_ISREG(status.st_mode))
-                # the journal of the run, not that of one node, is written where it was started
-                own = RunLayout(folder).journal.exists()
-                found.append({"run_id": run_id, "bytes": size, "own": own})
-    return {"folders": found}
+    sizes: dict[str, int] = {}
+    others: set[str] = set()
+    for folder in folders:
+        run_id = folder.name.removeprefix(".deleted-")
+        if run_id in known or RUN_ID.fullmatch(run_id) is None or not _is_plain(folder):
+            continue
+        if run_id in living or _is_own(folder) or is_supervised(folder):
+            others.add(run_id)
+        else:
+            sizes[run_id] = sizes.get(run_id, 0) + _size(folder)
+    return {
+        # containers and accounts of one host have the same boot; what they share is the same folder
+        "place": f"{boot_id()} {status.st_dev} {status.st_ino}",
+        "folders": [
+            {"run_id": run_id, "bytes": size} for run_id, size in sizes.items() if run_id not in others
+        ],
+        "others": sorted(others),
+    }
+
+
+def _is_own(folder: Path) -> bool:
+    """The journal of a run, not that of one node, is written where it was started."""
+    try:
+        return RunLayout(folder).journal.exists()
+    except OSError:  # it cannot be looked into: nobody here can say
+        return True
+
+
+def _size(folder: Path) -> int:
+    """Bytes of the files below it."""
+    return sum(status.st_size for _, status in below(str(folder)) if stat.S_ISREG(status.st_mode))
 
 
 def _lives(run_id: str, folder: Path) -> str:
@@ -81,7 +110,8 @@ def _remove(home: Path, folder: Path) -> None:
     if _is_plain(aside):  # of a removal that was cut short
         _remove_aside(home, aside)
     if _is_plain(folder):
-        folder.rename(aside)
+        with contextlib.suppress(FileNotFoundError):  # somebody who knows this node by another name did it
+            folder.rename(aside)
         _remove_aside(home, aside)
 
 
@@ -89,7 +119,15 @@ def _remove_aside(home: Path, aside: Path) -> None:
     from torchdeck.agent.snapshots.folder import free, read_manifest
 
     copied = read_manifest(RunLayout(aside))
-    shutil.rmtree(aside)
+    for left in reversed(range(TRIES)):
+        try:
+            shutil.rmtree(aside)
+            break
+        except FileNotFoundError:  # somebody else is at it, too, and was quicker with one of its files
+            if not _is_plain(aside):
+                break
+            if not left:
+                raise
     free(home, copied)
 
 
