@@ -213,6 +213,7 @@ class LaunchPlace(Place):
         self.file.status_changed.connect(self._show_status)
         self.document.checked.connect(self._checked)
         self.document.text_changed.connect(self.control.document_changed)
+        self.document.text_changed.connect(self.state_changed)
         self.service.updated.connect(self._previewed)
         self.pane.change_asked.connect(self.changes.apply)
         self.pane.trust_asked.connect(self._ask_trust)

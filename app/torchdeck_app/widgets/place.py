@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QWidget
 
 
 class Place(QWidget):
     """A page of the main window. Made when it is first shown; told when it is seen and when not."""
+
+    state_changed = Signal()
+    """What `save_state` gives has changed, and maybe by no key or movement that a window gets."""
 
     def actions_offered(self) -> Sequence[QAction]:
         """What can be done here, for menu, shortcuts and command palette; each with a text and a shortcut.

@@ -182,6 +182,7 @@ class WindowApplication(QObject):
         window.may_close = self._may_close
         window.close_asked.connect(self._ask_to_close)
         window.closed.connect(self._keep_last)
+        window.state_changed.connect(self._keeper.look_soon)
         window.painted.connect(self._late.start, Qt.ConnectionType.QueuedConnection)
         self._late.waiting.connect(window.status.show_waiting)
         self._late.over.connect(self._begin)

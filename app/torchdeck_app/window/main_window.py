@@ -32,6 +32,8 @@ class MainWindow(QMainWindow):
     close_asked = Signal()
     """Somebody wants to close it, and `may_close` said that it has to be asked."""
     closed = Signal()
+    state_changed = Signal()
+    """A place's has, and with it the session."""
 
     def __init__(
         self, theme: Theme, operations: Operations, entries: tuple[PlaceEntry, ...], importer: Importer
@@ -149,6 +151,7 @@ class MainWindow(QMainWindow):
 
     def _take_in(self, name: str, place: Place) -> None:
         place.windowTitleChanged.connect(self._show_title)
+        place.state_changed.connect(self.state_changed)
         state = self._states.pop(name, None)
         if state is not None:
             place.restore_state(state)

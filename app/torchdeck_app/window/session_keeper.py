@@ -14,7 +14,7 @@ from torchdeck_app.window.session import Session
 INTERVAL = 500
 """Milliseconds between two looks: with the time to write it, less than a second of edits can be lost."""
 RARELY = 10_000
-"""While nobody is at the window, who alone changes most of it."""
+"""While nobody is at the window; of what changes all the same `look_soon` tells."""
 
 
 class SessionKeeper(QObject):
@@ -37,13 +37,22 @@ class SessionKeeper(QObject):
         self._clock = QTimer(self)
         self._clock.setInterval(INTERVAL)
         self._clock.timeout.connect(self.look)
-        hands.came.connect(lambda: self._clock.setInterval(INTERVAL))
-        hands.left.connect(lambda: self._clock.setInterval(RARELY))
+        hands.came.connect(lambda: self._look_each(INTERVAL))
+        hands.left.connect(lambda: self._look_each(RARELY))
 
     def start(self) -> None:
         """From now on; what the session is now needs no writing."""
         self._text = self._ask().to_text()
         self._clock.start()
+
+    @property
+    def interval(self) -> int:
+        """Milliseconds between two looks, as things are."""
+        return self._clock.interval()
+
+    def look_soon(self) -> None:
+        """It has changed, and maybe by somebody whom no window sees, such as one with an assistive tool."""
+        self._look_each(INTERVAL)
 
     def look(self) -> None:
         """Have it written, where it has changed."""
@@ -52,9 +61,16 @@ class SessionKeeper(QObject):
             self._text = text
             self._hands.touch()  # an input method changes texts without a key that the window sees
             self._writer.write(self._path, text)
+        elif not self._hands.are_there:
+            self._look_each(RARELY)
 
     def stop(self) -> None:
         """Look a last time."""
         if self._clock.isActive():
             self._clock.stop()
             self.look()
+
+    def _look_each(self, interval: int) -> None:
+        """The next look is after `interval` milliseconds where it was another interval before."""
+        if self._clock.interval() != interval:
+            self._clock.setInterval(interval)

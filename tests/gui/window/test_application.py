@@ -19,7 +19,7 @@ from support import whole_window
 from support.run_homes import add_run, run_id
 from support.waiting import wait_until
 from support.whole_window import close, path_of
-from support.window_places import fake_entries
+from support.window_places import FakePlace, fake_entries
 from torchdeck_app.settings.settings import VERSION, settings_file
 from torchdeck_app.window import late_state
 from torchdeck_app.window.application import MakeEntries, WindowApplication
@@ -64,6 +64,18 @@ def test_the_real_places_are_connected(application: WindowApplication, tmp_path:
     stack.show_place("Nodes")
     stack.places["Nodes"].run_asked.emit("20261121T034455Z-gpt-0a1b2c")  # type: ignore[attr-defined]
     assert stack.current == "Runs"
+
+
+def test_what_no_key_wrote_is_kept_at_once_too(tmp_path: Path, qapp: QApplication, qtbot: QtBot) -> None:
+    """With nobody at the window, as it seems: a session that nobody tells of is looked at each 10 s."""
+    made = opened(tmp_path, qapp, qtbot)
+    made.hands.go()
+    launch = made.window.stack.places["Launch"]
+    assert isinstance(launch, FakePlace)
+    launch.field.setText("by an input method")
+    kept = session_file(tmp_path)
+    qtbot.waitUntil(lambda: kept.exists() and "by an input method" in kept.read_text())
+    close(made)
 
 
 @pytest.mark.parametrize("name", ["Launch", "Runs", "Nodes"])

@@ -6,10 +6,12 @@ from pathlib import Path
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from support.window_places import FakePlace
 from torchdeck_app.settings.background_writer import BackgroundWriter
 from torchdeck_app.window.hands import Hands
+from torchdeck_app.window.main_window import MainWindow
 from torchdeck_app.window.session import Session, read_session, session_file
-from torchdeck_app.window.session_keeper import INTERVAL, SessionKeeper
+from torchdeck_app.window.session_keeper import INTERVAL, RARELY, SessionKeeper
 
 WHOLE = Session("AbC=", "Runs", {"Runs": {"run": "x"}, "Launch": {"text": "lr = 1 # ä"}}, ("run:x",))
 
@@ -70,13 +72,49 @@ def test_it_looks_rarely_while_nobody_is_there_and_at_once_again(
     hands = Hands(qapp)
     keeper = SessionKeeper(session_file(tmp_path), BackgroundWriter(qapp), ask, hands, qapp)
     keeper.start()
+    assert keeper.interval == INTERVAL
     hands.go()
+    assert keeper.interval == RARELY
     before = len(asked)
-    qtbot.wait(2 * INTERVAL)
-    assert len(asked) == before
     hands.touch()
+    assert keeper.interval == INTERVAL
     qtbot.waitUntil(lambda: len(asked) > before)
     keeper.stop()
+
+
+def test_what_changes_by_itself_is_on_disk_within_a_second(
+    qapp: QApplication, tmp_path: Path, qtbot: QtBot
+) -> None:
+    """As what an assistive tool writes, of which no window gets a key."""
+    now = [Session()]
+    writer, hands = BackgroundWriter(qapp), Hands(qapp)
+    keeper = SessionKeeper(session_file(tmp_path), writer, lambda: now[0], hands, qapp)
+    keeper.start()
+    hands.go()
+    now[0] = WHOLE
+    keeper.look_soon()
+    assert keeper.interval == INTERVAL
+    qtbot.waitUntil(session_file(tmp_path).exists)
+    keeper.stop()
+    assert writer.close(10)
+
+
+def test_after_a_change_to_what_it_was_it_looks_rarely_again(qapp: QApplication, tmp_path: Path) -> None:
+    hands = Hands(qapp)
+    keeper = SessionKeeper(session_file(tmp_path), BackgroundWriter(qapp), lambda: WHOLE, hands, qapp)
+    keeper.start()
+    hands.go()
+    keeper.look_soon()
+    keeper.look()
+    assert keeper.interval == RARELY
+    keeper.stop()
+
+
+def test_a_place_tells_the_window_what_changes_by_itself(window: MainWindow, qtbot: QtBot) -> None:
+    place = window.stack.places["Launch"]
+    assert isinstance(place, FakePlace)
+    with qtbot.waitSignal(window.state_changed):
+        place.field.setText("from elsewhere")
 
 
 def test_what_changed_with_nobody_there_is_somebody_who_is(qapp: QApplication, tmp_path: Path) -> None:
