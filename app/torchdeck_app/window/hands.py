@@ -37,8 +37,8 @@ class Hands(QObject):
     """Watches what the windows of the program get from outside.
 
     Widgets are not asked: a filter of the whole program would run Python for each of their events. Nobody is
-    told of a new window, and a menu or a list of choices never gets the keyboard: they are looked for before
-    somebody is taken to be gone, and who opened one is there.
+    told of a new window, and a menu or a list of choices gets the keyboard on some screens only: they are
+    looked for before somebody is taken to be gone, and who opened one is there.
     """
 
     came = Signal()

@@ -70,7 +70,7 @@ def test_who_does_nothing_for_long_is_gone_and_who_moves_is_back(
 
 @pytest.mark.qt_log_ignore("This plugin does not support (raise|grabbing)", extend=True)
 def test_who_is_in_a_menu_is_there(qapp: QApplication, window: MainWindow, qtbot: QtBot) -> None:
-    """It never gets the keyboard, so Qt tells nobody of its window."""
+    """On this platform it does not get the keyboard, and Qt tells nobody of its window."""
     now = [0.0]
     hands = Hands(qapp, clock=lambda: now[0])
     hands.watch(qapp)
