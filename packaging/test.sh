@@ -46,6 +46,6 @@ step "format" $bin/ruff format --check .
 step "lint" $bin/ruff check .
 step "types" $bin/mypy
 step "import rules" $bin/lint-imports
-# much of a test is waiting for processes: two workers more than there are cores; a file's tests share what it sets up
-step "tests" $bin/python -m pytest --numprocesses "$(($(nproc) + 2))" --dist loadfile "$@"
+# much of a test is waiting for processes: three workers more than there are cores; a file's tests share what it sets up
+step "tests" $bin/python -m pytest --numprocesses "$(($(nproc) + 3))" --dist loadfile "$@"
 step "wheel" bash packaging/wheel-check.sh "$PWD/$bin/python"

@@ -31,7 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Properties are tried on the same fifty examples every time; a soak draws a hundred new ones."""
+    """Properties are tried on the same fifty examples every time; a soak draws three hundred new ones."""
     # a machine on which Python keeps no bytecode compiles all of Torchdeck in each of a thousand processes
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -41,8 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # xdist would begin with the files of most tests, not with those that take longest
     config.option.loadscopereorder = False
     settings.register_profile("sample", derandomize=True, max_examples=50)
-    if not config.getoption("--soak"):
-        settings.load_profile("sample")
+    settings.register_profile("soak", max_examples=300)
+    settings.load_profile("soak" if config.getoption("--soak") else "sample")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

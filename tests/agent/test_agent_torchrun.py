@@ -21,6 +21,7 @@ LIMIT = 90.0
 WAITING = "import os, time; print('pid', os.getpid())\nwhile True: time.sleep(0.05)"
 
 
+@pytest.mark.soak  # every whole run here shows it
 def test_success_under_torchrun(make_run: Maker) -> None:
     """Ranks see torchrun's variables and ours; both end with 0."""
     run = make_run(
@@ -32,6 +33,7 @@ def test_success_under_torchrun(make_run: Maker) -> None:
     assert run.stdout(1) == f"1 2 {run.run_id} {port}\n"
 
 
+@pytest.mark.soak
 def test_a_recorded_failure_under_torchrun(make_run: Maker) -> None:
     """A rank whose entry point is wrapped in @record: its traceback is in error.json of our folder,
     and is found."""
@@ -82,6 +84,7 @@ def test_a_killed_rank_holder_is_named(make_run: Maker) -> None:
     assert "SIGKILL" in finished["why"]
 
 
+@pytest.mark.soak
 def test_a_forced_stop_under_torchrun(make_run: Maker) -> None:
     """Ranks that ignore SIGTERM, one of them stopped by SIGSTOP: killed after kill_grace, not
     torchrun's 30 s."""

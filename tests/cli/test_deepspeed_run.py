@@ -87,6 +87,7 @@ def test_a_python_without_deepspeed_is_refused_before_the_start(tmp_path: Path) 
     assert not command.runs()
 
 
+@pytest.mark.soak
 def test_a_plan_says_what_a_stage_divides(tmp_path: Path) -> None:
     """Not weights, under ZeRO 2; and compares its stages like any other strategy."""
     command, file = Command(tmp_path / "home"), written(tmp_path, None)

@@ -55,7 +55,7 @@ def paths_of(value: Any, path: KeyPath = ()) -> set[KeyPath]:
     return found.union(*(paths_of(item, (*path, key)) for key, item in below))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None)
 @given(toml_documents())
 def test_the_scanner_finds_what_tomllib_finds(text: str) -> None:
     """The same keys, tables and elements, and each value's span is that value."""

@@ -109,7 +109,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None)
 @given(toml_documents(), st.data())
 def test_replacing_changes_the_value_and_no_other_byte(text: str, data: st.DataObject) -> None:
     """Any value of any document: what is before and behind it stays byte for byte, and it reads back."""
@@ -127,7 +127,7 @@ def test_replacing_changes_the_value_and_no_other_byte(text: str, data: st.DataO
     assert _at(edited, path) == value
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None)
 @given(
     toml_documents(), st.sampled_from([path for path in all_keys() if path[0] != "extends"]), st.integers()
 )
@@ -145,7 +145,7 @@ def test_adding_keeps_every_line(text: str, path: tuple[str, ...], value: int) -
     assert len(edited.splitlines()) - len(kept) <= 3
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None)
 @given(
     st.sampled_from(preset_names()),
     st.sampled_from([key.path for key in all_keys().values() if key.section is None and not key.free]).filter(

@@ -85,7 +85,7 @@ def test_a_list_keeps_what_stays(values: list[str], after: str) -> None:
 
 
 @given(st.lists(st.integers(0, 4), max_size=6), st.lists(st.integers(0, 4), max_size=6), st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 def test_any_list_becomes_any_other(before: list[int], after: list[int], lines: bool) -> None:
     """On one line and on many with comments."""
     inside = "".join(f"  {item}, # is {item}\n" for item in before) if lines else ", ".join(map(str, before))
@@ -149,7 +149,7 @@ TABLES = st.lists(
 
 
 @given(TABLES, st.data())
-@settings(max_examples=80, deadline=None)
+@settings(deadline=None)
 def test_adding_and_removing_many(tables: list[dict[str, Any]], data: st.DataObject) -> None:
     """Any order of both leaves the tables that it should."""
     text, kept = NODES.replace("[[", "# ").replace('name = "', '# "').replace("gpus", "#"), []

@@ -317,7 +317,7 @@ TABLES = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None)
 @given(TABLES | st.dictionaries(KEYS, VALUES, max_size=5))
 def test_any_table_is_a_config_or_a_config_error(table: dict[str, Any]) -> None:
     """Whatever a table holds, it is read or refused with problems that say something."""
@@ -336,7 +336,7 @@ TOML_BITS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None)
 @given(st.lists(TOML_BITS, max_size=40).map("".join) | st.text())
 @example("a = " + "9" * 5000)
 @example("a = 2020-13-45")
@@ -350,7 +350,7 @@ def test_any_text_is_a_config_or_a_config_error(tmp_path_factory: pytest.TempPat
     assert caught.value.problems
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None)
 @given(
     st.text(max_size=12)
     | st.builds("{}={}".format, st.sampled_from([k.name for k in all_keys().values()]), st.text(max_size=9))

@@ -56,7 +56,7 @@ def test_a_text_can_extend_itself_no_more_than_a_file(tmp_path: Path) -> None:
 
 
 @given(st.text(max_size=40))
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 def test_any_text_is_a_config_or_a_list_of_problems(
     tmp_path_factory: pytest.TempPathFactory, text: str
 ) -> None:

@@ -86,7 +86,7 @@ def test_the_full_table_is_right() -> None:
     assert config_from_dict(FULL, "/").training.steps == 10
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None)
 @given(misspelt())
 def test_one_misspelling_is_one_problem(case: tuple[tuple[str, ...], str]) -> None:
     """Whichever key of whichever table: one problem, at the misspelt key, naming the right one."""

@@ -38,7 +38,7 @@ def steps_in(path: Path) -> list[int]:
     return [record.step for record in SampleLog(path).records()]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(data=st.data(), size=st.sampled_from(SIZES))
 def test_records_come_back(data: st.DataObject, size: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Steps, epochs, tokens and every microbatch's ids, at every width, empty microbatches too."""

@@ -92,6 +92,7 @@ def test_hand_written_loop(command: Command, tmp_path: Path) -> None:
     assert sum(losses[-4:]) < sum(losses[:4]) * 0.7
 
 
+@pytest.mark.soak  # test_script_with_trainer.py trains by it too
 def test_distributed_trainer(command: Command, tmp_path: Path) -> None:
     """Two ranks by torchrun: it learns the rings, and tells what it was."""
     script = written(command, tmp_path, "distributed_trainer")

@@ -67,6 +67,7 @@ def test_stopped_and_resumed_run_is_bit_exact(
     assert_same_state(final_state(run, tmp_path), final_state(reference[strategy], tmp_path))
 
 
+@pytest.mark.soak  # on ranks by themselves: tests/distributed/checkpoints
 def test_damaged_checkpoint_is_refused_and_the_one_before_is_used(
     reference: dict[str, RunLayout], tmp_path: Path
 ) -> None:

@@ -41,7 +41,9 @@ def config(home: Path, folder: Path) -> RunConfig:
             "os._exit(7)", "ended with exit code 7 while building the model", marks=pytest.mark.soak
         ),
         pytest.param("os.abort()", "ended by SIGABRT while building the model", marks=pytest.mark.soak),
-        ("ctypes.string_at(0)", "ended by SIGSEGV while building the model"),
+        pytest.param(
+            "ctypes.string_at(0)", "ended by SIGSEGV while building the model", marks=pytest.mark.soak
+        ),
         ("raise ValueError('odd')", r"raised ValueError: odd \(model.py, line 9: `raise ValueError"),
         pytest.param("sys.exit(4)", r"ends the process \(exit code 4\)", marks=pytest.mark.soak),
         (
@@ -63,9 +65,10 @@ def config(home: Path, folder: Path) -> RunConfig:
             marks=pytest.mark.soak,
         ),
         pytest.param("input()", "raised EOFError", marks=pytest.mark.soak),
-        (
+        pytest.param(
             "bytearray(1 << 60)",
             r"build_model\(options\) of recipe .* needs more memory than may be used here",
+            marks=pytest.mark.soak,
         ),
     ],
 )
@@ -187,6 +190,7 @@ def test_it_ends_with_who_asked(home: Path, folder: Path) -> None:
         wait_until(lambda pid=pid: not is_running(pid), 10, "the end of what was started")  # type: ignore[misc]
 
 
+@pytest.mark.soak
 def test_a_home_that_cannot_be_written_is_no_matter(
     config: RunConfig, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,7 +39,7 @@ def same(window: Window, wanted: list[tuple[int, float, float]]) -> None:
     np.testing.assert_array_equal(window.high, high)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(
     st.integers(1, ROWS),
     st.sampled_from(["in order", "with repeats", "in any order"]),

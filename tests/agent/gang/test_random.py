@@ -135,7 +135,7 @@ class World:
         return sum(isinstance(order, kind) for order in self.orders)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None)
 @given(POLICIES, st.integers(1, 3), LEAST, st.lists(HAPPENINGS, max_size=60))
 def test_no_history_breaks_the_rules(
     policy: Policy, nodes: int, least: tuple[int, int] | None, history: list[tuple[Any, ...]]
@@ -150,7 +150,7 @@ def test_no_history_breaks_the_rules(
     assert world.count(do.Finish) <= 1
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None)
 @given(POLICIES, st.integers(1, 3), LEAST, st.lists(HAPPENINGS, max_size=40))
 def test_every_history_ends_once_torchrun_is_gone(
     policy: Policy, nodes: int, least: tuple[int, int] | None, history: list[tuple[Any, ...]]
@@ -169,7 +169,7 @@ def test_every_history_ends_once_torchrun_is_gone(
     raise AssertionError(world.gang.phase)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None)
 @given(POLICIES, st.integers(1, 3), LEAST, st.lists(HAPPENINGS, max_size=40))
 def test_a_stop_ends_every_history_though_nothing_obeys(
     policy: Policy, nodes: int, least: tuple[int, int] | None, history: list[tuple[Any, ...]]

@@ -140,7 +140,7 @@ STEPS = st.lists(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(STEPS)
 def test_bytes_are_equal_after_anything(steps: Sequence[Step]) -> None:
     """Appends, cuts, changes near the end and new files, in any order with cuts of the link between them."""

@@ -58,7 +58,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> RunLayout:
     return captured(written(folder / "work", FILES), folder / "here")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(cuts=st.lists(st.integers(0, 16_000), max_size=6))
 def test_a_transfer_cut_at_any_byte_goes_on(
     made: RunLayout, tmp_path_factory: pytest.TempPathFactory, cuts: list[int]

@@ -74,7 +74,7 @@ def test_windows_keep_ranks_in_step() -> None:
     assert 0.3 < falling < 0.7
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None)
 @given(
     costs=st.lists(st.integers(0, 10**6), max_size=120),
     world_size=st.integers(1, 17),
@@ -89,7 +89,7 @@ def test_counts_differ_by_one_at_most(costs: list[int], world_size: int, loads: 
     assert counts.max() - counts.min() <= 1
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None)
 @given(
     samples=st.integers(1, 120),
     world_size=st.integers(1, 9),

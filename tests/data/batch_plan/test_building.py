@@ -28,7 +28,7 @@ def _digest(plan: BatchPlan) -> str:
     return digest.hexdigest()
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None)
 @given(
     lengths=LENGTHS,
     budget=st.integers(64, 400),

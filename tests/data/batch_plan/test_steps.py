@@ -35,7 +35,7 @@ def _samples(step: PlannedStep, world_size: int, accumulation: int) -> list[int]
     return used
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None)
 @given(
     samples=st.integers(1, 150),
     epochs=st.integers(1, 3),
@@ -65,7 +65,7 @@ def test_exactly_once_through_stops_and_changes(samples: int, epochs: int, legs:
     assert all(sorted(ids) == list(range(samples)) for ids in used)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None)
 @given(
     samples=st.integers(1, 150),
     world_size=st.integers(1, 7),
@@ -115,7 +115,7 @@ def test_a_balanced_step_is_as_long_as_its_mean(balance: Balance) -> None:
     assert work.max() / work.mean() <= 1.02
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(
     samples=st.integers(2, 150),
     world_size=st.integers(1, 5),

@@ -44,7 +44,7 @@ def test_equal_microbatches_go_round() -> None:
     assert second.table.ravel().tolist() == [-1, 4, 5, 6]
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None)
 @given(
     samples=st.integers(1, 400),
     world_size=st.integers(1, 6),

@@ -35,7 +35,7 @@ def test_a_sound_checkpoint_verifies(tmp_path: Path) -> None:
     assert manifest.size == sum((folder / name).stat().st_size for name in FILES)
 
 
-@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from([*FILES, MANIFEST_NAME]), st.integers(0, 10_000), st.integers(1, 255))
 def test_any_flipped_byte_is_found(tmp_path: Path, name: str, offset: int, mask: int) -> None:
     """One changed byte anywhere in any file, the manifest included, is found, and the file is named."""

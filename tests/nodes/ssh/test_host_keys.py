@@ -99,7 +99,7 @@ lines = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(text=st.lists(st.tuples(lines, st.booleans()), min_size=1, max_size=3), name=names)
 def test_the_lines_about_a_host_are_those_that_ssh_keygen_finds(
     text: list[tuple[list[str], bool]], name: str, tmp_path_factory: pytest.TempPathFactory

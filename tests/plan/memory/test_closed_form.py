@@ -36,7 +36,7 @@ def test_the_published_formula() -> None:
     assert kept == 34 * tokens * shape.width + 5 * shape.heads * shape.context**2 * batch
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(
     layers=st.integers(1, 5),
     heads=st.sampled_from([(1, 1), (4, 2), (6, 3)]),
@@ -77,7 +77,7 @@ def _check_balance(profile: ModelProfile, trace: Trace) -> None:
     assert np.bincount(marks, minlength=5)[1:].tolist() == [len(profile.units)] * 4
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(parameters=st.integers(150_000, 3_000_000))
 def test_blocks_are_scaled_to_the_count_that_was_given(parameters: int) -> None:
     """To the parameter, and said."""

@@ -18,7 +18,7 @@ def lines_of(content: bytes) -> list[bytes]:
     return lines[:-1] if lines[-1] == b"" else lines
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(content=CONTENT, cuts=st.lists(st.integers(0, 4000), max_size=6), first=st.integers(0, 320))
 def test_it_reads_what_splitting_gives(
     tmp_path_factory: pytest.TempPathFactory, content: bytes, cuts: list[int], first: int

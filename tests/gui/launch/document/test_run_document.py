@@ -266,7 +266,7 @@ EDITS = st.lists(
 
 
 @given(EDITS)
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_undoing_all_gives_the_text_byte_for_byte(qtbot: QtBot, edits: list[Any]) -> None:
     """Whatever was typed and set; and doing it all again gives the last one."""
     original = MINIMAL.replace("\n", "\r\n") + "# the end"

@@ -69,7 +69,7 @@ def test_every_key_of_valid_toml_is_seen(text: str) -> None:
     assert state is State.PLAIN
 
 
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 @given(st.text(alphabet="[]{}\"'#=.,ab1 \\-", max_size=40), st.sampled_from(State))
 def test_half_typed_text_never_fails(line: str, state: State) -> None:
     found, _ = tokens(line, state)
