@@ -8,10 +8,11 @@ import pytest
 
 from support import machines
 from support.histories import agent_started, controller_journal, ended, event, finished, started
-from support.made_runs import IDS, make_run
+from support.made_runs import IDS, line, make_run
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.rundir.processes import ProcessIdentity
 from torchdeck.runs.deletion import FORGOTTEN, StillAliveError, put_back, remove, remove_forgotten, set_aside
+from torchdeck.runs.links import LOST, LinkState, write_links
 from torchdeck.runs.node_parts import left_on_nodes, note_left
 from torchdeck.runs.registry import RunRegistry
 
@@ -41,6 +42,30 @@ def test_what_lives_is_not_set_aside(tmp_path: Path) -> None:
     with pytest.raises(StillAliveError, match="stop it first"):
         set_aside(layout)
     assert layout.root.exists()
+
+
+@pytest.mark.parametrize(
+    ("alive", "refused"), [(None, True), (True, True), (False, False)], ids=["untold", "alive", "dead"]
+)
+def test_a_run_whose_ranks_go_on_alone_is_not_deleted(
+    tmp_path: Path, *, alive: bool | None, refused: bool
+) -> None:
+    """Unless their node said that they are dead, or what is there is to stay: it may never come back."""
+    layout = run_on(tmp_path, "localhost", "a")
+    said = [
+        event("agent_started", 100.6, identity=None, part="follower", life=1),
+        event("lead_lost", 104.5, unattended="continue", why="over", attempt=1),
+    ]
+    layout.node("a").root.mkdir()
+    layout.node("a").journal.write_text("".join(map(line, said)))
+    state = LinkState("a", LOST, agent_alive=alive, holder_alive=alive, torchrun_alive=alive)
+    write_links(layout, {"a": state}, 100.0)
+    if refused:
+        with pytest.raises(StillAliveError, match="on a, as far as is known here: stop it first"):
+            set_aside(layout)
+        assert layout.root.exists()
+    set_aside(layout, on_nodes=not refused)
+    assert not layout.root.exists()
 
 
 @pytest.mark.parametrize("on_nodes", [True, False])

@@ -63,18 +63,26 @@ def run(args: argparse.Namespace) -> int:
 def _on_nodes_alone(run_id: str, names: Sequence[str], *, as_json: bool) -> int:
     """What is left on nodes of a run that is over, or that is not here any more."""
     from torchdeck.rundir.layout import RunLayout
+    from torchdeck.runs.deletion import living_alone
     from torchdeck.runs.directory import RUN_ID
     from torchdeck.runs.follower import read_run
     from torchdeck.runs.home import runs_folder, torchdeck_home
+    from torchdeck.runs.links import read_links
 
     if RUN_ID.fullmatch(run_id) is None:
         print(f"torchdeck: {run_id!r} is not a run's whole id, which --node needs", file=sys.stderr)
         return USAGE
     home = torchdeck_home()
     layout = RunLayout(runs_folder(home) / run_id)
-    if layout.journal.is_file() and not (view := read_run(layout)).is_over:
-        print(f"torchdeck: run {run_id} is {view.state}: stop it first", file=sys.stderr)
-        return REFUSED
+    if layout.journal.is_file():
+        view = read_run(layout)
+        if not view.is_over:
+            print(f"torchdeck: run {run_id} is {view.state}: stop it first", file=sys.stderr)
+            return REFUSED
+        if nodes := living_alone(view, read_links(layout)):
+            where = ", ".join(nodes)
+            print(f"torchdeck: ranks of run {run_id} go on on {where}: stop it first", file=sys.stderr)
+            return REFUSED
     return _tell(run_id, _on_nodes(run_id, names, home), as_json=as_json, here=False)
 
 

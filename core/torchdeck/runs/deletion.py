@@ -10,12 +10,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from torchdeck.agent.snapshots.folder import free, read_manifest
+from torchdeck.nodes.inventory import LOCALHOST
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.rundir.processes import processes_of_run
 from torchdeck.runs.directory import RUN_ID
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.home import runs_folder
+from torchdeck.runs.links import Links, read_links
 from torchdeck.runs.node_parts import note_left, remote_nodes
+from torchdeck.runs.view import RunView
 
 _ASIDE = re.compile(rf"\.deleted-(?P<everywhere>everywhere-)?(?P<run_id>{RUN_ID.pattern})")
 """What its nodes have of a run goes with it only where its folder's name says so, whoever removes that."""
@@ -37,7 +40,7 @@ def set_aside(layout: RunLayout, *, on_nodes: bool = True) -> Path:
         on_nodes: what its nodes have of it is to go, too, once it is removed.
 
     Raises:
-        StillAliveError: the run has not ended, or processes of it are alive.
+        StillAliveError: the run has not ended, or processes of it are alive here, or where it is to go, too.
         NewerFormatError: it is from a newer Torchdeck.
         OSError: it cannot be renamed.
     """
@@ -52,9 +55,27 @@ def set_aside(layout: RunLayout, *, on_nodes: bool = True) -> Path:
         raise StillAliveError(
             f"run {found.id} is {found.state}, but processes of it are alive: {pids or 'its agent'}"
         )
+    if on_nodes and (nodes := living_alone(found, read_links(layout))):
+        raise StillAliveError(
+            f"ranks of run {found.id} go on without their lead on {', '.join(nodes)}, as far as is known "
+            f"here: stop it first with `torchdeck runs stop {found.id}`; where that is never reached again, "
+            f"`torchdeck runs delete --here {found.id}` deletes what is here alone"
+        )
     # the wish is in the name: that is written with the rename or not at all, and needs no room on the disk
     everywhere = "everywhere-" if on_nodes else ""
     return layout.root.rename(layout.root.with_name(f".deleted-{everywhere}{layout.root.name}"))
+
+
+def living_alone(run: RunView, links: Links | None) -> tuple[str, ...]:
+    """Other nodes on which ranks may go on though the run is over: they have not said that none lives."""
+
+    def said_dead(node: str) -> bool:
+        state = links.nodes.get(node) if links is not None else None
+        if state is None or state.agent_alive is None:
+            return False
+        return not (state.agent_alive or state.holder_alive or state.torchrun_alive)
+
+    return tuple(node for node in run.nodes_alone if node != LOCALHOST and not said_dead(node))
 
 
 def run_of(name: str) -> str:
