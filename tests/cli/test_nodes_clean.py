@@ -3,8 +3,8 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from torchdeck.launch.reach import Reach
 from torchdeck.nodes.book.file import book_path
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError
 from torchdeck.nodes.probe.facts import NodeFacts
-from torchdeck.nodes.probe.here import talk_here
+from torchdeck.nodes.probe.here import LocalProcess
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.node_parts import left_on_nodes, note_left
 
@@ -61,12 +61,21 @@ class Probed(NamedTuple):
     error: str = ""
 
 
+class Mute(Conversation):
+    """With a node that does whatever it is asked, and does not say which folders it has."""
+
+    def ask(self, what: str, limit: float, /, **fields: Any) -> Mapping[str, Any]:
+        if what == "run_folders":
+            raise ProbeError(f"n2 did not answer 'run_folders' within {limit:g} s")
+        return super().ask(what, limit, **fields)
+
+
 class Cleaning:
     """`nodes clean` of the nodes n1 and n2, which are two names of one home on this machine."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.mute: set[str] = set()
-        """Nodes that do not say which folders they have."""
+        """Names of nodes."""
         self.home, self.there = folder / "mine", folder / "there"
         self.home.mkdir(mode=0o700)
         lines = (f'[nodes.{name}]\naddress = "10.0.0.1"\nhome = "{self.there}"\n' for name in ("n1", "n2"))
@@ -79,10 +88,8 @@ class Cleaning:
 
     @contextmanager
     def _talking(self, name: str, *_arguments: Any) -> Iterator[Conversation]:
-        with talk_here(name, sys.executable) as talk:
-            if name in self.mute:
-                raise ProbeError(f"{name} did not answer 'run_folders' within 60 s")
-            yield talk
+        with closing(LocalProcess(sys.executable)) as process:
+            yield (Mute if name in self.mute else Conversation)(process, name)
 
     def lay(self, run_id: str, noted: Sequence[str]) -> Path:
         layout = RunLayout(self.there / "runs" / run_id)
