@@ -20,6 +20,7 @@ from support.metrics import write_rows
 from support.run_homes import RUN_FILE, add_failed_run, add_live_run, add_run, run_id
 from torchdeck.launch.requests import read_requests
 from torchdeck.nodes.book.file import book_path
+from torchdeck.runs.deletion import set_aside
 from torchdeck.runs.node_parts import left_on_nodes
 from torchdeck.runs.notes import Note, read_notes
 from torchdeck_app.runs.compare.view import names_of
@@ -212,6 +213,24 @@ def test_what_a_deleted_run_leaves_on_its_nodes_is_said(qtbot: QtBot, opened: Op
     assert f"torchdeck runs delete {run_id(2)} --node n1" in caught.args[1]
     assert left_on_nodes(tmp_path) == {"n1": (run_id(2),)}  # for the next window, or `nodes clean`
     assert not layouts[1].root.exists()
+
+
+def test_what_a_forgotten_run_leaves_on_its_nodes_is_said_where_it_cannot_be_noted(
+    qtbot: QtBot, opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody would carry that deletion on."""
+    layout = add_run(tmp_path, 1)
+    there = dataclasses.replace(node("n1", cores=1), remote=True)
+    layout.plan.write_text(json.dumps(plan(config(distributed={"nodes": ["n1"]}), there).document()))
+    place = opened(tmp_path)
+    aside = set_aside(layout)
+    (tmp_path / "deleted").touch()  # a file in place of the folder of notes
+    monkeypatch.setattr("torchdeck.runs.deletion.FORGOTTEN", -1.0)
+    with qtbot.waitSignal(place.commands.failed) as caught:
+        place.commands.go_on_deleting()
+    assert caught.args is not None
+    assert f"torchdeck runs delete {run_id(1)} --node n1" in caught.args[1]
+    assert not aside.exists()
 
 
 def test_the_last_run_deleted_leaves_what_teaches(qtbot: QtBot, opened: Opened, tmp_path: Path) -> None:
