@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QObject, QTimer, Signal
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QGuiApplication, QWindow
 
 STAYS = 10.0
 """Seconds after the last key or movement in which somebody is taken to be there; as long as GTK's cursor
@@ -29,10 +29,6 @@ _TOUCHES = frozenset(
 )
 
 
-_WATCHED = "hands watch it"
-"""A property of windows that are watched."""
-
-
 class Hands(QObject):
     """Watches what the windows of the program get from outside.
 
@@ -53,6 +49,8 @@ class Hands(QObject):
         super().__init__(parent)
         self._clock = clock
         self._stays = stays
+        self._mark = f"watched by {id(self)}"
+        """A property of windows that are watched: what Python has of a window may be made anew each time."""
         self._app: QGuiApplication | None = None
         self._touched = clock()
         self._is_there = True
@@ -69,7 +67,7 @@ class Hands(QObject):
         """Watch all windows: those there are, and new ones before somebody is taken to be gone."""
         self._app = app
         self._find_new()
-        app.focusWindowChanged.connect(self._find_new)
+        app.focusWindowChanged.connect(self._watch_too)
 
     def touch(self) -> None:
         """Somebody has done something."""
@@ -93,13 +91,17 @@ class Hands(QObject):
 
     def _find_new(self) -> bool:
         """Watch all windows; whether one in sight was not."""
-        found = False
-        for window in () if self._app is None else self._app.topLevelWindows():
-            if not window.property(_WATCHED):
-                window.setProperty(_WATCHED, True)  # noqa: FBT003 - Qt's
-                window.installEventFilter(self)
-                found |= window.isVisible()
-        return found
+        windows = () if self._app is None else self._app.topLevelWindows()
+        new = [window for window in windows if self._watch_too(window)]
+        return any(window.isVisible() for window in new)
+
+    def _watch_too(self, window: QWindow | None) -> bool:
+        """Watch a window; whether it was not."""
+        if window is None or window.property(self._mark):
+            return False
+        window.setProperty(self._mark, True)  # noqa: FBT003 - Qt's
+        window.installEventFilter(self)
+        return True
 
     def _look(self) -> None:
         if self._find_new():

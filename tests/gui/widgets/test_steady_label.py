@@ -62,10 +62,10 @@ def test_a_text_that_needs_more_lines_gets_them(window: QWidget, qapp: QApplicat
     window.resize(160, 200)
     qapp.processEvents()
     line = label.fontMetrics().height()
-    assert label.height() == line
+    assert line <= label.height() < 2 * line
     label.setText(LONG)
     qapp.processEvents()
-    assert label.height() == label.heightForWidth(label.width()) > 2 * line
+    assert label.height() >= label.heightForWidth(label.width()) > 2 * line
 
 
 def test_a_line_stays_one_whatever_it_says(window: QWidget, qapp: QApplication) -> None:
