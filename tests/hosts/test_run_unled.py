@@ -17,6 +17,7 @@ from torchdeck.runs.follower import read_run
 
 AcrossOf = Callable[..., HostsRun]
 GRACE = 6
+LIVING = ("agent", "holder", "torchrun", "rank")
 SCRIPT = """
 import datetime, os, time
 from pathlib import Path
@@ -191,3 +192,23 @@ def test_ranks_that_go_on_are_stopped(across: AcrossOf, tmp_path: Path) -> None:
         hosts.wait_empty_on(2, 30, "link server")
     hosts.wait_controller_gone(90)
     hosts.assert_mirrored()
+
+
+@pytest.mark.soak
+def test_a_node_that_was_switched_off_and_on_goes_on_no_more(across: AcrossOf, tmp_path: Path) -> None:
+    """Nobody is there who could say the end of its ranks: the controller sees it, writes it down and ends."""
+    with begun(across, tmp_path, together=False) as unled:
+        hosts = unled.hosts
+        hosts.made.block_port(1, "1-65535", sender=hosts.made.address(2))
+        assert hosts.wait_event(2, "lead_lost", 60)["unattended"] == "continue"
+        hosts.wait_event(1, "finished", 60)
+        unled.wait_steps(5)
+        found = hosts.processes(2)
+        for sent in (signal.SIGSTOP, signal.SIGKILL):  # stopped first, neither starts the other anew
+            for pid in (pid for part in LIVING for pid in found.get(part, [])):
+                os.kill(pid, sent)
+    hosts.wait_controller_gone(90)
+    assert "deserted" in hosts.run.journal.read_text(), hosts.run.node("node2").journal.read_text()[-1500:]
+    stopped = hosts.command.run("runs", "stop", hosts.run.root.name, timeout=120)
+    assert stopped.returncode == 3
+    assert "nothing to stop" in stopped.stderr

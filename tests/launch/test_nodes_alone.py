@@ -10,9 +10,11 @@ import pytest
 from support.gang_run import make_gang_plan
 from support.histories import agent_started, controller_journal, created, ended, event, finished, started
 from support.made_runs import line, make_run
+from torchdeck.cli import runs_control
 from torchdeck.launch import taking_over
+from torchdeck.launch.launcher import LaunchError
 from torchdeck.launch.nodes_alone import Alone, nodes_alone, seen_alone
-from torchdeck.launch.taking_over import NotResumableError, resume
+from torchdeck.launch.taking_over import NotResumableError, RequestCarrier, resume
 from torchdeck.plan.launch_plan import SmallerSize
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.rundir.processes import ProcessIdentity
@@ -114,3 +116,38 @@ def test_what_is_gone_or_left_out_is_in_nobodys_way(
     layout = failed_run(tmp_path, state, smaller)
     monkeypatch.setattr(taking_over, "TOLD_LIMIT", 0.1)
     taking_over._check_alone(layout, dict)
+
+
+def test_a_stop_waits_no_longer_for_a_node_that_is_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says for which: the lead was this machine, of which there is no link."""
+    layout = failed_run(tmp_path, replace(UP_ALIVE, state=LOST), ())
+    monkeypatch.setattr(taking_over, "TOLD_LIMIT", 0.1)
+    found = runs_control._wait(layout, RequestCarrier(layout))
+    assert found.is_over
+    assert "node beta was not reached" in capsys.readouterr().err
+
+
+def test_a_stop_waits_no_longer_for_ranks_that_do_not_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout = failed_run(tmp_path, UP_ALIVE, ())
+    monkeypatch.setattr(runs_control, "ALONE_LIMIT", 0.1)
+    runs_control._wait(layout, RequestCarrier(layout))
+    assert "for ranks on node beta to end" in capsys.readouterr().err
+
+
+def test_one_controller_is_started_for_a_node_that_is_off_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = failed_run(tmp_path, replace(UP_ALIVE, state=LOST), ())
+    started: list[RunLayout] = []
+    monkeypatch.setattr(taking_over, "CARRY_DELAY", 0.0)
+    monkeypatch.setattr(taking_over, "ensure_controller", lambda run, _logins: started.append(run))
+    carrier = RequestCarrier(layout)
+    found = replace(read_run(layout), controller_alive=False)
+    carrier.look(found)
+    with pytest.raises(LaunchError, match="node beta was not reached in time"):
+        carrier.look(found)
+    assert started == [layout]

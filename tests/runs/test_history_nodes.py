@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -161,6 +162,23 @@ def test_what_followers_say_of_the_lead() -> None:
     told(history, "b", lost)
     told(history, "b", ("node_finished", {"why": "the leading node is silent", "attempt": 2}))
     assert history.nodes.unled == {}
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_deserted_node_goes_on_no_more_until_it_says_so_anew(*, first: bool) -> None:
+    """Whichever journal is read first."""
+    lost = histories.event("lead_lost", 300.5, unattended="continue")
+    deserted = histories.event("deserted", 200.0, node="b", lost=300.5)
+    history = RunHistory()
+    if first:
+        history.controller_event(deserted)
+    history.node_event("b", lost)
+    seen = [history.nodes.go_on_alone]
+    history.controller_event(deserted)
+    seen.append(history.nodes.go_on_alone)
+    history.node_event("b", histories.event("lead_lost", 400.0, unattended="continue"))
+    seen.append(history.nodes.go_on_alone)
+    assert seen == [() if first else ("b",), (), ("b",)]
 
 
 def test_who_does_not_say_the_token_is_named_until_the_missing_agent_starts() -> None:

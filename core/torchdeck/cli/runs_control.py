@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 POLL = 0.1
 AWAY = 15.0
 """Seconds without its link after which a node is not waited for, where nothing is left on the others."""
+ALONE_LIMIT = 600.0
+"""Seconds after the end of a run for ranks to save and end that go on without the lead."""
 
 
 def add_parsers(commands: argparse._SubParsersAction[Any]) -> None:
@@ -94,18 +97,52 @@ def stop(args: argparse.Namespace) -> int:
 def _wait(layout: RunLayout, carrier: RequestCarrier) -> RunView:
     """Until the run is over. The agent's graces and deadlines bound it; Ctrl-C only ends the waiting.
 
-    A lead that is cut away for good never says so: then, until nothing is left where nodes are reached.
+    A lead that is cut away for good never says so: then, until nothing is left where nodes are reached. After
+    the end of the run, until its ranks have ended that go on without the lead, but not for ever.
     """
-    from torchdeck.launch.nodes_alone import nodes_alone
-
-    follower = RunFollower(layout)
+    follower, alone = RunFollower(layout), _WaitAlone(layout)
     while not _is_left_to_the_away(follower.links):
         view = follower.refresh()
-        if view.is_over and not nodes_alone(layout):
+        if view.is_over and not alone.goes_on(follower.links):
             break
         carrier.look(view)
         time.sleep(POLL)
     return follower.refresh()
+
+
+class _WaitAlone:
+    """Waiting for nodes whose ranks go on after the end of their run."""
+
+    def __init__(self, layout: RunLayout) -> None:
+        self._layout = layout
+        self._begun: float | None = None
+        self._told = 0.0
+
+    def goes_on(self, links: Links | None) -> bool:
+        """Whether there are some that may still hear of the stop; says which are waited for no longer."""
+        from torchdeck.launch.nodes_alone import nodes_alone, seen_alone
+        from torchdeck.launch.taking_over import TOLD_LIMIT
+
+        nodes, now = nodes_alone(self._layout), time.monotonic()
+        seen = seen_alone(nodes, links, time.time())
+        if not nodes:
+            return False
+        if self._begun is None:
+            self._begun = self._told = now
+        if seen.living or not seen.untold:
+            self._told = now
+        if now - self._begun > ALONE_LIMIT:
+            _note(f"waited {ALONE_LIMIT:.0f} s for ranks on node {', '.join(nodes)} to end: they may go on")
+            return False
+        if now - self._told > TOLD_LIMIT:
+            untold = f"node {', '.join(seen.untold)} was not reached for {TOLD_LIMIT:.0f} s"
+            _note(f"{untold}, and is waited for no longer: stop the run again when it is back")
+            return False
+        return True
+
+
+def _note(text: str) -> None:
+    print(f"torchdeck: {text}", file=sys.stderr)
 
 
 def _is_left_to_the_away(links: Links | None) -> bool:

@@ -19,11 +19,12 @@ from torchdeck.launch.agent_keeper import AgentKeeper, AgentUnavailableError
 from torchdeck.launch.epoch import ControllerEpoch, SupersededError
 from torchdeck.launch.gang_token import GangToken
 from torchdeck.launch.handovers import Handovers
-from torchdeck.launch.reached_nodes import LINGER, NodesNotKnownError, ReachedNodes
+from torchdeck.launch.reached_nodes import NodesNotKnownError, ReachedNodes
 from torchdeck.launch.requests import STOP_NOW, read_requests, write_request
 from torchdeck.launch.run_files import RunFiles
 from torchdeck.launch.run_secrets import Entrusted, read_entrusted
 from torchdeck.launch.transport import Transport
+from torchdeck.launch.unled_nodes import UnledNodes
 from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.rundir.atomic import read_json
 from torchdeck.rundir.journal import NewerFormatError, PatientJournalWriter
@@ -63,9 +64,7 @@ class Controller:
         }
         self._life = life_of_run(layout)
         self._said = ""
-        self._unled_reached = time.monotonic()
-        self._handed: set[tuple[str, str]] = set()
-        """Nodes without their lead, and ids of requests that they have."""
+        self._unled = UnledNodes(layout, nodes, epoch, journal)
         self._token = GangToken(nodes.transports, handovers, node_grace, self._say_once, journal.append)
 
     def step(self) -> bool:
@@ -80,12 +79,12 @@ class Controller:
             _say(text, 0)
         history = self._files.read()
         if history.finished is not None:
-            return self._follows_the_unled()
+            return self._unled.go_on(history, time.monotonic())
         for node in list(self._keepers):
             if not self._keep(node, history):
                 return False
         self._forward()
-        self._forward_to_unled()
+        self._unled.forward(history)
         return True
 
     def check(self) -> None:
@@ -139,27 +138,6 @@ class Controller:
                     return
                 self._journal.append("request", id=request.id, kind=request.kind, origin=request.origin)
                 self._files.forwarded.add(request.id)
-
-    def _forward_to_unled(self) -> None:
-        """A node that has given up the lead hears nothing from it: what was asked for is said there, too."""
-        unled = self._files.history.nodes.unled
-        asked = read_requests(self._layout.control) if unled else []
-        for transport in self._nodes.transports[1:]:
-            for request in asked:
-                if transport.node not in unled or (transport.node, request.id) in self._handed:
-                    continue
-                with self._epoch.held(), contextlib.suppress(OSError):  # tried again in the next look
-                    transport.deliver(request)
-                    self._handed.add((transport.node, request.id))
-
-    def _follows_the_unled(self) -> bool:
-        """After the lead's end: whether a node's ranks go on without it, and are reached or may be again."""
-        alone = self._files.history.nodes.go_on_alone
-        self._forward_to_unled()
-        now = time.monotonic()
-        if any(map(self._nodes.reaches, alone)):
-            self._unled_reached = now
-        return bool(alone) and now - self._unled_reached < LINGER
 
     def _say_once(self, text: str) -> None:
         if text != self._said:

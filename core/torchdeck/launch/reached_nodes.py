@@ -13,6 +13,8 @@ from torchdeck.launch.transport import LocalTransport, Transport
 from torchdeck.nodes.inventory import LOCALHOST
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.rundir.layout import RunLayout
+from torchdeck.rundir.processes import processes_of_run
+from torchdeck.runs.history import RunHistory
 from torchdeck.runs.links import UP
 
 if TYPE_CHECKING:
@@ -97,6 +99,16 @@ class ReachedNodes:
         """Whether what is said to `node` now would arrive."""
         link = self._links.get(node)
         return link is None or link.state.state == UP
+
+    def lives(self, node: str, history: RunHistory) -> bool | None:
+        """Whether anything of the run lives on `node`; None while nobody can say."""
+        link = self._links.get(node)
+        if link is not None:
+            told = link.state.state == UP and link.state.agent_alive is not None
+            return _is_busy(link) if told else None
+        known = (history.agents.get(node), history.holders.get(node))
+        alive = any(identity is not None and identity.is_alive() for identity in known)
+        return alive or bool(processes_of_run(self._layout.root.name))
 
     def has_code(self, node: str) -> bool:
         """Whether an agent on `node` would find the run's code."""

@@ -94,18 +94,25 @@ class RequestCarrier:
         self._logins = logins
         self._due = 0.0 if started is None else time.monotonic() + CARRY_DELAY
         self._started = started
+        self._tried = False
+        """A controller was started for nodes that go on after the end of the run."""
 
     def look(self, found: RunView) -> None:
         """Start a controller if `found`, or a node without its lead, goes on and has none.
 
         Raises:
-            LaunchError: it cannot be started.
+            LaunchError: it cannot be started, or has given up the nodes that go on after the end of the run.
         """
         if self._started is not None:
             self._started.exit_code()  # reaps it, so that it does not look alive
-        if found.controller_alive or (found.is_over and not nodes_alone(self._layout)):
+        alone = nodes_alone(self._layout) if found.is_over else ()
+        if found.controller_alive or (found.is_over and not alone):
             self._due = time.monotonic() + CARRY_DELAY
         elif time.monotonic() >= self._due:
+            if alone and self._tried:
+                names = ", ".join(alone)
+                raise LaunchError(f"node {names} was not reached in time: ask again when it is back")
+            self._tried = bool(alone)
             self._due = time.monotonic() + CARRY_DELAY
             self._started = ensure_controller(self._layout, self._logins)
 

@@ -277,7 +277,7 @@ class RunHistory:
         "resumed": _resumed,
         "request": _forwarded,
         "transport_failed": _no_transport,
-        **dict.fromkeys(("token_asked", "token_settled"), _of_a_node),
+        **dict.fromkeys(("token_asked", "token_settled", "deserted"), _of_a_node),
     }
     _NODE: Mapping[str, Callable[[RunHistory, Event], None]] = {
         "queued": _queued,

@@ -14,6 +14,7 @@ class NodesSeen:
         departed: followers for which the run is over.
         silent: nodes that the lead has not heard for a while → its `node_silent` or `node_lost`.
         unled: nodes that have given up the lead → what launch.unattended has their ranks do.
+        lead_lost: nodes → when by their own clocks they said so last.
         clocks: seconds that a node's clock is ahead of the lead's, and by how much that may be wrong.
     """
 
@@ -22,6 +23,9 @@ class NodesSeen:
         self.departed: set[str] = set()
         self.silent: dict[str, Event] = {}
         self.unled: dict[str, str] = {}
+        self.lead_lost: dict[str, float] = {}
+        self._deserted: dict[str, float] = {}
+        """Nodes on which nothing lives that could say more → their `lead_lost` that this ends."""
         self.clocks: dict[str, tuple[float, float]] = {}
         self._devices: dict[str, tuple[str, ...]] = {}
         self._asked: Event | None = None
@@ -30,7 +34,8 @@ class NodesSeen:
     @property
     def go_on_alone(self) -> tuple[str, ...]:
         """Nodes whose ranks go on without the lead, and after its end."""
-        return tuple(node for node, unattended in self.unled.items() if unattended == "continue")
+        going = (node for node, unattended in self.unled.items() if unattended == "continue")
+        return tuple(node for node in going if self._deserted.get(node) != self.lead_lost[node])
 
     @property
     def untold(self) -> tuple[str, ...]:
@@ -64,6 +69,7 @@ class NodesSeen:
         """What a follower says of the lead."""
         if event.name == "lead_lost":
             self.unled[node] = read.text(event.fields, "unattended", "stop")
+            self.lead_lost[node] = event.time
         else:
             self.unled.pop(node, None)
 
@@ -81,12 +87,15 @@ class NodesSeen:
         self._devices = {node: devices for node, devices in self._devices.items() if node in nodes}
 
     def said(self, event: Event) -> None:
-        """What the lead says of a node, or a controller of the token that it asks nodes for."""
+        """What the lead says of a node, or a controller of the token, or of a node that is deserted."""
         if event.name in ("token_asked", "token_settled"):
             self._asked = event if event.name == "token_asked" else None
             return
         node = read.text(event.fields, "node")
-        if event.name in ("node_silent", "node_lost"):
+        lost = read.number(event.fields, "lost")
+        if event.name == "deserted" and lost is not None:
+            self._deserted[node] = lost
+        elif event.name in ("node_silent", "node_lost"):
             self.silent[node] = event
         elif event.name == "node_back":
             self.silent.pop(node, None)

@@ -217,6 +217,10 @@ _SENTENCES: Mapping[str, tuple[Kind, Callable[[Mapping[str, Any]], str]]] = {
         "problem",
         lambda fields: f"node {read.text(fields, 'node')} cannot be had: {read.text(fields, 'why')}",
     ),
+    "deserted": (
+        "problem",
+        lambda fields: f"nothing of the run lives on node {read.text(fields, 'node')} any more",
+    ),
     "node_silent": ("problem", _silent),
     "node_lost": ("problem", _silent_for_too_long),
     "node_back": (
