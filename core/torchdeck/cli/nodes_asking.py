@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,13 +50,41 @@ class TerminalAsker:
         )
         print(f"  {key_type} {fingerprint}", file=sys.stderr)
         print("Is it the right one? (yes/no) ", end="", file=sys.stderr, flush=True)
-        return sys.stdin.readline().strip().lower() in ("yes", "y")
+        return _line().strip().lower() in ("yes", "y")
 
 
 def _secret(prompt: str) -> str | None:
     from getpass import getpass
 
+    with _shown_again():
+        try:
+            return getpass(prompt) or None
+        except EOFError:
+            return None
+
+
+def _line() -> str:
+    """One line of standard input, past Python's buffer: its lock, held in a thread, is fatal at the exit."""
+    read = b""
+    while not read.endswith(b"\n") and (more := os.read(sys.stdin.fileno(), 1)):
+        read += more
+    return read.decode(errors="replace")
+
+
+@contextmanager
+def _shown_again() -> Iterator[None]:
+    """What is typed is shown again after the block, and where the process ends while it waits in a thread."""
+    import termios
+
+    terminal = sys.stdin.fileno()
     try:
-        return getpass(prompt) or None
-    except EOFError:
-        return None
+        before = termios.tcgetattr(terminal)
+    except termios.error:
+        yield
+        return
+    restore = partial(termios.tcsetattr, terminal, termios.TCSADRAIN, before)
+    atexit.register(restore)
+    try:
+        yield
+    finally:
+        atexit.unregister(restore)

@@ -75,7 +75,8 @@ class Reach:
         try:
             names = list(first)
             nodes = self.book().nodes if names else {}
-            kept.begin({name: nodes[name] for name in names}, self.connect)
+            quiet = replace(self, asker=NoAsker())  # a question comes when its answer is waited for
+            kept.begin({name: nodes[name] for name in names}, quiet.connect)
             yield replace(self, talking=kept)
         finally:
             kept.close()

@@ -1,6 +1,8 @@
 """Conversations that stay open between a survey and the checks after it, over real sshd."""
 
+import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,8 @@ from torchdeck.nodes.probe.conversation import ProbeError
 from torchdeck.nodes.probe.kept_talks import KeptTalks
 from torchdeck.nodes.probe.probing import Question, probe_nodes, talk
 from torchdeck.nodes.ssh.connection import Connection
-from torchdeck.nodes.ssh.errors import UnreachableError
+from torchdeck.nodes.ssh.errors import HostKeyUnknownError, UnreachableError
+from torchdeck.nodes.ssh.target import SshTarget
 
 LIMIT = 20.0
 
@@ -150,3 +153,36 @@ def test_a_launch_begins_with_the_nodes_that_its_config_names(reach: Reach) -> N
         assert kept is not None
     with knocking(config, None) as nothing:
         assert nothing is None
+
+
+class Person:
+    """Declines everything, and knows whether anything was asked."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+
+    def password(self, target: SshTarget, *, again: bool) -> str | None:  # noqa: ARG002
+        self.asked.set()
+        return None
+
+    def passphrase(self, path: Path, *, again: bool) -> str | None:  # noqa: ARG002
+        return None
+
+    def trust(self, target: SshTarget, key_type: str, fingerprint: str) -> bool:  # noqa: ARG002
+        self.asked.set()
+        return False
+
+
+def test_nobody_is_asked_before_an_answer_is_waited_for(reach: Reach) -> None:
+    """A refusal of the config may come first: no prompt stands behind it."""
+    (reach.home / "known_hosts").write_text("")
+    person = Person()
+    with replace(reach, asker=person).keeping_talks(["n1"]) as kept:
+        talks = kept.talking
+        assert isinstance(talks, KeptTalks)
+        (coming,) = talks._coming.values()
+        assert isinstance(coming.exception(LIMIT), HostKeyUnknownError)
+        assert not person.asked.is_set()
+        with pytest.raises(HostKeyUnknownError), kept.talk("n1", LIMIT):
+            pass
+        assert person.asked.is_set()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
+from torchdeck.nodes.background import in_background
 from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck.nodes.probe.conversation import Conversation
 from torchdeck.nodes.probe.talking import LIMIT, Connect, talk
-from torchdeck.nodes.ssh.errors import SshError
+from torchdeck.nodes.ssh.errors import HostKeyUnknownError, NeedsLoginError, SshError
 
 AT_ONCE = 64
 
@@ -37,13 +39,12 @@ class KeptTalks:
         self._give_back(name, found)
 
     def begin(self, entries: Mapping[str, NodeEntry], connect: Connect, limit: float = LIMIT) -> None:
-        """Begin one with each node, and wait for none: who asks first gets it, or what stood in its way."""
-        if not entries:
-            return
-        pool = ThreadPoolExecutor(min(AT_ONCE, len(entries)), thread_name_prefix="talks")
-        for name, entry in entries.items():
-            self._coming[name] = pool.submit(_begun, name, entry, connect, limit)
-        pool.shutdown(wait=False)
+        """Begin one with each node, and wait for none: who asks first gets it, or what stood in its way.
+
+        `connect` should ask nobody: where a person must be asked, who asks first connects anew, and asks.
+        """
+        calls = [partial(_begun, name, entry, connect, limit) for name, entry in entries.items()]
+        self._coming.update(zip(entries, in_background(calls, AT_ONCE, "talks"), strict=True))
 
     def close(self) -> None:
         """End all of them."""
@@ -56,16 +57,18 @@ class KeptTalks:
         for each in kept:
             each.close()
         for future in coming:
-            future.add_done_callback(_close_unasked)
+            if not future.cancel():
+                future.add_done_callback(_close_unasked)
 
     def _taken(self, name: str, entry: NodeEntry) -> _Kept | None:
         with self._lock:
             coming = self._coming.pop(name, None)
         if coming is not None:
-            begun = coming.result()
-            if begun.entry == entry:
+            begun = _unless_asking(coming)
+            if begun is not None and begun.entry == entry:
                 return begun
-            begun.close()
+            if begun is not None:
+                begun.close()
         with self._lock:
             free = self._free.get(name, [])
             found = next((each for each in free if each.entry == entry), None)
@@ -98,6 +101,14 @@ class _Kept:
 def _begun(name: str, entry: NodeEntry, connect: Connect, limit: float) -> _Kept:
     stack = ExitStack()
     return _Kept(entry, stack.enter_context(talk(name, entry, connect, limit)), stack)
+
+
+def _unless_asking(coming: Future[_Kept]) -> _Kept | None:
+    """What was begun; None where a person must be asked something first."""
+    try:
+        return coming.result()
+    except (NeedsLoginError, HostKeyUnknownError):
+        return None
 
 
 def _close_unasked(coming: Future[_Kept]) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from torchdeck.nodes.background import in_background
 from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck.nodes.probe.conversation import ClockOffset, ProbeError, PythonEndedError
 from torchdeck.nodes.probe.facts import NodeFacts, facts_from
@@ -91,15 +93,14 @@ def probe_nodes(
         talking: in place of `talk`.
     """
     asked = question or Question()
-    pool = ThreadPoolExecutor(max(1, min(AT_ONCE, len(entries))), thread_name_prefix="probe")
+    calls = [partial(probe_node, name, entry, connect, asked, talking) for name, entry in entries.items()]
+    looks = in_background(calls, AT_ONCE, "probe")
     try:
-        looks = [
-            pool.submit(probe_node, name, entry, connect, asked, talking) for name, entry in entries.items()
-        ]
         for look in as_completed(looks):
             yield look.result()
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        for look in looks:
+            look.cancel()
 
 
 def probe_node(

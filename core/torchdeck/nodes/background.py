@@ -1,0 +1,44 @@
+"""Calls in threads that nobody waits for at the end of the process: one may sit in a question to a person."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from functools import partial
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def in_background(calls: Iterable[Callable[[], T]], at_once: int, name: str) -> list[Future[T]]:
+    """Make all calls, so many at once; their results in their order. What is cancelled is not begun.
+
+    Args:
+        calls: what is called, each once.
+        at_once: threads at most.
+        name: of the threads.
+    """
+    waiting: queue.SimpleQueue[tuple[Callable[[], T], Future[T]]] = queue.SimpleQueue()
+    futures: list[Future[T]] = []
+    for call in calls:
+        futures.append(Future())
+        waiting.put((call, futures[-1]))
+    for _ in range(min(at_once, len(futures))):
+        threading.Thread(target=partial(_work, waiting), name=name, daemon=True).start()
+    return futures
+
+
+def _work(waiting: queue.SimpleQueue[tuple[Callable[[], T], Future[T]]]) -> None:
+    while True:
+        try:
+            call, future = waiting.get_nowait()
+        except queue.Empty:
+            return
+        if not future.set_running_or_notify_cancel():
+            continue
+        try:
+            future.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - who asks for the result gets it
+            future.set_exception(error)
