@@ -174,8 +174,8 @@ class Window:
         """Wait until it has made its places, and flows."""
         wait_until(lambda: self.pulse().longest < 0.1, 60, "the window to be at rest", every=0.5)
 
-    def assert_flowed(self, what: str, limit: float = 0.25) -> None:
-        """Its thread was never held for longer than `limit` seconds since this was asked last."""
+    def assert_flowed(self, what: str, limit: float = 1.0) -> None:
+        """Its thread was not held for `limit` seconds since this was asked last; how little it is, benchmarks say."""
         held = self.pulse()
         assert held.longest < limit, (
             f"{what}: the window stood still for {held.longest:.2f} s at\n{held.where}"
