@@ -175,7 +175,7 @@ class Window:
         wait_until(lambda: self.pulse().longest < 0.1, 60, "the window to be at rest", every=0.5)
 
     def assert_flowed(self, what: str, limit: float = 1.0) -> None:
-        """Its thread was not held for `limit` seconds since this was asked last; how little it is, benchmarks say."""
+        """Its thread was not held for `limit` seconds since this was asked last. Benchmarks say how long."""
         held = self.pulse()
         assert held.longest < limit, (
             f"{what}: the window stood still for {held.longest:.2f} s at\n{held.where}"

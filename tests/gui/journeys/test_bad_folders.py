@@ -37,7 +37,7 @@ def test_a_slow_drive_is_said_and_holds_nothing_up(
         for place, shows in (("Nodes", "This machine"), ("Launch", "What do you"), ("Runs", "Looking at")):
             window.click(place, "QToolButton")
             window.wait(shows)
-        window.assert_flowed("a slow drive")
+        window.assert_flowed("a slow drive", 0.5)
         drive.fast()
         row = window.wait_until(lambda: window.look(kind="Row"), "the runs")[0]
         screen.do("mousemove", *map(str, row.centre), "click", "1")
@@ -48,7 +48,7 @@ def test_a_slow_drive_is_said_and_holds_nothing_up(
         screen.screenshot(pictures / "slow-run.png")
         for tab in ("Checkpoints", "Timeline", "Config", "Logs"):
             window.click(tab, "Tab")
-        window.assert_flowed("a run on a slow drive")
+        window.assert_flowed("a run on a slow drive", 0.5)
         window.key("ctrl+q")
         assert window.process.wait(30) == 0
         assert window.said == ""
