@@ -25,7 +25,7 @@ from torchdeck.runs.links import LinkState
 from torchdeck.runs.output import OutputFollower
 from torchdeck.runs.state import CheckpointSeen, RunState
 from torchdeck.runs.training_progress import ProgressReader, TrainingProgress
-from torchdeck.runs.view import RunView
+from torchdeck.runs.view import START_GRACE, RunView
 
 QUICK = 0.025
 """Seconds between two looks while things happen, and between two glances at whether a journal has grown."""
@@ -125,9 +125,22 @@ class Watch:
         return (self._layout.journal, *self._layout.nodes.glob("*/journal.jsonl"))
 
     def _look(self) -> RunView:
-        if self._controller is not None:
-            self._controller.exit_code()  # reaps it, so that it does not look alive
+        view = self._refreshed()
+        # attached to from another machine, a run has all that its nodes had before its controller here can be
+        # seen: until then nothing of it seems alive
+        until = time.monotonic() + START_GRACE
+        while self._is_begun() and view.is_over and not view.end_written and time.monotonic() < until:
+            time.sleep(QUICK)
+            view = self._refreshed()
+        return view
+
+    def _refreshed(self) -> RunView:
+        self._is_begun()
         return self._follower.refresh()
+
+    def _is_begun(self) -> bool:
+        """Whether the controller that this was given lives; one that has ended is reaped."""
+        return self._controller is not None and self._controller.exit_code() is None
 
     def _show(self, view: RunView) -> None:
         before = self._last

@@ -1,0 +1,49 @@
+"""Watching a run whose controller was just started, before anything of it can be seen here."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.histories import created, finished, running_run
+from support.made_runs import line, make_run
+from torchdeck.cli.display import PlainDisplay
+from torchdeck.cli.signals import FrontEndSignals
+from torchdeck.cli.watch import Watch
+from torchdeck.launch.detached import start_detached
+from torchdeck.rundir.layout import RunLayout
+
+BRINGS_THE_END = """
+import sys, time
+time.sleep(0.5)
+with open(sys.argv[1], "a") as journal:
+    journal.write(sys.argv[2])
+time.sleep(20)
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunLayout:
+    """As attaching from another machine makes it: in mid-training by what nodes wrote, nothing alive here."""
+    return make_run(tmp_path, [created()], running_run())
+
+
+def test_a_run_is_not_called_lost_while_its_controller_begins(
+    run: RunLayout, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal = run.node("localhost").journal
+    argv = [sys.executable, "-c", BRINGS_THE_END, str(journal), line(finished())]
+    controller = start_detached(argv, {**os.environ}, tmp_path / "log")
+    try:
+        code = Watch(run, PlainDisplay(), FrontEndSignals(), controller).run()
+    finally:
+        os.kill(controller.pid, 9)
+        controller.wait()
+    assert code == 0
+    assert "LOST" not in capsys.readouterr().out
+
+
+def test_one_without_a_controller_is_lost_at_once(run: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
+    assert Watch(run, PlainDisplay(), FrontEndSignals()).run() == 1
+    assert "LOST" in capsys.readouterr().out
