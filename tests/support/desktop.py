@@ -54,7 +54,8 @@ class Desktop:
     @contextmanager
     def window(self, folder: Path, *arguments: str, **environment: str) -> Iterator["Window"]:
         """The window, opened as `torchdeck ARGUMENTS` does; it is killed at the end."""
-        window = Window(self, folder, arguments, {**self.environment, **environment})
+        whole = {"PYSIDE6_OPTION_LAZY": "0"}  # the probe imports Qt before the window can load all of it
+        window = Window(self, folder, arguments, {**self.environment, **whole, **environment})
         try:
             yield window
         finally:
