@@ -25,7 +25,7 @@ def load_qt() -> None:
         ImportError: PySide6 is not installed, or a library that it needs is not.
     """
     asked = os.environ.get(_LAZY)
-    os.environ[_LAZY] = asked or "0"
+    os.environ.setdefault(_LAZY, "0")
     try:
         # what a module needs of another one is made with it: these are all that the window uses
         import PySide6.QtGui
