@@ -38,14 +38,38 @@ step() {
   "$@"
 }
 
+checks() {
+  step "format" $bin/ruff format --check .
+  step "lint" $bin/ruff check .
+  step "types" $bin/mypy
+  step "import rules" $bin/lint-imports
+  step "tests are found" collect "$@"
+}
+
+# Compiles them, too: workers that begin at once with nothing compiled would each do it for themselves.
+collect() {
+  local code=0
+  $bin/python -m pytest --collect-only -qq --numprocesses 0 "$@" >"$said/collected" 2>&1 || code=$?
+  [[ $code == 0 ]] || cat "$said/collected"
+  return $code
+}
+
 need_packages
 install_into .venv gui,train,export,dev
-add_deepspeed .venv .venv-deepspeed
 bin=.venv/bin
-step "format" $bin/ruff format --check .
-step "lint" $bin/ruff check .
-step "types" $bin/mypy
-step "import rules" $bin/lint-imports
+# each of these keeps one core busy for a minute: side by side, what each says in one piece
+said=$(mktemp -d)
+trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$said"' EXIT # Ctrl-C does not reach what runs beside
+checks "$@" >"$said/checks" 2>&1 &
+checks=$!
+step "wheel" bash packaging/wheel-check.sh "$PWD/$bin/python" >"$said/wheel" 2>&1 &
+wheel=$!
+deepspeed=0
+add_deepspeed .venv .venv-deepspeed || deepspeed=$?
+checked=0 built=0
+wait $checks || checked=$?
+wait $wheel || built=$?
+cat "$said/checks" "$said/wheel"
+[[ $checked == 0 && $built == 0 && $deepspeed == 0 ]] || exit 1
 # much of a test is waiting for processes: three workers more than there are cores; a file's tests share what it sets up
 step "tests" $bin/python -m pytest --numprocesses "$(($(nproc) + 3))" --dist loadfile "$@"
-step "wheel" bash packaging/wheel-check.sh "$PWD/$bin/python"

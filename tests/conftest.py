@@ -40,8 +40,9 @@ def pytest_configure(config: pytest.Config) -> None:
         load_qt()  # as the window does first of all: modules are imported the same way, and quicker
     # xdist would begin with the files of most tests, not with those that take longest
     config.option.loadscopereorder = False
-    settings.register_profile("sample", derandomize=True, max_examples=50)
-    settings.register_profile("soak", max_examples=300)
+    # without a deadline: an example of a busy machine takes as long as it likes
+    settings.register_profile("sample", derandomize=True, max_examples=50, deadline=None)
+    settings.register_profile("soak", max_examples=300, deadline=None)
     settings.load_profile("soak" if config.getoption("--soak") else "sample")
 
 

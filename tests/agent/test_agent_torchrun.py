@@ -129,6 +129,7 @@ def test_a_taken_port_is_recognised_in_torchruns_words(
     assert [event.fields["reason"] for event in run.events("attempt_started")] == ["first", "port"]
 
 
+@pytest.mark.soak  # of training: tests/integration/test_survival.py
 def test_two_gloo_ranks_survive_the_agents_death(make_run: Maker, tmp_path: Path) -> None:
     """Ranks that all-reduce go on while the agent is killed; the result is known to the next agent."""
     run = make_run(
@@ -154,6 +155,7 @@ def test_two_gloo_ranks_survive_the_agents_death(make_run: Maker, tmp_path: Path
     assert len(run.events("agent_started")) == 2
 
 
+@pytest.mark.soak  # of training: tests/integration/test_resume.py; on a fresh port: what is above
 def test_a_gang_restarts_under_torchrun(make_run: Maker) -> None:
     """One rank fails in the first attempt; the second attempt is a fresh torchrun on a fresh port."""
     run = make_run(
@@ -165,6 +167,7 @@ def test_a_gang_restarts_under_torchrun(make_run: Maker) -> None:
     assert run.wait("attempt_ended").fields["first_failure"]["code"] == 3
 
 
+@pytest.mark.soak  # each by itself above, both and the agent in tests/integration/test_survival.py
 def test_holder_and_torchrun_killed_together(make_run: Maker) -> None:
     """Nobody is left who saw an exit status: the agent ends the orphans and the run is FAILED."""
     run = make_run(WAITING, torchrun=TORCHRUN).start()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from support.agent_run import AgentRun, cleaning, make_plan, script, with_policy
+from support.small_disk import mounted
 from support.waiting import wait_until
 from torchdeck.launch.requests import Request, place_request
 from torchdeck.rundir.processes import processes_of_run
@@ -35,15 +34,10 @@ with (attempt / "ballast").open("wb", buffering=0) as ballast:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 16 MiB."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small file system needs root")
     folder = tmp_path / "small disk"
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)], check=False)
-    if mounted.returncode != 0:
-        pytest.skip("this machine does not let root mount a tmpfs (a container without CAP_SYS_ADMIN)")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    with mounted(folder, "size=16m"):
+        yield folder
 
 
 def test_a_filling_disk_stops_the_run_while_there_is_room(small_disk: Path, tmp_path: Path) -> None:

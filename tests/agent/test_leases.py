@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from torchdeck.agent.leases import Leases, lease_holder, lease_path
 
@@ -99,3 +102,31 @@ def test_no_devices_need_no_lease(tmp_path: Path) -> None:
     leases = Leases(tmp_path / "leases", [], "run-1", "one")
     assert leases.held
     assert leases.acquire() == []
+
+
+def test_hosts_that_share_a_home_do_not_share_a_device_without_a_uuid(tmp_path: Path) -> None:
+    """Both have a device 0, and each its own; a UUID is one device wherever it is asked for."""
+    first = Leases(tmp_path, ["0", "GPU-1"], "run-1", "one")
+    assert first.acquire() == []
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from torchdeck.agent.leases import lease_holder\n"
+        "print([lease_holder(Path(sys.argv[1]), key) is not None for key in ('0', 'GPU-1')])"
+    )
+    python = [sys.executable, "-c", code, str(tmp_path)]
+    here = subprocess.run(python, capture_output=True, text=True, check=True, timeout=30)
+    assert here.stdout == "[True, True]\n"
+    other = [
+        "unshare",
+        "--uts",
+        "--map-root-user",
+        "sh",
+        "-c",
+        'hostname another && exec "$@"',
+        "sh",
+        *python,
+    ]
+    there = subprocess.run(other, capture_output=True, text=True, check=False, timeout=30)
+    if there.returncode != 0:
+        pytest.skip(f"no other host name can be had here: {there.stderr.strip()}")
+    assert there.stdout == "[False, True]\n"

@@ -21,6 +21,8 @@ OTHERS = (
     "plan/launch_plan.py",
     "plan/slots.py",
     "distributed/__init__.py",
+    "distributed/imports_that_stay.py",
+    "distributed/torchrun.py",
     "distributed/checkpoints/__init__.py",
     "distributed/checkpoints/manifest.py",
 )

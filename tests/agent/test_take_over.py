@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 from support.agent_run import AgentRun, Maker, with_policy
 from support.agent_scripts import WAITING, kill_and_wait
 from support.waiting import wait_until
+from torchdeck.agent.holder_start import PROCESS_NAME
 
 
 def test_a_killed_agent_is_started_again_and_adopts(make_run: Maker) -> None:
@@ -49,7 +51,11 @@ def test_a_killed_holder_changes_nothing_for_the_run(make_run: Maker) -> None:
     run = make_run("import time; print('up'); time.sleep(1.5)").start()
     run.wait_stdout("up", rank=1)
     run.wait("attempt_started")
-    kill_and_wait(run.holder())
+    holder = run.holder()
+    assert holder is not None
+    # a copy of the agent, made before that had threads
+    assert Path(f"/proc/{holder.pid}/comm").read_text() == f"{PROCESS_NAME}\n"
+    kill_and_wait(holder)
     assert run.finished()["state"] == "SUCCEEDED"
 
 

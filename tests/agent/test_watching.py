@@ -5,17 +5,27 @@ from __future__ import annotations
 import os
 import signal
 
-from support.agent_run import Maker, with_policy
+from support.agent_run import AgentRun, Maker, with_policy
 from support.agent_scripts import COOPERATIVE
-from support.waiting import wait_until
+from support.waiting import wait_for_value, wait_until
 from torchdeck.rundir.processes import ProcessIdentity
+
+
+def training(run: AgentRun, rank: int) -> int:
+    """The rank's pid, once the heartbeat shows that it trains."""
+
+    def pid() -> int | None:
+        found = run.heartbeat().get("ranks", {}).get(str(rank), {})
+        return found.get("pid") if found.get("phase") == "training" else None
+
+    return wait_for_value(pid, 20, f"rank {rank} to train")
 
 
 def test_a_stopped_rank_is_flagged_and_cleared(make_run: Maker) -> None:
     """SIGSTOP of a rank: flagged by rank and phase with what its process does; SIGCONT clears it."""
     run = make_run(COOPERATIVE, policy=with_policy(cooperative_stop=True, hang_after=1.0)).start()
     run.wait("running")
-    pid = wait_until(lambda: run.heartbeat().get("ranks", {}).get("1", {}).get("pid"), 10, "rank 1's pid")
+    pid = training(run, 1)
     os.kill(pid, signal.SIGSTOP)
     hang = run.wait("hang").fields
     assert (hang["rank"], hang["phase"]) == (1, "training")
@@ -29,7 +39,7 @@ def test_a_hang_restarts_the_gang_where_the_policy_says_so(make_run: Maker) -> N
     policy = with_policy(cooperative_stop=True, hang_after=1.0, on_hang="restart", max_restarts=1)
     run = make_run(COOPERATIVE, policy=policy).start()
     run.wait("running")
-    pid = wait_until(lambda: run.heartbeat().get("ranks", {}).get("0", {}).get("pid"), 10, "rank 0's pid")
+    pid = training(run, 0)
     os.kill(pid, signal.SIGSTOP)
     assert run.wait("attempt_started", count=2).fields["reason"] == "restart"
     run.request("stop_now")
@@ -41,6 +51,8 @@ def test_the_heartbeat_shows_every_rank(make_run: Maker) -> None:
     memory."""
     run = make_run(COOPERATIVE, policy=with_policy(cooperative_stop=True)).start()
     run.wait("running")
+    training(run, 0)
+    training(run, 1)
     beat = wait_until(
         lambda: beat if len((beat := run.heartbeat()).get("rss_bytes", {})) == 2 else {}, 10, "memory"
     )

@@ -13,6 +13,7 @@ import pytest
 from support.checkpoint_files import save
 from support.deepspeed_jobs import run_jobs
 from support.deepspeed_python import ABSENT, deepspeed_python
+from support.torch_process import run_torch
 from torchdeck.cli import ckpt
 from torchdeck.launch.checkpoint_exchange import ExchangeFailedError, exchange_in_process
 
@@ -37,7 +38,8 @@ def _run(*argv: str) -> int:
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with one checkpoint, of step 7."""
     directory = tmp_path_factory.mktemp("saved")
-    subprocess.run([sys.executable, "-c", MADE, str(directory)], check=True, timeout=120)
+    made = run_torch(["-c", MADE, str(directory)], limit=120)
+    assert made.returncode == 0, made.stderr
     return directory
 
 

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from support.command import Command
+from support.command_here import CommandHere
 from support.hosts import TestHosts
 from support.typed_command import typed
 from torchdeck.nodes.book.file import book_path, read_book
+from torchdeck.nodes.book.problems import RIGHT_NAME
 from torchdeck.nodes.book.schema import NodeEntry, NodeGroup
 from torchdeck.nodes.ssh.config_file import SshConfig
 from torchdeck.nodes.ssh.host_keys import fingerprint
@@ -22,12 +24,15 @@ Hosts = Callable[..., TestHosts]
 
 
 @pytest.fixture
-def command(torchdeck_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+def command(
+    torchdeck_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Command:
+    """In this process, but for what reaches hosts: that is a process, as a person starts it."""
     person = tmp_path / "person"
     person.mkdir(mode=0o700, exist_ok=True)
     monkeypatch.setenv("HOME", str(person))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    return Command(torchdeck_home)
+    return Command(torchdeck_home) if "hosts" in request.fixturenames else CommandHere(torchdeck_home)
 
 
 def book_of(command: Command) -> dict[str, NodeEntry]:
@@ -187,7 +192,7 @@ def test_hosts_of_the_ssh_config_are_shown(command: Command, ssh_config: Path) -
         "gate      10.0.0.1   (is in the node book)",
         "gpu1      me@gpu1:2222 through gate → other:7",
         "gpu2      me@gpu2:2222 through gate → other:7",
-        "odd~name  cannot be a node: that is no name of a node",
+        f"odd~name  cannot be a node: that is no name of a node; right would be {RIGHT_NAME}",
         "direct    direct by a ProxyCommand",
     ]
     assert [host["host"] for host in command.json("nodes", "import")["hosts"] if not host["possible"]] == [

@@ -67,7 +67,7 @@ def test_what_nodes_execute_is_shown(run_file: Path, capsys: pytest.CaptureFixtu
     shown = capsys.readouterr().out
     for words in (
         "2 ranks on localhost (cpu), ddp over gloo",
-        "-m torch.distributed.run --nnodes 1 --nproc-per-node 2",
+        "'@{shipped}/torchdeck/distributed/torchrun.py' --nnodes 1 --nproc-per-node 2",
         "-u -m torchdeck.distributed.entry",
         "TORCHDECK_RUN_ID=@{run_id}",
         "characters)",

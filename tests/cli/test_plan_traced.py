@@ -70,6 +70,8 @@ def test_the_model_is_traced_once_and_predicted(
     compared = capsys.readouterr().out
     assert "hsdp 2 × 1" in compared
     assert "single is one rank, and there are 2" in compared
+    assert command("plan", "run.toml", "--compare", "single") == 0
+    assert "fits" not in capsys.readouterr().out
     assert command("plan", "run.toml", "--rank", "1") == 0
     assert "embedding.weight" in capsys.readouterr().out
     assert command("check", "run.toml") == 0
@@ -152,6 +154,7 @@ def test_a_recipe_that_raises_is_refused(
     assert "No module named 'there_is_no_such_module'" in failed
 
 
+@pytest.mark.soak  # the first compares them, too
 def test_strategies_have_a_verdict_each_and_none_in_common(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -233,6 +233,35 @@ def test_show_names_the_nodes_of_a_run_that_goes_on_and_how_they_are_reached(
     assert json.loads(output_of(capsys, "runs", "show", "gpt", "--json"))["links"]["n2"]["state"] == "lost"
 
 
+def test_a_run_that_nobody_follows_is_said_to_be_one(
+    torchdeck_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its controller here was killed: what is shown is as old as what that told last, and says so."""
+    now = time.time()
+    layout = make_run(torchdeck_home, [event("created", now - 900, name="gpt", kind="recipe")])
+    layout.node("n1").inbox.mkdir(parents=True)
+    events = (agent_started(now - 900), started(at=now - 900), event("running", now - 900, attempt=1))
+    layout.node("n1").journal.write_text("".join(map(line, events)))
+    beat = {"t": now - 600, "attempt": 1, "ranks": {"0": {"phase": "training", "step": 8, "still": 1.0}}}
+    layout.node("n1").heartbeat.write_text(json.dumps(beat))
+    up = LinkState("n1", UP, now - 900, now - 610, agent_alive=True)
+    write_links(layout, {"n1": up}, now - 600)
+    _, row, note = output_of(capsys, "runs", "list").splitlines()
+    assert row.split()[2] == "RUNNING?"
+    assert re.match(rf"\? {layout.root.name}: nobody has followed it here for 10 min ", note)
+    assert note.endswith(f"(torchdeck runs attach {layout.root.name})")
+    shown = output_of(capsys, "runs", "show", "gpt")
+    assert "  nobody has followed it here for 10 min " in shown.splitlines()[1]
+    assert "attach` does, heard of last 10 min ago\n" in shown
+    assert "  rank 0: training step 8 when it was heard of last\n" in shown
+    (told,) = json.loads(output_of(capsys, "runs", "list", "--json"))
+    assert (told["state"], told["followed_until"]) == ("RUNNING", now - 600)
+    assert json.loads(output_of(capsys, "runs", "show", "gpt", "--json"))["followed_until"] == now - 600
+    write_links(layout, {"n1": up}, time.time())
+    (told,) = json.loads(output_of(capsys, "runs", "list", "--json"))
+    assert told["followed_until"] is None
+
+
 def test_delete_says_what_is_left_on_nodes_and_what_removes_it_later(
     torchdeck_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

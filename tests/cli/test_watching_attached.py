@@ -1,6 +1,7 @@
 """Watching a run whose controller was just started, before anything of it can be seen here."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -22,6 +23,19 @@ with open(sys.argv[1], "a") as journal:
 time.sleep(20)
 """
 
+INTERRUPTS = """
+import os, pathlib, signal, sys, time
+journal, end, control, number, ends_by = sys.argv[1:]
+os.kill(os.getppid(), int(number))
+limit = time.monotonic() + 60
+while ends_by == "request" and time.monotonic() < limit and not list(pathlib.Path(control).glob("*.json")):
+    time.sleep(0.02)
+if ends_by == "request":
+    with open(journal, "a") as file:
+        file.write(end)
+time.sleep(60)
+"""
+
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunLayout:
@@ -39,9 +53,42 @@ def test_a_run_is_not_called_lost_while_its_controller_begins(
         code = Watch(run, PlainDisplay(), FrontEndSignals(), controller).run()
     finally:
         os.kill(controller.pid, 9)
-        controller.wait()
+        assert controller.wait(20)
     assert code == 0
     assert "LOST" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("number", "ends_by", "code", "said"),
+    [
+        (signal.SIGINT, "request", 0, "the ranks finish the step, save and exit"),
+        (signal.SIGTERM, "nothing", 128 + signal.SIGTERM, "the run goes on: torchdeck runs attach"),
+    ],
+)
+def test_a_signal_is_answered_while_the_controller_begins(
+    run: RunLayout,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    number: signal.Signals,
+    ends_by: str,
+    code: int,
+    said: str,
+) -> None:
+    """Nothing of the run can be seen until then, and it is not called lost for it."""
+    journal = run.node("localhost").journal
+    told = (str(journal), line(finished()), str(run.control), str(int(number)), ends_by)
+    with FrontEndSignals() as signals:
+        controller = start_detached(
+            [sys.executable, "-c", INTERRUPTS, *told], {**os.environ}, tmp_path / "log"
+        )
+        try:
+            assert Watch(run, PlainDisplay(), signals, controller).run() == code
+        finally:
+            os.kill(controller.pid, 9)
+            assert controller.wait(20)
+    printed = capsys.readouterr().out
+    assert said in printed
+    assert "LOST" not in printed
 
 
 def test_one_without_a_controller_is_lost_at_once(run: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import given, settings
 
+from support.few_examples import few
 from support.toml_texts import toml_documents
 from torchdeck.config.document import KeyPath, scan
 
@@ -55,7 +56,7 @@ def paths_of(value: Any, path: KeyPath = ()) -> set[KeyPath]:
     return found.union(*(paths_of(item, (*path, key)) for key, item in below))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=few(20))
 @given(toml_documents())
 def test_the_scanner_finds_what_tomllib_finds(text: str) -> None:
     """The same keys, tables and elements, and each value's span is that value."""

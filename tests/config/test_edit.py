@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
+from support.few_examples import few
 from support.toml_texts import toml_documents
 from torchdeck.config.document import scan
 from torchdeck.config.edit import EditError, remove_value, set_value
@@ -109,7 +110,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=few(20))
 @given(toml_documents(), st.data())
 def test_replacing_changes_the_value_and_no_other_byte(text: str, data: st.DataObject) -> None:
     """Any value of any document: what is before and behind it stays byte for byte, and it reads back."""
@@ -127,7 +128,7 @@ def test_replacing_changes_the_value_and_no_other_byte(text: str, data: st.DataO
     assert _at(edited, path) == value
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=few(20))
 @given(
     toml_documents(), st.sampled_from([path for path in all_keys() if path[0] != "extends"]), st.integers()
 )

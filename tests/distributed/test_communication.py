@@ -13,24 +13,29 @@ from torchdeck.plan.placement import NodeShare
 
 RANKS = 4
 BF16 = {"param_dtype": "bf16", "reduce_dtype": "bf16"}
-CASES: list[tuple[Kind, int, dict[str, Any]]] = [
+USUAL: list[tuple[Kind, int, dict[str, Any]]] = [
     ("ddp", 1, {"accumulation": 2}),
-    ("fsdp", 4, {}),
-    ("fsdp", 4, {"accumulation": 3}),
+    ("fsdp", 4, {"accumulation": 2, "checkpointing": True}),
     ("fsdp", 4, {"accumulation": 2, "fsdp": {"reshard_after_forward": False}}),
-    ("fsdp", 4, {"checkpointing": True}),
-    ("hsdp", 2, {"accumulation": 2}),
     ("hsdp", 2, {"fsdp": BF16, "training": {"steps": 1, "precision": "bf16"}}),
-    ("hsdp", 1, {}),
     ("ddp", 1, {"ddp": {"comm_hook": "bf16"}}),
 ]
+MORE: list[tuple[Kind, int, dict[str, Any]]] = [
+    ("fsdp", 4, {}),
+    ("fsdp", 4, {"accumulation": 3}),
+    ("fsdp", 4, {"checkpointing": True}),
+    ("hsdp", 2, {"accumulation": 2}),
+    ("hsdp", 1, {}),
+]
+"""Under --soak, too."""
+CASES = USUAL + MORE
 """DistributedStrategy, ranks that shard, and what is asked for besides."""
 
 HALVES = {"all-gather": "_allgather_base_", "reduce-scatter": "_reduce_scatter_base_"}
 
 
 @pytest.fixture(scope="module")
-def counted() -> list[dict[str, int]]:
+def counted(request: pytest.FixtureRequest) -> list[dict[str, int]]:
     """What rank 0 counted, by case."""
     jobs = [
         {
@@ -42,14 +47,20 @@ def counted() -> list[dict[str, int]]:
             "distributed": {"hsdp": {"shard": shard}},
             **asked,
         }
-        for kind, shard, asked in CASES
+        for kind, shard, asked in (CASES if request.config.getoption("--soak") else USUAL)
     ]
     by_rank = measure("support.counted_collectives:count_collectives", jobs)
     assert all(all(rank == ranks[0] for rank in ranks) for ranks in by_rank)
     return [ranks[0] for ranks in by_rank]
 
 
-@pytest.mark.parametrize("case", range(len(CASES)))
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=[pytest.mark.soak] if case >= len(USUAL) else [])
+        for case in range(len(CASES))
+    ],
+)
 def test_collectives_of_a_step_are_as_counted(case: int, counted: list[dict[str, int]]) -> None:
     """To the byte: gathers, reductions and sums of a model of odd shapes, some of them frozen."""
     kind, shard, asked = CASES[case]

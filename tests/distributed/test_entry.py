@@ -60,7 +60,7 @@ def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 def test_a_users_own_recipe_trains(tmp_path: Path) -> None:
     """A file with three functions trains on two ranks, says so, and ends with a final checkpoint."""
     settings = own_settings(tmp_path, write_recipe(tmp_path), steps=None, epochs=5.0, lr=0.1, eval_every=8)
-    ranks = wait_for_ranks(start_ranks(settings, tmp_path, 2, anew=True), tmp_path).succeeded()
+    ranks = run_ranks(settings, tmp_path, 2).succeeded()
     losses = ranks.losses()
     assert len(losses) == 5 * 64 // 8
     assert losses[40] < 0.05 * losses[1]

@@ -53,16 +53,20 @@ OTHERS: dict[str, Job] = {
         "fsdp": {"wrap": "size", "min_params": 100},
     },
 }
+MORE = ("ddp-static", "fsdp-grad-op", "fsdp-by-size")
+"""Under --soak; a normal run has these options in test_curves.py."""
+NAMES = [pytest.param(name, marks=[pytest.mark.soak] if name in MORE else []) for name in OTHERS]
 
 
 @pytest.fixture(scope="module")
-def trained() -> dict[str, Trained]:
+def trained(request: pytest.FixtureRequest) -> dict[str, Trained]:
     """The reference and all others, ranks forked from one process."""
-    jobs = {"reference": REFERENCE, **OTHERS}
+    soaks = request.config.getoption("--soak")
+    jobs = {"reference": REFERENCE, **{name: OTHERS[name] for name in OTHERS if soaks or name not in MORE}}
     return dict(zip(jobs, run(list(jobs.values())), strict=True))
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", NAMES)
 def test_losses_are_those_of_one_process_that_accumulates(trained: dict[str, Trained], name: str) -> None:
     """Twenty steps in fp32, three compiled; with `one-batch`, accumulation is a batch 4 times as large."""
     reference, ours = trained["reference"], trained[name]
@@ -72,7 +76,7 @@ def test_losses_are_those_of_one_process_that_accumulates(trained: dict[str, Tra
     assert reference.losses[-1] < 0.8 * reference.losses[0], "nothing was learnt, so nothing was compared"
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", NAMES)
 def test_norm_and_clipping_are_those_of_one_process(trained: dict[str, Trained], name: str) -> None:
     """Of the whole gradient, wherever its parts lie; steps with and without clipping."""
     reference, ours = trained["reference"], trained[name]

@@ -46,15 +46,21 @@ CASES: dict[str, tuple[Job, int]] = {
     "hsdp-4": ({"strategy": "hsdp", "world_size": 4, "accumulation": 1, "hsdp": {"shard": 2}}, 3),
 }
 """Name → what is trained, and the step it is resumed from."""
+USUAL = ("ddp-4", "ddp-3-static", "ddp-3-powersgd", "fsdp-3", "hsdp-4")
+"""In a normal run; the others under --soak."""
 AFTER = 3
 """Steps after it."""
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Trained, Trained]]:
+def trained(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> dict[str, tuple[Trained, Trained]]:
     """Without a stop, and resumed."""
     jobs: list[Job] = []
-    for name, (job, stop) in CASES.items():
+    names = list(CASES if request.config.getoption("--soak") else USUAL)
+    for name in names:
+        job, stop = CASES[name]
         folder = tmp_path_factory.mktemp(name)
         saving = {
             **job,
@@ -64,10 +70,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Trained
         }
         jobs += [saving, {**saving, "resume": str(folder / "checkpoints" / f"step_{stop:08d}")}]
     done = iter(run(jobs))
-    return {name: (next(done), next(done)) for name in CASES}
+    return {name: (next(done), next(done)) for name in names}
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in USUAL else [pytest.mark.soak]) for name in CASES]
+)
 def test_resumed_training_is_the_one_without_a_stop(
     trained: dict[str, tuple[Trained, Trained]], name: str
 ) -> None:

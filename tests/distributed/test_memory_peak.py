@@ -6,25 +6,36 @@ from support.measured_memory import Compared, Setting, compare
 
 SMALL, ODD = (2, 4, 128, 64), (3, 3, 51, 33)
 
-SETTINGS = [
+USUAL = [
     Setting("single", 1, SMALL, 4, checkpointing=True),
+    Setting("ddp", 2, ODD, 3, accumulation=2, bucket_view=False, optimizer="sgd"),
+    Setting("fsdp", 2, SMALL, 4, "bf16", checkpointing=True, reshard=False),
+]
+MORE = [
     Setting("ddp", 2, SMALL, 4, accumulation=2),
     Setting("ddp", 2, ODD, 3, bucket_view=False, optimizer="sgd"),
     Setting("fsdp", 2, SMALL, 4, "bf16", accumulation=3, checkpointing=True),
     Setting("fsdp", 3, ODD, 3),
     Setting("hsdp", 4, SMALL, 4, shard=2, reshard=False),
 ]
-"""A few of those in benchmarks/bench_memory.py."""
+SETTINGS = USUAL + MORE
+"""A few of those in benchmarks/bench_memory.py: of a normal run, and what a soak adds."""
 SCRATCH = 0.03
 """Working memory inside of operations, which no trace sees: largest part in models as small as these."""
 
 
 @pytest.fixture(scope="module")
-def found() -> list[Compared]:
-    return compare(SETTINGS)
+def found(request: pytest.FixtureRequest) -> list[Compared]:
+    return compare(SETTINGS if request.config.getoption("--soak") else USUAL)
 
 
-@pytest.mark.parametrize("index", range(len(SETTINGS)), ids=lambda index: SETTINGS[index].name)
+@pytest.mark.parametrize(
+    "index",
+    [
+        pytest.param(index, id=setting.name, marks=[pytest.mark.soak] if setting in MORE else [])
+        for index, setting in enumerate(SETTINGS)
+    ],
+)
 def test_peak_is_what_was_predicted(found: list[Compared], index: int) -> None:
     """Within scratch memory where nothing was freed late, and in each rank's best step inside the range.
 

@@ -76,7 +76,7 @@ def refused(rank: int, world_size: int, port: int) -> str:
 
 def test_a_plain_process() -> None:
     """It is rank 0 of 1 all the time, and its group of one takes collectives."""
-    process = start(SCRIPT)
+    process = TorchProcess([str(SCRIPT)], env=environment())
     out, err = process.communicate(timeout=LIMIT)
     (said,) = lines(out)
     assert process.returncode == 0, err
@@ -110,6 +110,7 @@ def test_started_by_torchrun() -> None:
     assert len(said) == 2
 
 
+@pytest.mark.soak  # tests/integration/test_headless.py has ranks of a script meet
 def test_started_by_torchdeck(tmp_path: Path) -> None:
     """A script of a Torchdeck run has the same."""
     command = Command(tmp_path / "home")

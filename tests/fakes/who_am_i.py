@@ -1,6 +1,7 @@
 """Says which process it is before, during and after being one of the ranks, as one line of JSON."""
 
 import json
+import sys
 
 import torch
 import torch.distributed as dist
@@ -28,4 +29,6 @@ dist.all_reduce(total)
 cleanup_distributed()
 cleanup_distributed()
 line = {"before": before, "during": during, "after": said(), "sum": float(total), "backend": config.backend}
-print(json.dumps(line), flush=True)
+# in one piece: ranks write into the same pipe, and unbuffered `print` writes the end of a line by itself
+sys.stdout.write(json.dumps(line) + "\n")
+sys.stdout.flush()

@@ -29,7 +29,7 @@ def test_cut_and_healed_in_mid_run(across: AcrossOf, tmp_path: Path, seconds: in
         assert "last seen step" in said
         silent = hosts.wait_event(1, "node_silent", 30)
         assert silent["node"] == "node2"
-        assert 15 <= silent["seconds"] < 20
+        assert 15 <= silent["seconds"] < 60  # not after launch.node_grace
         shown = hosts.command.run("runs", "show", hosts.run.root.name)
         assert "node2: link lost" in shown.stdout, shown.stdout
         assert read_run(hosts.run).state == "RUNNING"

@@ -1,5 +1,6 @@
 """What real hosts have of deleted runs: removed over their sshd, carried on later, found, and asked about."""
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -106,3 +107,30 @@ def test_clean_removes_what_a_deletion_that_was_cut_short_has_left(deleting: Del
     assert left_on_nodes(deleting.home) == {"node2": (RUN,)}
     told = deleting.command.json("nodes", "clean", "node1", "--yes")
     assert [(each["run_id"], each["was_deleted"]) for each in told["folders"]] == [(OTHER, False)]
+
+
+def test_a_run_that_lives_on_one_of_two_hosts_that_share_a_home_stays(
+    hosts: HostsOf, torchdeck_home: Path
+) -> None:
+    """The other host sees no process of it, and the lock that an agent of the first one holds."""
+    made = hosts(2, shared_home=True)
+    write_book(made, torchdeck_home, {})
+    command = Command(torchdeck_home)
+    node = RunLayout(made.home(1) / HOME / "runs" / OTHER).node("node1")
+    node.root.mkdir(parents=True)
+    away = ("runs", "delete", OTHER, "--node", "node2")
+    holding = f'exec 9>"{node.lock}"; flock 9; echo held; read -r over'
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [*made.enter_argv(1), "sh", "-c", holding], stdin=pipe, stdout=pipe, text=True
+    ) as agent:
+        assert agent.stdout is not None
+        assert agent.stdout.readline() == "held\n"
+        kept = command.run(*away)
+        agent.communicate("\n", timeout=20)
+    assert kept.returncode == 3
+    assert "the run's agent lives on another node that has the same home" in kept.stderr
+    assert node.root.is_dir()
+    removed = command.run(*away)
+    assert (removed.returncode, removed.stdout) == (0, "node node2: removed\n"), removed.stderr
+    assert not node.root.exists()

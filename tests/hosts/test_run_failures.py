@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,8 +15,11 @@ from support.waiting import wait_until
 from torchdeck.runs.follower import read_run
 
 AcrossOf = Callable[..., HostsRun]
-END_LIMIT = 10.0
-"""Seconds in which a failure anywhere ends everything everywhere."""
+END_LIMIT = 60.0
+"""Seconds waited for the end of everything everywhere, well below what torch.distributed and node_grace wait.
+
+It is to take 10, which a busy machine does not always keep: `tests/benchmarks refusals` judges that.
+"""
 SCRIPT = """
 import datetime, os, time
 from functools import partial
@@ -72,11 +74,9 @@ def test_a_rank_raises_on_the_second_node(across: AcrossOf, tmp_path: Path) -> N
     with hosts.command.start("--no-gui", "--trust", looping.file) as front:
         hosts.wait_begun(front)
         looping.wait_step(3)
-        begun = time.monotonic()
         looping.fail.touch()
         wait_until(lambda: not _training(hosts), END_LIMIT, "all ranks to be gone from both nodes")
         hosts.wait_event(1, "finished", END_LIMIT)
-        print(f"ended everywhere after {time.monotonic() - begun:.1f} s")
         output, _ = front.communicate(timeout=60)
     assert front.returncode == 1, output
     hosts.wait_empty()

@@ -37,14 +37,14 @@ print("done", flush=True)
 class Unled:
     """A run on two hosts, and what is seen of it while the first of them is away."""
 
-    def __init__(self, hosts: HostsRun, folder: Path, *, together: bool) -> None:
+    def __init__(self, hosts: HostsRun, folder: Path, nodes: str | list[str], *, together: bool) -> None:
         self.hosts, self.go = hosts, folder / "go"
         work = folder / "work"
         work.mkdir()
         (work / "loop.py").write_text(SCRIPT)
         config = {
             "run": {"script": "loop.py", "env": {"GO": str(self.go), "TOGETHER": str(int(together))}},
-            "distributed": {"nodes": ["node1", "node2"], "nproc": 1, "devices": "cpu"},
+            "distributed": {"nodes": nodes, "nproc": 1, "devices": "cpu"},
             "limits": {"min_free_disk": "1MiB"},
             "launch": {"node_grace": GRACE, "unattended": "continue"},
         }
@@ -76,10 +76,12 @@ class Unled:
 
 
 @contextmanager
-def begun(across: AcrossOf, folder: Path, *, together: bool) -> Iterator[Unled]:
-    """The run, with its controller alone here, some steps after its start."""
+def begun(
+    across: AcrossOf, folder: Path, nodes: str | list[str] | None = None, *, together: bool
+) -> Iterator[Unled]:
+    """The run on both hosts, with its controller alone here, some steps after its start."""
     hosts = across(2)
-    unled = Unled(hosts, folder, together=together)
+    unled = Unled(hosts, folder, nodes or ["node1", "node2"], together=together)
     started = hosts.command.run("--no-gui", "--trust", "--detach", unled.file)
     assert started.returncode == 0, started.stderr
     unled.wait_steps(3)
@@ -212,3 +214,24 @@ def test_a_node_that_was_switched_off_and_on_goes_on_no_more(across: AcrossOf, t
     stopped = hosts.command.run("runs", "stop", hosts.run.root.name, timeout=120)
     assert stopped.returncode == 3
     assert "nothing to stop" in stopped.stderr
+
+
+@pytest.mark.soak
+def test_a_node_that_was_left_out_ends_its_ranks_when_it_is_back(across: AcrossOf, tmp_path: Path) -> None:
+    """The lead has gone on without it, as a range of nodes allows: nobody wants what its ranks still do."""
+    with begun(across, tmp_path, "1:2", together=False) as unled:
+        hosts = unled.hosts
+        hosts.made.cut(2)
+        assert hosts.wait_event(1, "attempt_started", 90, count=2)["world_size"] == 1
+        there = hosts.on(2).node("node2").journal
+        wait_until(lambda: "lead_lost" in there.read_text(), 60, "the second host to miss its lead")
+        assert "rank" in hosts.processes(2)
+        hosts.made.heal(2)
+        assert "goes on without this node" in hosts.wait_event(2, "node_finished", 90)["why"]
+        assert not set(LIVING[1:]) & set(hosts.processes(2))
+        unled.go.touch()
+        hosts.wait_event(1, "finished", 60)
+    hosts.wait_controller_gone(90)
+    hosts.assert_mirrored()
+    assert read_run(hosts.run).state == "SUCCEEDED"
+    assert "done" in hosts.run.attempt(2).rank(0).stdout.read_text()

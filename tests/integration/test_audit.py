@@ -43,6 +43,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, BatchPlan]:
     return folder, plan
 
 
+@pytest.mark.soak  # on ranks by themselves: tests/distributed/test_batch_plan_training.py
 def test_a_batch_plan_goes_on_after_a_stop_bit_for_bit(tmp_path: Path, plan: tuple[Path, BatchPlan]) -> None:
     """Stopped by Ctrl-C and resumed: each sample once, losses and final weights of a run left alone."""
     folder, built = plan
@@ -75,10 +76,10 @@ def test_a_batch_plan_goes_on_after_a_stop_bit_for_bit(tmp_path: Path, plan: tup
     ]
 
 
-def test_other_samples_than_planned_are_said_loudly(tmp_path: Path) -> None:
-    """Where the loader gives a wrong sample, the end of the run and `runs show` name it."""
+def test_other_samples_than_planned_are_said_loudly(tmp_path: Path, plan: tuple[Path, BatchPlan]) -> None:
+    """Where the loader gives a wrong sample, the end of a run by a batch plan and `runs show` name it."""
     command = Command(tmp_path / "home")
-    training = Training(tmp_path / "work")
+    training = Training(tmp_path / "work", steps=-(-plan[1].microbatches(0) // 2), batch_plan=plan[0])
     file = training.write(0.0)
     recipe = file.parent / "paced_recipe.py"
     recipe.write_text(recipe.read_text() + SWAPPED)

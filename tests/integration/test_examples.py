@@ -72,21 +72,32 @@ def test_samplers(command: Command, tmp_path: Path) -> None:
     assert sorted(used) == list(range(22))
 
 
-def test_hand_written_loop(command: Command, tmp_path: Path) -> None:
-    """One process, two by hand, two by torchrun under another strategy: each goes on from the last."""
+def in_shells(folder: Path, count: int, *argv: str) -> list[str]:
+    """What each of `count` ranks that are started by hand says."""
+    variables = {"WORLD_SIZE": str(count), "MASTER_PORT": str(free_port())}
+    shells = [TorchProcess(argv, cwd=folder, env=shell(**variables, RANK=str(rank))) for rank in range(count)]
+    said = [each.communicate(LIMIT) for each in shells]
+    assert [each.returncode for each in shells] == [0] * count, said
+    return [out for out, _ in said]
+
+
+@pytest.mark.parametrize("torchrun", [False, pytest.param(True, marks=pytest.mark.soak)])
+def test_hand_written_loop(command: Command, tmp_path: Path, torchrun: bool) -> None:
+    """One process, two by hand, two under another strategy, by hand or torchrun: each goes on from the last.
+
+    Under torchrun the same functions are tried in tests/distributed/test_processes.py.
+    """
     script = written(command, tmp_path, "hand_written_loop")
-    first = python(tmp_path, script, "single")
+    alone = TorchProcess([script, "single"], cwd=tmp_path, env=shell())
+    first = alone.communicate(LIMIT)[0]
     assert "step 40 loss" in first
-    variables = {"WORLD_SIZE": "2", "MASTER_PORT": str(free_port())}
-    shells = [
-        TorchProcess([script, "ddp"], cwd=tmp_path, env=shell(**variables, RANK=str(rank)))
-        for rank in range(2)
-    ]
-    said = [each.communicate(LIMIT)[0] for each in shells]
-    assert [each.returncode for each in shells] == [0, 0]
+    said = in_shells(tmp_path, 2, script, "ddp")
     assert "step 50 loss" in said[0]
     assert said[1] == ""
-    last = python(tmp_path, *TORCHRUN, script, "fsdp")
+    if torchrun:
+        last = python(tmp_path, *TORCHRUN, script, "fsdp")
+    else:
+        last, _ = in_shells(tmp_path, 2, script, "fsdp")
     losses = [float(loss) for loss in re.findall(r"loss (\S+)", first + said[0] + last)]
     assert len(losses) == 12
     assert sum(losses[-4:]) < sum(losses[:4]) * 0.7

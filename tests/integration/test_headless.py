@@ -127,8 +127,12 @@ def test_failed_rank_is_named_with_its_traceback(command: Command, tmp_path: Pat
     assert "rank 1" in summary
     assert "ValueError: no such thing" in done.stdout
     assert "[rank 1] ValueError: no such thing" in done.stderr
+    assert "\n  An exception in train.py\n" in command.run("runs", "show", "latest").stdout
     shown = command.json("runs", "show", "latest")
     assert (shown["first_failure"]["rank"], shown["first_failure"]["code"]) == (1, 1)
+    assert shown["advice"]["title"] == "An exception in train.py"
+    line = next(number for number, text in enumerate(bad.read_text().splitlines(), 1) if "no such" in text)
+    assert shown["advice"]["text"].startswith(f"ValueError at line {line} of train.py: mend it there.")
 
 
 def test_first_interrupt_stops_and_second_ends_everything(command: Command, tmp_path: Path) -> None:

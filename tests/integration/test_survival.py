@@ -2,7 +2,6 @@
 
 import json
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,17 +16,21 @@ from support.command import (
     wait_for_step,
     wait_until_gone,
 )
+from support.small_disk import mounted
 from support.training import Training, losses, uninterrupted
 from torchdeck.distributed.checkpoints.listing import newest_complete
 from torchdeck.rundir.journal import read_journal
+from torchdeck.rundir.layout import RunLayout
 from torchdeck.rundir.processes import ProcessIdentity, processes_of_run
 
 
-def test_run_survives_controller_agent_and_holder(tmp_path: Path) -> None:
-    """With controller, agent and holder killed in turn, training ends well with every loss there."""
-    command = Command(tmp_path / "home")
-    training = Training(tmp_path / "work", steps=60)
-    with command.start("--no-gui", "--trust", training.write(0.2)) as front:
+@pytest.fixture(scope="module")
+def survivor(tmp_path_factory: pytest.TempPathFactory) -> RunLayout:
+    """A run whose controller, agent and holder were killed in turn, and which trained to its end."""
+    folder = tmp_path_factory.mktemp("survivor")
+    command = Command(folder / "home")
+    training = Training(folder / "work")
+    with command.start("--no-gui", "--trust", training.write(0.3)) as front:
         run = command.the_run()
         wait_for_step(run, 3)
         front.kill()
@@ -45,17 +48,30 @@ def test_run_survives_controller_agent_and_holder(tmp_path: Path) -> None:
     assert holder.send(signal.SIGKILL)
     attached = command.run("runs", "attach", run.root.name)
     assert attached.returncode == 0, attached.stdout + attached.stderr
-    assert agent_events(run, "finished")[-1].fields["state"] == "SUCCEEDED"
-    assert len(agent_events(run, "attempt_started")) == 1
-    wait_until_gone(run)
-    assert sorted(losses(run)) == list(range(1, 61))
-    assert losses(run) == losses(
-        uninterrupted(Command(tmp_path / "other"), Training(tmp_path / "2", steps=60))
-    )
+    return run
 
 
-def test_power_cut_is_never_called_running(tmp_path: Path) -> None:
-    """With every process of a run killed at one moment, the run is LOST or FAILED, and can be resumed."""
+def test_run_survives_controller_agent_and_holder(survivor: RunLayout) -> None:
+    """With controller, agent and holder killed in turn, training ends well with every loss there."""
+    assert agent_events(survivor, "finished")[-1].fields["state"] == "SUCCEEDED"
+    assert len(agent_events(survivor, "attempt_started")) == 1
+    wait_until_gone(survivor)
+    assert sorted(losses(survivor)) == list(range(1, 41))
+
+
+@pytest.mark.soak  # a normal run compares it with one that was resumed, below
+def test_losses_of_a_run_that_survives_are_those_of_one_left_alone(
+    survivor: RunLayout, tmp_path: Path
+) -> None:
+    """Step for step."""
+    assert losses(survivor) == losses(uninterrupted(Command(tmp_path / "home"), Training(tmp_path / "work")))
+
+
+def test_power_cut_is_never_called_running(survivor: RunLayout, tmp_path: Path) -> None:
+    """With every process of a run killed at one moment, the run is LOST or FAILED, and can be resumed.
+
+    It then has the losses of a run whose ranks nobody touched.
+    """
     command = Command(tmp_path / "home")
     with command.start("--no-gui", "--trust", Training(tmp_path / "work").write(0.15)) as front:
         run = command.the_run()
@@ -80,7 +96,7 @@ def test_power_cut_is_never_called_running(tmp_path: Path) -> None:
     resumed = command.run("runs", "resume", run.root.name)
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
     assert agent_events(run, "attempt_started")[-1].fields["resume_step"] == 10
-    assert sorted(losses(run)) == list(range(1, 41))
+    assert losses(run) == losses(survivor)
 
 
 @pytest.mark.soak
@@ -111,15 +127,17 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 48 MiB, where this machine lets us mount one."""
     folder = tmp_path / "small"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=48m,mode=0700", "tmpfs", str(folder)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("mounting a small file system needs root")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+    with mounted(folder, "size=48m,mode=0700"):
+        yield folder
 
 
-def test_filling_disk_stops_the_run_with_a_checkpoint(small_disk: Path, tmp_path: Path) -> None:
-    """When the disk fills in mid-run, the run saves a checkpoint while there is room, stops and says why."""
+def test_filling_disk_stops_the_run_with_a_checkpoint(
+    small_disk: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """When the disk fills in mid-run, the run saves a checkpoint while there is room, stops and says why.
+
+    It is not resumed until there is room; that it then goes on to its end is for a soak.
+    """
     command = Command(small_disk / "home")
     training = Training(tmp_path / "work", every=1000)
     arguments = ("--no-gui", "--trust", "--set", "limits.min_free_disk='16MiB'")
@@ -139,6 +157,8 @@ def test_filling_disk_stops_the_run_with_a_checkpoint(small_disk: Path, tmp_path
     assert saved.step >= 5
     refused = command.run("runs", "resume", run.root.name)
     assert refused.returncode == 3, refused.stdout + refused.stderr
+    if not request.config.getoption("--soak"):
+        return
     (small_disk / "ballast").unlink()
     resumed = command.run("runs", "resume", run.root.name)
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr

@@ -27,16 +27,12 @@ dist.all_reduce(torch.ones(1))
 """
 
 
+@pytest.mark.soak  # test_headless.py shows one; each line is recognised in tests/runs/test_troubleshooting.py
 @pytest.mark.parametrize(
     ("kind", "title", "line"),
     [
         ("memory", "Out of memory on the machine", "DefaultCPUAllocator: can't allocate memory"),
-        pytest.param(
-            "late",
-            "Waiting for peers took too long",
-            "Timed out waiting 3000ms for recv operation",
-            marks=pytest.mark.soak,  # test_bad_input.py has a rank that never comes
-        ),
+        ("late", "Waiting for peers took too long", "Timed out waiting 3000ms for recv operation"),
     ],
 )
 def test_what_a_failed_run_shows_is_answered(tmp_path: Path, kind: str, title: str, line: str) -> None:
@@ -53,6 +49,7 @@ def test_what_a_failed_run_shows_is_answered(tmp_path: Path, kind: str, title: s
     assert (advice["title"], advice["where"]) == (title, "rank 1" if kind == "memory" else "rank 0")
 
 
+@pytest.mark.soak  # tests/integration/test_headless.py is led to one's line, too
 def test_a_mistake_of_ones_own_is_led_to(tmp_path: Path) -> None:
     """To its file and line, not to another rank that lost its connection for it."""
     script = tmp_path / "train.py"

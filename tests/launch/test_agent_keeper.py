@@ -18,7 +18,7 @@ class CountingTransport:
     node = "here"
 
     def __init__(self) -> None:
-        self.starts = self.prepared = 0
+        self.starts = 0
 
     @property
     def unreached(self) -> str:
@@ -31,9 +31,6 @@ class CountingTransport:
 
     def start_agent(self, handover: bytes) -> None:  # noqa: ARG002 - nothing is handed on
         self.starts += 1
-
-    def prepare_agent(self) -> None:
-        self.prepared += 1
 
     def agent_exit(self) -> int | None:
         return 1 if self.starts else None
@@ -65,20 +62,6 @@ def test_agents_that_end_one_after_the_other_are_given_up() -> None:
     with pytest.raises(AgentUnavailableError, match=r"here ended 5 times .* exit code 1\): no such plan"):
         kept.look(history)
     assert transport.starts == MAX_STARTS
-
-
-def test_the_first_agent_of_a_node_is_prepared_once_while_it_must_wait() -> None:
-    """Not where one has been there: that node's may have left, or be known to somebody else."""
-    transport = CountingTransport()
-    kept = AgentKeeper(transport, lambda: None)
-    assert [kept.look(RunHistory()) for _ in range(3)] == [False] * 3
-    assert transport.prepared == 1
-    history, later = RunHistory(), CountingTransport()
-    myself = ProcessIdentity.of(os.getpid())
-    assert myself is not None
-    history.agents["here"] = myself._replace(start_ticks=myself.start_ticks - 1)
-    assert not AgentKeeper(later, lambda: None).look(history)
-    assert later.prepared == 0
 
 
 def test_a_node_has_begun_once_something_lives_there() -> None:

@@ -144,6 +144,23 @@ def test_controller_started_on_a_finished_run_says_so(home: Path, tmp_path: Path
     assert layout.journal.read_bytes().startswith(before)
 
 
+@pytest.mark.parametrize("book", ["version = 1\n", "no = book"])
+def test_a_node_that_the_book_does_not_know_any_more_ends_the_run_with_a_reason(
+    home: Path, tmp_path: Path, book: str
+) -> None:
+    """Renamed or removed while nobody followed the run, or a book that cannot be read."""
+    home.mkdir(mode=0o700, exist_ok=True)
+    (home / "nodes.toml").write_text(book)
+    plan = make_plan(script(tmp_path, "print()"), tmp_path)
+    elsewhere = dataclasses.replace(plan.nodes[0], name="gone")
+    placed = tuple(dataclasses.replace(rank, node="gone") for rank in plan.ranks)
+    layout = new_run(dataclasses.replace(plan, nodes=(elsewhere,), ranks=placed))
+    controller = start_controller(layout)
+    wait_until(lambda: controller.exit_code() == 3, 30, "the controller to give up")
+    (failed,) = controller_events(layout, "transport_failed")
+    assert "gone" in str(failed.fields["why"]) or "nodes.toml" in str(failed.fields["why"])
+
+
 def test_agent_that_cannot_start_fails_the_run_with_its_words(home: Path, tmp_path: Path) -> None:
     """An agent that ends at once is tried a few times; then the run is FAILED and says what it said."""
     layout = new_run(make_plan(script(tmp_path, ""), tmp_path))

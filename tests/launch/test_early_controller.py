@@ -5,18 +5,19 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
-import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-import tomlkit
 
 from support.agent_run import make_plan, script
 from support.command import Command
 from support.controlled_run import controllers, wait_until_over
 from support.early_controllers import early_ones, wait_early, wait_no_early
+from support.open_files import open_files
+from support.silent_node import launch_arguments, port_of, silent_host
 from support.waiting import wait_until
 from torchdeck.config.loader import config_from_dict
 from torchdeck.launch.early_controller import EarlyController, early_controller
@@ -24,6 +25,7 @@ from torchdeck.launch.launcher import Intent, create_run, start_run
 from torchdeck.launch.run_secrets import plan_secrets
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.rundir.layout import RunLayout
+from torchdeck.rundir.processes import RUN_ID_VARIABLE
 
 INTENT = Intent("# a test\n")
 
@@ -144,26 +146,11 @@ def test_only_runs_on_other_machines_have_one(home: Path, tmp_path: Path) -> Non
         assert not early_ones(home)
 
 
-@contextmanager
-def silent_host() -> Iterator[int]:
-    """A port that takes connections and says nothing: a front end waits for it."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield server.getsockname()[1]
-
-
-def launch_arguments(home: Path, folder: Path, port: int) -> tuple[str | Path, ...]:
-    home.mkdir(mode=0o700, exist_ok=True)
-    entry = {"address": "127.0.0.1", "port": port}
-    (home / "nodes.toml").write_text(tomlkit.dumps({"version": 1, "nodes": {"silent": entry}}))
-    (folder / "train.py").touch()
-    return ("--script", folder / "train.py", "--nproc", "1", "--set", 'distributed.nodes=["silent"]')
-
-
 def test_it_ends_with_its_front_end(home: Path, tmp_path: Path) -> None:
     """Killed while it waits for a node; nothing of a run is there."""
     with (
-        silent_host() as port,
-        Command(home).start("--no-gui", *launch_arguments(home, tmp_path, port)) as front,
+        silent_host() as server,
+        Command(home).start("--no-gui", *launch_arguments(home, tmp_path, port_of(server))) as front,
     ):
         wait_early(home)
         front.kill()
@@ -181,3 +168,70 @@ def test_a_refused_launch_and_a_plan_leave_none(home: Path, tmp_path: Path) -> N
     with command.start("plan", *arguments) as front:
         wait_until(lambda: early_ones(home) or front.poll() is not None, 60, "the plan's end")
         assert front.poll() is not None
+
+
+COPY = """
+import sys, time
+from pathlib import Path
+from torchdeck.launch.early_controller import EarlyController
+
+home = Path(sys.argv[1])
+early = EarlyController(home, frozenset(sys.argv[2:]), copied=True)
+print(early._process.pid, flush=True)
+sys.stdin.readline()
+early.dismiss()
+print("dismissed", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("variables", [{}, {"THE_KEY": "a canary"}, {RUN_ID_VARIABLE: "a canary"}])
+def test_it_is_a_copy_of_a_front_end_that_has_done_nothing_yet(
+    home: Path, variables: Mapping[str, str]
+) -> None:
+    """With nothing of the other's; another program where a copy's environment would show what it must not.
+
+    That is a secret, and the run that the front end itself is part of, with whose end it would be ended.
+    """
+    argv = [sys.executable, "-c", COPY, str(home), "THE_KEY"]
+    env = {**os.environ, **variables, "TORCHDECK_HOME": str(home)}
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, text=True) as front:
+        assert front.stdout is not None
+        assert front.stdin is not None
+        pid = int(front.stdout.readline())
+        process = wait_early(home)
+        assert process.pid == pid
+        assert os.getsid(pid) == pid
+        copied = b"-c" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        assert copied == (not variables)
+        assert b"a canary" not in Path(f"/proc/{pid}/environ").read_bytes()
+        pipes = {Path(f"/proc/{front.pid}/fd/{place}").readlink() for place in (0, 1)}
+        assert not pipes & open_files(pid)
+        front.stdin.write("\n")
+        front.stdin.flush()
+        assert front.stdout.readline() == "dismissed\n"
+        assert not early_ones(home)
+        front.stdin.write("\n")
+        front.stdin.flush()
+        assert front.wait(20) == 0
+
+
+def test_names_of_very_many_nodes_leave_room_for_the_order(
+    home: Path, tmp_path: Path, early: EarlyController
+) -> None:
+    """Those that would not fit are left out, and what is named after the order is nobody's concern."""
+    process = wait_early(home)
+    os.kill(process.pid, signal.SIGSTOP)
+    try:
+        for number in range(1_000):
+            early.name(f"node-of-a-long-name-{number}")
+        plan = hello(tmp_path)
+        layout = create_run(plan, INTENT, home)
+        early.entrust(layout, plan_secrets(plan, {}, required=True), None)
+        early.name("too-late")
+    finally:
+        os.kill(process.pid, signal.SIGCONT)
+    controller = early.begin()
+    assert controller is not None
+    assert controller.pid == process.pid
+    assert wait_until_over(layout).state == "SUCCEEDED"

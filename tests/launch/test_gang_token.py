@@ -50,9 +50,6 @@ class Node:
     def start_agent(self, handover: bytes) -> None:
         raise AssertionError(handover)
 
-    def prepare_agent(self) -> None:
-        raise AssertionError("nothing is waited for")
-
     def agent_exit(self) -> int | None:
         return None
 

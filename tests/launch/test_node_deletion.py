@@ -28,6 +28,7 @@ from torchdeck.nodes.probe.conversation import Conversation, ProbeError
 from torchdeck.nodes.probe.here import LocalProcess, talk_here
 from torchdeck.nodes.ssh.errors import UnreachableError
 from torchdeck.rundir.layout import RunLayout
+from torchdeck.rundir.lock_file import try_lock
 from torchdeck.runs.node_parts import left_on_nodes, note_left
 
 RUN = IDS[0]
@@ -215,6 +216,20 @@ def test_a_removal_goes_on_where_somebody_else_removes_the_same(
     said = remove_runs(tmp_path, {"run_ids": [RUN]})
     assert said == {"removed": [RUN], "absent": [], "kept": {}}
     assert (len(calls), layout.root.exists()) == (2, False)
+
+
+def test_a_run_stays_whose_agent_lives_on_another_host_that_shares_the_home(tmp_path: Path) -> None:
+    """Nothing of it lives here; its agent's lock is held, by a process that means nothing on this host."""
+    node = RunLayout(tmp_path / "runs" / RUN).node("far")
+    node.root.mkdir(parents=True)
+    lock = try_lock(node.lock, {"pid": 1, "start_ticks": 1, "boot": "another host's"})
+    assert lock is not None
+    assert run_folders(tmp_path, {})["others"] == [RUN]
+    said = remove_runs(tmp_path, {"run_ids": [RUN]})
+    assert said["kept"] == {RUN: "the run's agent lives on another node that has the same home"}
+    os.close(lock)
+    assert [each["run_id"] for each in run_folders(tmp_path, {})["folders"]] == [RUN]
+    assert remove_runs(tmp_path, {"run_ids": [RUN]})["removed"] == [RUN]
 
 
 def test_a_run_that_takes_too_long_keeps_no_other_from_its_removal(reach: Reach, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def predicted(
     return seen.known, prediction
 
 
-@pytest.mark.parametrize("pack", [False, True])
+@pytest.mark.parametrize("pack", [pytest.param(False, marks=pytest.mark.soak), True])
 def test_activations_are_those_of_the_heaviest_microbatch(pack: bool, tmp_path: Path, home: Path) -> None:
     """The predicted terms equal what was traced to be alive at the peak; the batch has the plan's rows."""
     known, prediction = predicted(tmp_path / "run", home, pack=pack, buckets=4)

@@ -39,7 +39,8 @@ def test_a_model_is_traced_once(config: RunConfig, home: Path, monkeypatch: pyte
     profile = profile_model(config, home, wanted=FEW, on_progress=told.append)
     assert [(info.name, info.shape) for info in profile.parameters] == [("weight", (3, 4)), ("bias", (3,))]
     assert profile.train_samples == 6
-    assert told[0] == "starting torch"
+    # "starting" comes before where Python itself takes longer than a look
+    assert next(words for words in dict.fromkeys(told) if words != "starting") == "starting torch"
     assert told[-1] == "tracing 2 samples"
 
     def never(*_: Any) -> Any:

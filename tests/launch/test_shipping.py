@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -111,6 +112,16 @@ def test_two_launches_at_once_ship_one_folder(torchdeck_home: Path) -> None:
         (folders[0] / "torchdeck" / "environment.py").unlink()  # damaged: the next ones make it anew
     folders = [ship(torchdeck_home)]
     assert [path.name for path in folders[0].parent.iterdir()] == [folders[0].name]
+
+
+def test_who_ships_removes_what_a_killed_one_left(torchdeck_home: Path) -> None:
+    """Not what somebody may be making now."""
+    shipped = torchdeck_home / "shipped"
+    (shipped / ".making-old").mkdir(parents=True)
+    (shipped / ".making-new").mkdir()
+    os.utime(shipped / ".making-old", (0, 0))
+    folder = ship(torchdeck_home)
+    assert sorted(path.name for path in shipped.iterdir()) == [".making-new", folder.name]
 
 
 def test_unwritable_home_is_a_sentence(tmp_path: Path) -> None:

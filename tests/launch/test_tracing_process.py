@@ -46,9 +46,10 @@ def config(home: Path, folder: Path) -> RunConfig:
         ),
         ("raise ValueError('odd')", r"raised ValueError: odd \(model.py, line 9: `raise ValueError"),
         pytest.param("sys.exit(4)", r"ends the process \(exit code 4\)", marks=pytest.mark.soak),
-        (
+        pytest.param(
             "os.kill(os.getpid(), 9)",
             "was killed while building the model, as the system does when memory runs",
+            marks=pytest.mark.soak,
         ),
         pytest.param(
             "os.fork() or os._exit(3); raise ValueError('forked')",

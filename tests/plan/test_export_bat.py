@@ -97,7 +97,12 @@ def test_arguments_and_variables_arrive(args: list[str], value: str) -> None:
     made = plan(config({"script": "/x y.py", "args": args, "env": {"MY_VALUE": value}}))
     lines = lines_of(export_bat(made, made.nodes[0]))
     filled = made.filled(SLOTS).nodes[0]
-    assert runtime_words(cmd_line(lines[-2], VARIABLES)) == [*filled.torchrun, *filled.command]
+    assert runtime_words(cmd_line(lines[-2], VARIABLES)) == [
+        filled.torchrun[0],
+        *("-m", "torch.distributed.run"),
+        *filled.torchrun[2:],
+        *filled.command,
+    ]
     (line,) = [line for line in lines if line.startswith('set ^"MY_VALUE=')]
     assert cmd_line(line, VARIABLES) == f'set "MY_VALUE={value}"'
 

@@ -139,7 +139,13 @@ def test_the_words_are_the_plans(tmp_path: Path) -> None:
             }
         )
         part = filled.nodes[nodeid]
-        words = [*part.torchrun[1:], str(tmp_path / "bin/python"), *part.command[1:]]
+        words = [
+            "-m",
+            "torch.distributed.run",
+            *part.torchrun[2:],
+            str(tmp_path / "bin/python"),
+            *part.command[1:],
+        ]
         words[words.index("--master-addr") + 1] = "first"
         assert shown["argv"] == words
         assert shown["cwd"] == str(tmp_path)

@@ -120,7 +120,8 @@ def test_the_words_are_the_plans(tmp_path: Path) -> None:
             "shipped": "",
         }
     )
-    assert words == [*filled.nodes[0].torchrun, *filled.nodes[0].command]
+    torchrun = filled.nodes[0].torchrun
+    assert words == [torchrun[0], "-m", "torch.distributed.run", *torchrun[2:], *filled.nodes[0].command]
     assert 1024 <= int(port) <= 65535
 
 

@@ -74,3 +74,35 @@ def test_a_plan_names_secrets_and_holds_no_value(monkeypatch: pytest.MonkeyPatch
     )
     assert made.nodes[0].secrets == ("THE_KEY",)
     assert "canary-of-the-plan" not in json.dumps(made.document())
+
+
+def test_a_limit_of_the_node_book_that_lowers_a_named_number_is_said() -> None:
+    """Not where the run names no number, or none above it."""
+    limited = [dataclasses.replace(machine, max_ranks=2) for machine in (*TWO, node("c"))]
+    three = {"nodes": ["a", "b", "c"], "devices": "cpu"}
+    limited[0] = dataclasses.replace(limited[0], max_ranks=4)
+    made = plan(config(distributed={**three, "nproc": 4}), *limited)
+    assert [part.nproc for part in made.nodes] == [4, 2, 2]
+    assert made.warnings[0] == (
+        "b and 1 more node run 2 of the 4 ranks that distributed.nproc asks for: "
+        "max_ranks in the node book allows no more"
+    )
+    for other in (three, {**three, "nproc": 2}):
+        assert not any("max_ranks" in said for said in plan(config(distributed=other), *limited).warnings)
+
+
+def test_a_script_that_may_live_on_beside_a_smaller_gang_is_warned_of() -> None:
+    """Our checkpoints are guarded against that, and a script's own files are not."""
+    ranged = {"nodes": "1:2", "nproc": 1, "devices": "cpu"}
+    go_on = {"unattended": "continue"}
+    recipe = {"distributed": ranged, "launch": go_on, "training": {"steps": 8}}
+    asked = {
+        "guarded": plan(config({"recipe": "digits"}, **recipe), *TWO),
+        "ends": plan(config(distributed=ranged), *TWO),
+        "all or none": plan(config(distributed=ON_TWO, launch=go_on), *TWO),
+        "": plan(config(distributed=ranged, launch=go_on), *TWO),
+    }
+    warned = {
+        name: any("cut off go on beside" in said for said in made.warnings) for name, made in asked.items()
+    }
+    assert warned == {"guarded": False, "ends": False, "all or none": False, "": True}

@@ -15,7 +15,7 @@ def flags(argv: tuple[str, ...]) -> dict[str, str]:
 def test_one_node_meets_on_itself() -> None:
     """Static rendezvous on the loopback address, the port a slot, torchrun never restarting by itself."""
     argv = plan(config(distributed={"nproc": 2})).nodes[0].torchrun
-    assert argv[:3] == ("/usr/bin/python3", "-m", "torch.distributed.run")
+    assert argv[:2] == ("/usr/bin/python3", "@{shipped}/torchdeck/distributed/torchrun.py")
     assert argv[-1] == "--no-python"
     assert flags(argv) | {"--nnodes": "1", "--nproc-per-node": "2", "--node-rank": "0"} == flags(argv)
     assert flags(argv)["--rdzv-backend"] == "static"
@@ -80,7 +80,7 @@ def test_torchrun_knows_every_flag_we_give() -> None:
         .filled(dict.fromkeys(("run_id", "run_dir", "attempt", "port", "resume", "shipped"), "7"))
         .nodes[0]
     )
-    parsed = run.get_args_parser().parse_args(list(node_plan.argv[3:]))
+    parsed = run.get_args_parser().parse_args(list(node_plan.argv[2:]))
     assert parsed.nproc_per_node == "2"
     assert parsed.master_port == 7
     assert parsed.no_python

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.lock_file import try_lock
+from torchdeck.rundir.lock_file import is_held, try_lock
 
 
 def test_one_at_a_time_and_the_owner_is_named(tmp_path: Path) -> None:
@@ -22,3 +22,15 @@ def test_one_at_a_time_and_the_owner_is_named(tmp_path: Path) -> None:
     assert second is not None
     assert read_json(path) == {"pid": 2}
     os.close(second)
+
+
+def test_whether_it_is_held_is_seen_without_taking_it(tmp_path: Path) -> None:
+    """A file that is not there is not made."""
+    path = tmp_path / "x.lock"
+    assert not is_held(path)
+    assert not path.exists()
+    held = try_lock(path)
+    assert held is not None
+    assert is_held(path)
+    os.close(held)
+    assert not is_held(path)

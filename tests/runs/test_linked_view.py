@@ -71,6 +71,8 @@ def test_nobody_follows_when_the_controller_is_gone() -> None:
     found = seen(up(), written=NOW - 60, heartbeat=BEAT)
     assert found.state is RunState.RUNNING
     assert "torchdeck runs attach" in found.warnings[0]
+    assert found.followed_until == NOW - 60
+    assert seen(up()).followed_until is None
 
 
 def test_a_login_that_is_wanted_is_said() -> None:

@@ -123,6 +123,18 @@ class AgentRun:
         kill_all(self)
 
 
+ENVIRONMENT = {
+    "TORCHDECK_RUN_ID": "@{run_id}",
+    "TORCHDECK_RUN_DIR": "@{run_dir}",
+    "TORCHDECK_ATTEMPT": "@{attempt}",
+    "TORCHDECK_RESUME": "@{resume}",
+    "PYTHONPATH": "@{shipped}",
+    "PYTHONUNBUFFERED": "1",
+    "OMP_NUM_THREADS": "1",
+}
+"""Of every rank, as the planner writes it."""
+
+
 def make_plan(
     command: Sequence[str],
     working_dir: Path,
@@ -138,18 +150,6 @@ def make_plan(
     name: str = "test",
 ) -> LaunchPlan:
     """A plan as the planner makes it, for one node of CPU ranks."""
-    flags: tuple[str, ...] = (
-        "--nnodes",
-        "1",
-        "--nproc-per-node",
-        str(nproc),
-        "--node-rank",
-        "0",
-        "--rdzv-backend",
-        "static",
-    )
-    flags += ("--master-addr", "127.0.0.1", "--master-port", "@{port}", "--max-restarts", "0")
-    flags += ("--signals-to-handle", "SIGTERM,SIGINT,SIGQUIT") if torchrun else ()
     node = NodePlan(
         name=NODE,
         address="127.0.0.1",
@@ -157,19 +157,10 @@ def make_plan(
         nproc=nproc,
         devices=devices,
         working_dir=str(working_dir),
-        torchrun=(*(torchrun or (sys.executable, str(FAKE_TORCHRUN))), *flags, "--no-python"),
+        torchrun=_torchrun(torchrun, nproc),
         rank_holder=("/bin/sh", "@{shipped}/torchdeck/agent/rank_holder.sh"),
         command=tuple(command),
-        env={
-            "TORCHDECK_RUN_ID": "@{run_id}",
-            "TORCHDECK_RUN_DIR": "@{run_dir}",
-            "TORCHDECK_ATTEMPT": "@{attempt}",
-            "TORCHDECK_RESUME": "@{resume}",
-            "PYTHONPATH": "@{shipped}",
-            "PYTHONUNBUFFERED": "1",
-            "OMP_NUM_THREADS": "1",
-            **(env or {}),
-        },
+        env={**ENVIRONMENT, **(env or {})},
         unset=("PET_*",),
     )
     return LaunchPlan(
@@ -188,6 +179,15 @@ def make_plan(
         slots={},
         code=CodeTree(),
     )
+
+
+def _torchrun(program: Sequence[str] | None, nproc: int) -> tuple[str, ...]:
+    """The command line of torchrun on one node, or of the one that stands in for it."""
+    flags = f"--nnodes 1 --nproc-per-node {nproc} --node-rank 0 --rdzv-backend static --max-restarts 0"
+    meeting = ("--master-addr", "127.0.0.1", "--master-port", "@{port}")
+    signals = ("--signals-to-handle", "SIGTERM,SIGINT,SIGQUIT") if program else ()
+    started = program or (sys.executable, str(FAKE_TORCHRUN))
+    return (*started, *flags.split(), *meeting, *signals, "--no-python")
 
 
 def script(folder: Path, text: str, name: str = "script.py") -> tuple[str, ...]:

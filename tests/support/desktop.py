@@ -19,6 +19,8 @@ from support.waiting import wait_until
 
 PROGRAMS = ("Xvfb", "xauth", "openbox", "xdotool", "scrot")
 HERE = Path(__file__).parent
+SOON = 30.0
+"""Seconds; what may take longer is looked for less often."""
 T = TypeVar("T")
 
 
@@ -202,7 +204,8 @@ class Window:
                 )
             return ready()
 
-        return wait_until(look, seconds, what, every=0.2)
+        # each look goes through all of its widgets, in its own thread
+        return wait_until(look, seconds, what, every=0.2 if seconds <= SOON else 0.5)
 
     def click(
         self, name: str, kind: str = "", button: int = 1, seconds: float = 20, *, whole: bool = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from support.waiting import wait_until
+from torchdeck.launch.early_controller import PROCESS_NAME
 from torchdeck.rundir.processes import ProcessIdentity
 
 MODULE = "torchdeck.launch.waiting_controller"
@@ -16,10 +17,14 @@ def early_ones(home: Path) -> list[ProcessIdentity]:
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             words = (entry / "cmdline").read_bytes().split(b"\0")
+            name = (entry / "comm").read_text().strip()
             environment = (entry / "environ").read_bytes()
         except OSError:
             continue
-        if MODULE.encode() in words and f"TORCHDECK_HOME={home}\0".encode() in environment:
+        ours = (
+            MODULE.encode() in words or name == PROCESS_NAME
+        )  # it is another program, or a copy of the front end
+        if ours and f"TORCHDECK_HOME={home}\0".encode() in environment:
             found.append(ProcessIdentity.of(int(entry.name)))
     return [identity for identity in found if identity is not None]
 

@@ -17,6 +17,8 @@ import tomlkit
 from support.command import Command, variable
 from support.hosts import TestHosts
 from support.waiting import wait_until
+from torchdeck.agent.holder_start import PROCESS_NAME as HOLDER
+from torchdeck.agent.link.agent_start import PROCESS_NAME as AGENT
 from torchdeck.agent.link.names import mirrored
 from torchdeck.rundir.journal import Event, read_journal
 from torchdeck.rundir.layout import RunLayout
@@ -157,6 +159,7 @@ def write_book(made: TestHosts, home: Path, entries: Mapping[int, Mapping[str, A
 def _kind(pid: int) -> str:
     """`agent`, `rank holder` and so on, or its command line; empty for what is the host's own."""
     try:
+        name = Path(f"/proc/{pid}/comm").read_text().strip()
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
         rank = variable(pid, "RANK")
     except OSError:
@@ -168,13 +171,15 @@ def _kind(pid: int) -> str:
         "rank_holder.sh": "rank holder",
         "agent/holder.py": "holder",  # which is told how to start an agent
         "agent/__main__.py": "agent",
-        "torch.distributed.run": "torchrun",
+        "distributed/torchrun.py": "torchrun",
     }
     for part, kind in named.items():
         if part in line and (kind != "rank holder" or rank is not None):
             return kind
     if rank is not None:
         return "rank"
+    if name in (AGENT, HOLDER):  # copies of a link server
+        return "agent" if name == AGENT else "holder"
     return "link server" if words[1:4] == ["-I", "-B", "-c"] else line[:200]
 
 

@@ -12,6 +12,7 @@ And {"error": traceback} where the probe fails.
 import json
 import sys
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,13 +79,34 @@ def seen(name: str, kind: str, *, whole: bool) -> list[dict[str, Any]]:
     """What is visible and fits, in the order of Qt's tree."""
     found = []
     for top in QApplication.topLevelWidgets():
-        for widget in [top, *top.findChildren(QWidget)]:
-            if widget.isVisible() and not widget.visibleRegion().isEmpty():
+        for widget in [top, *top.findChildren(QWidget)] if top.isVisible() else []:
+            if not widget.isVisible() or not may_fit(widget, name, kind, whole=whole):
+                continue
+            if not widget.visibleRegion().isEmpty():
                 found += [part for part in parts(widget) if fits(part, name, kind, whole=whole)]
     return found
 
 
-def fits(part: dict[str, Any], name: str, kind: str, *, whole: bool) -> bool:
+def may_fit(widget: QWidget, name: str, kind: str, *, whole: bool) -> bool:
+    """Whether it is worth the time to look at where it is: of hundreds of widgets, a few times a second."""
+    if holds_parts(widget):
+        return True
+    said = {"name": widget.accessibleName(), "text": text_of(widget), "type": type(widget).__name__}
+    return fits(said, name, kind, whole=whole)
+
+
+def holds_parts(widget: QWidget) -> bool:
+    """Whether a person takes something inside it for a widget."""
+    return isinstance(widget, (QTabBar, QMenu, QAbstractItemView)) or board_of(widget) is not None
+
+
+def board_of(widget: QWidget) -> Any:
+    """The board of nodes whose viewport it is."""
+    board: Any = widget.parentWidget()
+    return board if type(board).__name__ == "PlacementBoard" and board.viewport() is widget else None
+
+
+def fits(part: Mapping[str, Any], name: str, kind: str, *, whole: bool) -> bool:
     if kind not in ("", part["type"]):
         return False
     spoken = (part["name"], part["text"])
@@ -105,8 +127,8 @@ def parts(widget: QWidget) -> list[dict[str, Any]]:
         ]
     if isinstance(widget, QAbstractItemView):
         return [whole, *rows_of(widget)]
-    board: Any = widget.parentWidget()
-    if type(board).__name__ == "PlacementBoard" and board.viewport() is widget:  # which covers all of it
+    board = board_of(widget)
+    if board is not None:  # its viewport covers all of it
         return [whole, *nodes_of(board)]
     return [whole]
 

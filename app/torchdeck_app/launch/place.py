@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from torchdeck_app.bridge.logins import Logins, make_logins
 from torchdeck_app.bridge.operations import Operations
+from torchdeck_app.launch.asked_in_sight import AskedInSight
 from torchdeck_app.launch.batch_plan.control import BatchPlanControl
 from torchdeck_app.launch.check.control import LaunchControl
 from torchdeck_app.launch.document.checked import CheckedDocument
@@ -71,7 +72,8 @@ class LaunchPlace(Place):
         self._theme, self._operations, self._home = theme, operations, home
         self._drafts = Path.home() / DRAFTS if drafts is None else drafts
         self.document = RunDocument(self._drafts, self)
-        self.service = PreviewService(operations, home, self, reach=logins.asking)
+        self._asked = AskedInSight(logins)
+        self.service = PreviewService(operations, home, self, reach=self._asked.reach)
         self.file = DocumentFile(self.document, operations, self._drafts, self)
         self.notice = Notice(theme)
         self.files = FileControl(self.file, self.document, operations, self.notice, self, self._drafts)
@@ -136,8 +138,11 @@ class LaunchPlace(Place):
     def entered(self) -> None:
         self.file.start()
         self.node_names.read()
+        if self._asked.come_into_sight():
+            self.service.refresh()
 
     def left(self) -> None:
+        self._asked.go_out_of_sight()
         self.file.stop()
 
     def closing(self) -> None:

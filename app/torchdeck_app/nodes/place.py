@@ -123,14 +123,16 @@ class NodesPlace(Place):
 
     def import_nodes(self) -> ImportDialog:
         """Ask which hosts of the SSH config shall be nodes."""
-        dialog = ImportDialog(self._operations, self._logins, self._book.nodes, self)
+        dialog = ImportDialog(self._theme, self._operations, self._logins, self._book.nodes, self)
         dialog.imported.connect(self._imported)
+        dialog.add_asked.connect(self.add_node)
         dialog.open()
         return dialog
 
     def _open_dialog(self, name: str) -> NodeDialog:
         dialog = NodeDialog(self._theme, self._operations, self._logins, self._book, name, self)
         dialog.saved.connect(lambda _name: self.live.look_again())
+        dialog.finished.connect(lambda _result: self.live.retry_waiting())
         dialog.open()
         return dialog
 
@@ -183,6 +185,7 @@ class NodesPlace(Place):
         self.live.book_changed.connect(self._show_book)
         self.live.book_failed.connect(self._say_book)
         self.live.seen.connect(self._show_sights)
+        self.matrix.over.connect(self.live.retry_waiting)
         self.board.add_asked.connect(self.add_node)
         self.board.import_asked.connect(self.import_nodes)
         self.board.run_asked.connect(self.run_asked)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from torchdeck.runs.state import RunState
@@ -25,7 +25,11 @@ class Abilities:
 
 
 def abilities(
-    view: RunView | None, under_way: Collection[str] = (), *, is_left_alone: bool = False
+    view: RunView | None,
+    under_way: Collection[str] = (),
+    *,
+    is_left_alone: bool = False,
+    living_alone: Sequence[str] = (),
 ) -> Abilities:
     """What can be asked of a run.
 
@@ -33,6 +37,7 @@ def abilities(
         view: of the run; None where it cannot be read.
         under_way: what was asked of it and is not done yet (`stop`, `stop_now`, `resume`, `attach`).
         is_left_alone: it goes on elsewhere, and no controller here follows all of it.
+        living_alone: other nodes on which ranks of it may go on though it is over.
     """
     if view is None:
         unread = "the run cannot be read"
@@ -43,7 +48,7 @@ def abilities(
         stop_now=_stop_now(view, asked),
         resume=_resume(view, asked),
         attach=_attach(view, asked, is_left_alone=is_left_alone),
-        delete=_delete(view),
+        delete=_delete(view, living_alone),
     )
 
 
@@ -83,9 +88,11 @@ def _attach(view: RunView, asked: Collection[str], *, is_left_alone: bool) -> st
     return "" if is_left_alone else "it is followed already"
 
 
-def _delete(view: RunView) -> str:
+def _delete(view: RunView, living_alone: Sequence[str]) -> str:
     if not view.is_over:
         return f"the run is {view.state.value.lower()}: stop it first"
+    if living_alone:
+        return f"ranks of it go on without their lead on {', '.join(living_alone)}: stop it first"
     return "processes of it are still alive" if view.processes_alive else ""
 
 

@@ -12,6 +12,7 @@ from torchdeck.runs.run_list import RunEntry
 from torchdeck_app.runs.abilities import Abilities
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.tooltip import plain_tip
 
 _ALL = (
     # name, text, shortcut, icon, what it does
@@ -43,11 +44,12 @@ class RunActions:
         self._theme = theme
         self._by_name: dict[str, QAction] = {}
         self._icons = {name: drawing for name, _, _, drawing, _ in _ALL if drawing}
+        self._tips = {name: f"{tip} ({keys})" for name, _, keys, _, tip in _ALL}
         for name, text, keys, _, tip in _ALL:
             action = QAction(text, place)
             action.setShortcut(QKeySequence(keys))
             action.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-            action.setToolTip(f"{tip} ({keys})")
+            action.setToolTip(self._tips[name])
             action.setStatusTip(tip)
             action.triggered.connect(lambda _checked=False, name=name: asked(name))
             place.addAction(action)
@@ -65,17 +67,27 @@ class RunActions:
     def enable(self, entries: Sequence[RunEntry], able: Sequence[Abilities]) -> None:
         """Of several runs, what any of them can do; clone, folder and stop are for as many as can."""
         for name in ("stop", "stop_now", "resume", "attach", "delete"):
-            self._by_name[name].setEnabled(any(not getattr(each, name) for each in able))
+            self._set_able(name, [getattr(each, name) for each in able])
         alone = len(entries) == 1
         self._by_name["clone"].setEnabled(alone and not able[0].clone)
         self._by_name["folder"].setEnabled(alone)
         for name in ("copy_id", "tags"):
             self._by_name[name].setEnabled(bool(entries))
 
+    def _set_able(self, name: str, why_not: Sequence[str]) -> None:
+        """Enable it where one of the runs can; else its tooltip says why none can."""
+        action, possible = self._by_name[name], "" in why_not
+        action.setEnabled(possible)
+        reasons = [] if possible else [f"Not now: {why}" for why in dict.fromkeys(why_not)]
+        tip = plain_tip("\n".join((self._tips[name], *reasons))) if reasons else self._tips[name]
+        if action.toolTip() != tip:
+            action.setToolTip(tip)
+
     def menu(self, parent: QWidget) -> QMenu:
         """For a right click; it deletes itself."""
         menu = QMenu(parent)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.setToolTipsVisible(True)
         for name in _MENU:
             if name:
                 menu.addAction(self._by_name[name])

@@ -31,7 +31,7 @@ class DeletedRuns:
     ) -> None:
         self._table, self._shown = table, shown
         self._settled, self._open_run = settled, open_run
-        self.undo_bar = UndoBar()
+        self.undo_bar = UndoBar(table.list)
         commands.deleted.connect(self._offer)
         self.undo_bar.undone.connect(commands.put_back)
         self.undo_bar.undone.connect(self._go_back)

@@ -222,8 +222,7 @@ class RunsPlace(Place):
             self.table.filter_bar.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
             self.table.filter_bar.field.selectAll()
         elif name == "delete":
-            deletable = [entry for entry in entries if not self._able(entry).delete]
-            self.commands.delete([(entry.name, entry.layout) for entry in deletable])
+            self._delete(entries)
         elif name == "attach_elsewhere":
             self.elsewhere.ask()
         elif name == "tags" and entries:
@@ -234,6 +233,13 @@ class RunsPlace(Place):
             self.commands.open_folder(entries[0].layout)
         else:
             self._command(name, *(entry.id for entry in entries if not getattr(self._able(entry), name)))
+
+    def _delete(self, entries: Sequence[RunEntry]) -> None:
+        """Those that can be; of the others it is said why not."""
+        why = {entry.id: self._able(entry).delete for entry in entries}
+        kept = [f"{entry.name} is not deleted: {why[entry.id]}" for entry in entries if why[entry.id]]
+        self.table.say_problem("\n".join(kept))
+        self.commands.delete([(entry.name, entry.layout) for entry in entries if not why[entry.id]])
 
     def _command(self, what: str, *run_ids: str) -> None:
         """`stop`, `stop_now`, `resume`, `attach` or `clone`, asked by who saw that the runs can.
@@ -285,9 +291,14 @@ class RunsPlace(Place):
     def _able(self, entry: RunEntry) -> Abilities:
         """By what the run's page shows, where there is one: it looks oftener than the list does."""
         seen, under_way = self._seen(entry), self.commands.under_way(entry.id)
-        if seen is None:
-            return abilities(entry.view, under_way)
-        return abilities(seen.view, under_way, is_left_alone=seen.is_left_alone)
+        if seen is not None:
+            return abilities(
+                seen.view,
+                under_way,
+                is_left_alone=seen.is_left_alone,
+                living_alone=seen.living_alone,
+            )
+        return abilities(entry.view, under_way, living_alone=entry.living_alone)
 
     def _seen(self, entry: RunEntry) -> RunSeen | None:
         page = self.page

@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject
 
 from torchdeck.launch.taking_over import wants_controller
 from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.deletion import living_alone
 from torchdeck.runs.links import Links, LinkState
 from torchdeck.runs.node_parts import remote_nodes
 from torchdeck.runs.origin import Origin, origin_of
@@ -40,6 +41,8 @@ class RunSeen:
     """Those over which its code is being sent now."""
     is_left_alone: bool = False
     """It goes on on other machines, and no controller here follows all of it."""
+    living_alone: tuple[str, ...] = ()
+    """Other nodes on which ranks of it may go on though it is over."""
 
 
 class RunWatch(Poller[RunSeen]):
@@ -77,8 +80,10 @@ class RunWatch(Poller[RunSeen]):
         """What is to be said of its nodes, while it goes on."""
         if self._remote is None:
             self._remote = links is not None or bool(remote_nodes(self._layout))
-        if seen.view.is_over or not self._remote:
+        if not self._remote:
             return seen
+        if seen.view.is_over:
+            return replace(seen, living_alone=living_alone(seen.view, links))
         now = time.time()
         if not wants_controller(seen.view, links, now):
             self._alone_since = None

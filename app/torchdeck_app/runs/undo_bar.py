@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QWi
 
 from torchdeck_app.runs.commands import Aside
 from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.steady_focus import leave
 from torchdeck_app.widgets.tooltip import plain_tip
 
 SECONDS = 10
@@ -22,9 +23,11 @@ class UndoBar(QFrame):
     expired = Signal(object)
     """An Aside is to be removed for good."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, home: QWidget, parent: QWidget | None = None) -> None:
+        """A bar that is hidden; what had the focus in it gives it to `home` then."""
         super().__init__(parent)
         self.setProperty("role", "panel")
+        self._home = home
         self._aside: Aside | None = None
         self._left = 0
         self._text = label("", wrap=True)
@@ -75,6 +78,7 @@ class UndoBar(QFrame):
     def _end(self) -> Aside | None:
         aside, self._aside = self._aside, None
         self._clock.stop()
+        leave(self.button, self._home)
         self.hide()
         return aside
 

@@ -38,9 +38,10 @@ QAbstractItemView:focus { border-color: $accent; }
 QLineEdit:disabled, QLineEdit:read-only, QAbstractSpinBox:disabled, QComboBox:disabled,
 QPlainTextEdit:disabled {
   background: $window; color: $disabled; border-color: $line; }
-QPlainTextEdit[role="error"], QPlainTextEdit[role="warning"] { background: transparent; border: 0;
-  color: $bad; }
+QPlainTextEdit[role="error"], QPlainTextEdit[role="warning"], QPlainTextEdit[role="secondary"] {
+  background: transparent; border: 0; color: $bad; }
 QPlainTextEdit[role="warning"] { color: $warn; }
+QPlainTextEdit[role="secondary"] { color: $secondary; }
 QComboBox { padding-right: 24px; }
 QComboBox::drop-down { border: 0; width: 24px; subcontrol-origin: border; subcontrol-position: center right; }
 QComboBox::down-arrow { image: url("$marks/down.svg"); width: 12px; height: 12px; }

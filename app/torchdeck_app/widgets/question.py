@@ -8,6 +8,8 @@ from typing import NamedTuple
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMessageBox, QWidget
 
+from torchdeck_app.widgets.panel import GRID
+
 
 class Choice(NamedTuple):
     """A button of the question."""
@@ -26,6 +28,11 @@ def ask(parent: QWidget, text: str, more: str, choices: Sequence[Choice], *, def
     box.setText(text)
     box.setInformativeText(more)
     buttons = [box.addButton(choice.text, choice.role) for choice in choices]
+    for button, choice in zip(buttons, choices, strict=True):
+        if choice.role is QMessageBox.ButtonRole.DestructiveRole:
+            button.setProperty("role", "destructive")
+            box.style().unpolish(button)  # it was polished as it was added, when it had no role
+            box.style().polish(button)
     box.setDefaultButton(buttons[default])
     box.setEscapeButton(buttons[-1])
 
@@ -36,5 +43,8 @@ def ask(parent: QWidget, text: str, more: str, choices: Sequence[Choice], *, def
                 choice.chosen()
 
     box.finished.connect(answered)
+    layout = box.layout()
+    if layout is not None:  # the room of the icon, which there is none of, is on its left
+        layout.setContentsMargins(0, 2 * GRID, 2 * GRID, 2 * GRID)
     box.open()
     return box

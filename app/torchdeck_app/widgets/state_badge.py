@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from PySide6.QtWidgets import QLabel, QWidget
 
 from torchdeck.runs.state import RunState
 from torchdeck_app.theme.palette import Palette
 from torchdeck_app.theme.theme import Theme
+
+if TYPE_CHECKING:
+    from torchdeck.runs.view import RunView
 
 
 class Look(NamedTuple):
@@ -39,6 +42,13 @@ LOOKS = {
     RunState.LOST: Look("?", "lost", "warn"),
 }
 UNREADABLE = Look("?", "unreadable", "warn")
+UNKNOWN = Look("?", "unknown", "warn")
+"""Of a run that nobody follows here: the state it had last may be over."""
+
+
+def look_of_run(view: RunView) -> Look:
+    """How the state of a run looks."""
+    return LOOKS[view.state] if view.followed_until is None else UNKNOWN
 
 
 class StateBadge(QLabel):
@@ -50,12 +60,8 @@ class StateBadge(QLabel):
         self._look: Look | None = None
         theme.changed.connect(self._show)
 
-    def set_state(self, state: RunState) -> None:
-        """Show `state`."""
-        self.set_look(LOOKS[state])
-
     def set_look(self, look: Look) -> None:
-        """Show a state that is no run's."""
+        """Show a state."""
         if look != self._look:  # a style sheet set anew costs a layout of all that is around
             self._look = look
             self._show()

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchdeck.quantities import metric
 from torchdeck.runs.state import RunState
 from torchdeck.runs.training_progress_estimates import time_left
-from torchdeck_app.widgets.state_badge import LOOKS, Look
+from torchdeck_app.runs.unfollowed import is_unfollowed
+from torchdeck_app.widgets.state_badge import Look, look_of_run
 
 if TYPE_CHECKING:  # it imports much, and the first paint waits for nothing
     from torchdeck.runs.run_list import RunEntry
@@ -31,16 +32,20 @@ class RunningNow(NamedTuple):
 
 def running_now(entries: Sequence[RunEntry]) -> RunningNow:
     """The run that trains, of several the newest, and how many others go on."""
-    live = sorted((entry for entry in entries if entry.is_live), key=_is_waiting)
+    live = sorted((entry for entry in entries if entry.is_live), key=_rank)
     if not live:
         return RunningNow(None, "Nothing is running", "", "")
     first = live[0]
     text = "  ·  ".join(_parts(first, _DEVICES))
     if len(live) > 1:
         text += f"  ·  and {len(live) - 1} more"
-    state = first.state
     more = "\n".join("  ·  ".join(_parts(entry, None)) for entry in live)
-    return RunningNow(None if state is None else LOOKS[state], text, more, first.id)
+    return RunningNow(None if first.view is None else look_of_run(first.view), text, more, first.id)
+
+
+def _rank(entry: RunEntry) -> int:
+    """Those that train first, then those that wait; last those of which nobody knows whether they go on."""
+    return 2 if is_unfollowed(entry.view) else int(_is_waiting(entry))
 
 
 def _is_waiting(entry: RunEntry) -> bool:
@@ -52,15 +57,16 @@ def _parts(entry: RunEntry, devices: int | None) -> list[str]:
     if view is None:
         return [entry.name]
     parts = [entry.name]
-    if view.state is not RunState.RUNNING or progress is None:
-        parts.append(LOOKS[view.state].word)
+    trains = view.state is RunState.RUNNING and not is_unfollowed(view)
+    if not trains or progress is None:
+        parts.append(look_of_run(view).word)
     if progress is not None and progress.step is not None:
         total = "" if progress.total is None else f" / {progress.total:,}"
         parts.append(f"step {progress.step:,}{total}")
         if progress.loss is not None:
             loss = progress.loss
             parts.append(f"loss {metric(loss)}")
-        if progress.eta is not None and math.isfinite(progress.eta) and view.state is RunState.RUNNING:
+        if progress.eta is not None and math.isfinite(progress.eta) and trains:
             parts.append(f"{time_left(progress.eta)} left")
     elif progress is not None and progress.phase:
         parts.append(progress.phase)

@@ -12,7 +12,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # -I leaves the shipped folder out
 
 from torchdeck.agent.agent import Agent, agent_argv
-from torchdeck.agent.handover import NOTHING, Handover, HandoverError, NothingCameError, read_handover
+from torchdeck.agent.handover import Handover, HandoverError, read_handover
+from torchdeck.agent.holder_start import HolderStart, spare_holder
 from torchdeck.agent.past import fold_past
 from torchdeck.agent.startup import life_of_run, read_past, read_plan, take_lock
 from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
@@ -39,18 +40,10 @@ def main(arguments: list[str]) -> int:
     layout = RunLayout(Path(options.run_dir).resolve())
     node = layout.node(options.node)
     node.inbox.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if options.waits:
-        from torchdeck.agent.lead import joining  # noqa: F401 - loaded while there is time
     try:
         handover = read_handover()
-    except NothingCameError as error:
-        # code is long on its way: another is started when it has come
-        return 0 if options.waits else _unusable(error)
     except HandoverError as error:
         return _unusable(error)
-    if options.waits and handover == NOTHING:
-        return 0  # whoever wanted it ready is gone
-    # not before: who waits for what it is handed supervises nothing yet
     lock = take_lock(node.lock)
     if lock is None:
         print(f"another agent supervises {node.root}", file=sys.stderr)
@@ -75,6 +68,8 @@ def _supervise(options: argparse.Namespace, layout: RunLayout, handover: Handove
             journal.append(unjournaled.name, **unjournaled.fields)
             past = fold_past(read_journal(node.journal), life)
         again = agent_argv(sys.executable, Path(__file__).resolve(), layout.root, options.node, life)
+        # while there is one thread
+        holders = HolderStart(again, None if past.open else spare_holder())
         part = None
         if len(plan.nodes) > 1:
             from torchdeck.agent.lead.joining import JoinError, join
@@ -83,7 +78,7 @@ def _supervise(options: argparse.Namespace, layout: RunLayout, handover: Handove
                 part = join(layout, plan, options.node, journal, handover)
             except JoinError as error:
                 return _unusable(error)
-        agent = Agent(layout, plan, options.node, journal, again, handover, part)
+        agent = Agent(layout, plan, options.node, journal, holders, handover, part)
         agent.keep_leases(options.leases)
         agent.run(past)
     return 0
@@ -110,9 +105,6 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--node", required=True)
     parser.add_argument(
         "--life", type=int, default=0, help="how often the run had finished when it was resumed"
-    )
-    parser.add_argument(
-        "--waits", action="store_true", help="end quietly where nothing comes on standard input"
     )
     parser.add_argument(
         "--lease",

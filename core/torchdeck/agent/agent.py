@@ -20,6 +20,7 @@ from torchdeck.agent.gang_node import GangNode
 from torchdeck.agent.handing_on import hand_on
 from torchdeck.agent.handover import NOTHING, Handover
 from torchdeck.agent.heartbeat import Heartbeat
+from torchdeck.agent.holder_start import HolderStart
 from torchdeck.agent.inbox import CONTROLLER, KINDS, Inbox
 from torchdeck.agent.node import LocalNode
 from torchdeck.agent.part import Alone, Part
@@ -54,7 +55,7 @@ class Agent:
         plan: LaunchPlan,
         name: str,
         journal: PatientJournalWriter,
-        argv: list[str],
+        holders: HolderStart,
         handover: Handover = NOTHING,
         part: Part | None = None,
     ) -> None:
@@ -66,10 +67,10 @@ class Agent:
         self._handover = handover
         if part is None:
             self._part: Part = Alone([name], plan.policy, Elastic.of_plan(plan))
-            self._node: LocalNode = LocalNode(layout, plan, name, journal, argv, handover)
+            self._node: LocalNode = LocalNode(layout, plan, name, journal, holders, handover)
         else:
             self._part = part
-            self._node = GangNode(layout, plan, name, journal, argv, handover)
+            self._node = GangNode(layout, plan, name, journal, holders, handover)
             self._node.leads = part.leads
         self._execution = Execution(layout, plan, name, journal, self._node, self._part, lambda: self._seen)
         self._inbox = Inbox(layout.node(name).inbox, frozenset())

@@ -54,7 +54,7 @@ def gone_devices(devices: Sequence[str]) -> list[str]:
         found = listed_gpus(limit=SMI_TIMEOUT)
     except (OSError, subprocess.SubprocessError):
         return []
-    listed = {key for gpu in found for key in (gpu.uuid, str(gpu.index))}
+    listed = {key for gpu in found for key in (gpu.uuid, str(gpu.number))}
     return [device for device in devices if device not in listed] if listed else []
 
 

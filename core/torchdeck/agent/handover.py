@@ -25,10 +25,6 @@ class HandoverError(ValueError):
     """What came on standard input is not what an agent is handed; the message says what is wrong."""
 
 
-class NothingCameError(HandoverError):
-    """Nothing came on standard input in time, not even its end."""
-
-
 class MissingSecretError(Exception):
     """A rank needs a secret that nobody handed over; the message names it."""
 
@@ -70,8 +66,7 @@ def read_handover() -> Handover:
     """What stands on standard input; `NOTHING` where it is empty.
 
     Raises:
-        NothingCameError: nothing comes, and no end of it.
-        HandoverError: it is not what it should be, or does not end.
+        HandoverError: nothing comes, and no end of it; or it is not what it should be, or does not end.
     """
     if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
         return NOTHING
@@ -86,9 +81,7 @@ def _line(reading: int) -> bytes:
         if not select.select([reading], [], [], max(0.0, until - time.monotonic()))[0]:
             if content:
                 raise HandoverError(f"the line on standard input did not end within {READ_LIMIT:.0f} s")
-            raise NothingCameError(
-                f"nothing came on standard input within {READ_LIMIT:.0f} s, not even its end"
-            )
+            raise HandoverError(f"nothing came on standard input within {READ_LIMIT:.0f} s, not even its end")
         piece = os.read(reading, LINE_LIMIT)
         content += piece
         if len(content) > LINE_LIMIT:

@@ -1,7 +1,8 @@
 """torchrun's parent: starts it, waits, writes how it ended, keeps device leases open and an agent alive.
 
 Small on purpose, since nothing restarts it: standard library, a session of its own, no decisions. Started by
-the agent with the order (argv, env, cwd) as JSON on standard input; device leases are inherited.
+the agent (`holder_start.py`), as a program with the order (argv, env, cwd) as JSON on standard input; device
+leases are inherited.
 """
 
 from __future__ import annotations
@@ -166,13 +167,17 @@ def start_torchrun(order: dict[str, Any], log: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def main(arguments: list[str]) -> int:
-    """Hold one torchrun; 0 once the run is finished."""
+def main(arguments: list[str], order: dict[str, Any]) -> int:
+    """Hold one torchrun; 0 once the run is finished.
+
+    Args:
+        arguments: options, and an agent's command line after `--`.
+        order: torchrun's `argv`, `env` and `cwd`, and what an agent is handed, `handover`.
+    """
     options = _parse(arguments)
     layout = RunLayout(Path(options.run_dir))
     node = layout.node(options.node)
     mine = layout.attempt(options.attempt).node(options.node)
-    order = json.load(sys.stdin)
     os.umask(0o077)
     log_to_standard_error()
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
@@ -265,4 +270,4 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:], json.load(sys.stdin)))

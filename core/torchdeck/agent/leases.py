@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,19 @@ from torchdeck.rundir.lock_file import try_lock
 
 
 def lease_path(folder: Path, device: str) -> Path:
-    """The lock file of a device (its UUID, or its index)."""
-    return folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', device)}.lock"
+    """The lock file of a device (its UUID, or its index, which hosts that share a home all have)."""
+    name = f"{socket.gethostname()}-{device}" if device.isdecimal() else device
+    return folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', name)}.lock"
 
 
 def lease_holder(folder: Path, device: str) -> dict[str, Any] | None:
-    """Whose a device is: `{device, run_id, name, pid}`; None when it is free."""
+    """Whose a device is: `{device, run_id, name, pid}`; None when it is free.
+
+    Unlike `lock_file.is_held` it calls nothing free that it could not look at: two runs would share it.
+
+    Raises:
+        OSError: the lock file is there and cannot be opened, or its file system has no locks.
+    """
     path = lease_path(folder, device)
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
 from torchdeck.agent import events as on
 from torchdeck.agent.failures import read_tail
 from torchdeck.agent.handover import NOTHING, Handover
+from torchdeck.agent.holder_start import ExitCode, HolderStart
 from torchdeck.plan.launch_plan import NodePlan
 from torchdeck.rundir.atomic import read_json
 from torchdeck.rundir.layout import AttemptLayout, AttemptNodeLayout
 from torchdeck.rundir.processes import ProcessIdentity, without_run_variables
 
-HOLDER = Path(__file__).with_name("holder.py")
 LAUNCH_LIMIT = 60.0
 """Seconds from the holder's start until it must have started torchrun."""
 LINGER_LIMIT = 20.0
@@ -58,7 +53,7 @@ class LocalAttempt:
         self.code: int | None = None
         self._node = node
         self._handover = handover
-        self._process: subprocess.Popen[bytes] | None = None
+        self._holder_code: ExitCode = lambda: None
         self._started = 0.0
         self._launched = False
         self._ended = False
@@ -81,12 +76,12 @@ class LocalAttempt:
     def torchrun_alive(self) -> bool:
         return self._launched and not self._ended
 
-    def start(self, leases: Sequence[int], agent: Sequence[str]) -> None:
+    def start(self, leases: Sequence[int], holders: HolderStart) -> None:
         """Start the holder with the order to start torchrun.
 
         Args:
             leases: open descriptors of device leases, for the holder to keep.
-            agent: command line of an agent for this node, should this one die.
+            holders: what starts it.
 
         Raises:
             OSError: the holder cannot be started.
@@ -102,23 +97,10 @@ class LocalAttempt:
             "handover": self._handover.line().decode(),
         }
         run_dir = self.attempt.root.parents[1]
-        argv = [sys.executable, "-I", "-B", str(HOLDER), "--run-dir", str(run_dir), "--node", self._node.name]
-        argv += ["--attempt", str(self.number), "--agent-pid", str(os.getpid())]
-        for lease in leases:
-            argv += ["--lease", str(lease)]
+        arguments = ["--run-dir", str(run_dir), "--node", self._node.name]
+        arguments += ["--attempt", str(self.number), "--agent-pid", str(os.getpid())]
         self._started = time.monotonic()
-        self._process = subprocess.Popen(
-            [*argv, "--", *agent],
-            stdin=subprocess.PIPE,
-            stdout=sys.stderr,
-            stderr=sys.stderr,
-            env=environ,
-            pass_fds=tuple(leases),
-            start_new_session=True,
-        )
-        assert self._process.stdin is not None  # noqa: S101 - for the type checker: it was asked for
-        with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
-            pipe.write(json.dumps(order).encode("utf-8"))
+        self._holder_code = holders.start(arguments, order, leases)
 
     def adopt(self) -> None:
         """Take over an attempt that an earlier agent started."""
@@ -127,8 +109,7 @@ class LocalAttempt:
 
     def poll(self, node: str) -> list[on.Event]:
         """What happened since the last call."""
-        if self._process is not None:
-            self._process.poll()
+        self._holder_code()  # it is reaped
         if self._ended:
             return []
         if not self._launched:
@@ -171,10 +152,8 @@ class LocalAttempt:
             return self._failed(node, why)
         if self._read_holder_file():
             return [on.AttemptLaunched(node, self.number)]
-        if self._process is not None and self._process.returncode not in (None, 1):
-            return self._failed(
-                node, f"the holder ended before torchrun was up (code {self._process.returncode})"
-            )
+        if self._holder_code() not in (None, 1):
+            return self._failed(node, f"the holder ended before torchrun was up (code {self._holder_code()})")
         if time.monotonic() - self._started > LAUNCH_LIMIT:
             return self._failed(node, f"the holder did not start torchrun within {LAUNCH_LIMIT:.0f} s")
         return []
@@ -239,7 +218,7 @@ def compose_environment(
     """`environ` without `unset` (a name ending in `*` is a prefix), with `setting` over it."""
     names = {name for name in unset if not name.endswith("*")}
     prefixes = tuple(name[:-1] for name in unset if name.endswith("*"))
-    kept: dict[str, Any] = {
+    kept = {
         name: value
         for name, value in environ.items()
         if name not in names and not (prefixes and name.startswith(prefixes))

@@ -13,6 +13,7 @@ from torchdeck.agent.attempt_plan import Given, PreparedAttempt, describe_size
 from torchdeck.agent.ending import Sweep, kill_all
 from torchdeck.agent.failures import first_failure, torchrun_failure
 from torchdeck.agent.handover import NOTHING, Handover, MissingSecretError
+from torchdeck.agent.holder_start import HolderStart
 from torchdeck.agent.local_attempt import LINGER_LIMIT, LocalAttempt
 from torchdeck.agent.node_devices import NodeDevices
 from torchdeck.agent.preparation import Preparation
@@ -48,7 +49,7 @@ class LocalNode:
         plan: LaunchPlan,
         name: str,
         journal: JournalWriter,
-        agent: list[str],
+        holders: HolderStart,
         handover: Handover = NOTHING,
     ) -> None:
         node = plan.node(name)
@@ -59,7 +60,7 @@ class LocalNode:
         self._plan = plan
         self._name = name
         self._journal = journal
-        self._agent = agent
+        self._holders = holders
         self._handover = handover
         self._label = name if NODE_VARIABLE in node.env else ""
         self._shipped = Path(__file__).resolve().parents[2]
@@ -233,7 +234,7 @@ class LocalNode:
         self.prepared = preparation.prepared
         self.local = self._local(number, self.prepared.plan)
         try:
-            self.local.start(self.devices.leases.descriptors, self._agent)
+            self.local.start(self.devices.leases.descriptors, self._holders)
         except (OSError, MissingSecretError) as error:
             return [on.LaunchFailed(self._name, number, f"the holder could not be started: {error}")]
         return []

@@ -15,6 +15,8 @@ from torchdeck.rundir.layout import AttemptNodeLayout, NodeLayout, RunLayout
 from torchdeck.rundir.lock_file import try_lock
 from torchdeck.rundir.processes import ProcessIdentity
 
+LOOKED_AT = 0.2
+"""Seconds in which whoever only looks whether an agent lives (`lock_file.is_held`) lets go of its lock."""
 HOLDER_LIMIT = 3.0
 """Seconds a holder may take from its start until it has started torchrun."""
 
@@ -23,7 +25,11 @@ def take_lock(path: Path) -> int | None:
     """The agent's lock, held until this process ends; None when another agent has it."""
     identity = ProcessIdentity.of(os.getpid())
     # the holder reads from it whom to watch; without it, on a full disk, it looks at the lock again and again
-    return try_lock(path, None if identity is None else identity.to_json())
+    owner = None if identity is None else identity.to_json()
+    until = time.monotonic() + LOOKED_AT
+    while (lock := try_lock(path, owner)) is None and time.monotonic() < until:
+        time.sleep(LOOKED_AT / 10)
+    return lock
 
 
 def read_plan(layout: RunLayout) -> LaunchPlan:

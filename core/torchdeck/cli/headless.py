@@ -7,10 +7,11 @@ import gc
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchdeck.cli.ahead import Ahead, knocking_ahead
 from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED, USAGE
 from torchdeck.cli.problems import report
 from torchdeck.cli.progress_line import TRACING, progress_line
@@ -42,8 +43,8 @@ def run_headless(args: argparse.Namespace) -> int:
     if args.queue:
         args.overrides = [*args.overrides, "launch.queue=true"]
     try:
-        with _seldom_collecting():
-            return _launch(args, load_run_source(args))
+        with _seldom_collecting(), knocking_ahead(args) as ahead:
+            return _launch(args, load_run_source(args), ahead)
     except ConfigError as error:
         return report(error, as_json=args.json)
 
@@ -59,9 +60,11 @@ def _seldom_collecting() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _launch(args: argparse.Namespace, loaded: LoadedConfig) -> int:
+def _launch(args: argparse.Namespace, loaded: LoadedConfig, ahead: Ahead | None) -> int:
     # light: what takes long to import is imported while nodes log in
+    from torchdeck.launch.chosen_nodes import knocking
     from torchdeck.launch.early_controller import early_controller
+    from torchdeck.launch.node_survey import is_here_alone
     from torchdeck.runs.home import torchdeck_home
 
     try:
@@ -70,8 +73,11 @@ def _launch(args: argparse.Namespace, loaded: LoadedConfig) -> int:
             from torchdeck.launch.checked_plan import trust_recipe
 
             trust_recipe(loaded.config, home, loaded.files)
-        with early_controller(loaded.config, home) as early:
-            return _start(args, loaded, home, early)
+        if ahead is not None and not is_here_alone(loaded.config):
+            return _start(args, loaded, home, ahead.reach, ahead.talks(), ahead.early)
+        with early_controller(loaded.config, home, copied=True) as early:
+            reach = reach_for(loaded.config, home)
+            return _start(args, loaded, home, reach, knocking(loaded.config, reach, early), early)
     except Exception as error:
         reasons = _reasons(error)
         if not reasons:
@@ -94,9 +100,15 @@ def _reasons(error: Exception) -> list[str]:
     return [str(error)] if isinstance(error, known) else []
 
 
-def _start(args: argparse.Namespace, loaded: LoadedConfig, home: Path, early: EarlyController | None) -> int:
-    reach = reach_for(loaded.config, home)
-    plan, checks, shipped = _checked(loaded, home, reach)
+def _start(
+    args: argparse.Namespace,
+    loaded: LoadedConfig,
+    home: Path,
+    reach: Reach | None,
+    talks: AbstractContextManager[Reach | None],
+    early: EarlyController | None,
+) -> int:
+    plan, checks, shipped = _checked(loaded, home, talks)
     from torchdeck.launch.launcher import Intent, start_run
 
     source = str(loaded.path) if args.run_file is not None else ""
@@ -112,12 +124,10 @@ def _start(args: argparse.Namespace, loaded: LoadedConfig, home: Path, early: Ea
 
 
 def _checked(
-    loaded: LoadedConfig, home: Path, reach: Reach | None
+    loaded: LoadedConfig, home: Path, talks: AbstractContextManager[Reach | None]
 ) -> tuple[LaunchPlan, list[Check], Path | None]:
     """What `checked_plan` gives, and the shipped folder where that could be made while nodes log in."""
-    from torchdeck.launch.chosen_nodes import knocking
-
-    with knocking(loaded.config, reach) as kept:
+    with talks as kept:
         from torchdeck.launch.checked_plan import checked_plan
         from torchdeck.launch.shipping import ship
 

@@ -27,7 +27,9 @@ def terminal_asker(home: Path) -> Asker:
     from torchdeck.nodes.ssh.credentials import NoAsker
     from torchdeck.nodes.ssh.keyring_store import Keyring, KeyringAsker
 
-    person = TerminalAsker() if sys.stdin.isatty() and sys.stderr.isatty() else NoAsker()
+    # a stream is None where a shell has closed it
+    is_there = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+    person = TerminalAsker() if is_there else NoAsker()
     return KeyringAsker(Keyring(home), person)
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from typing import Any
 
 from torchdeck.cli.run_lookup import registry, says_what_is_wrong
 from torchdeck.quantities import duration, moment
+from torchdeck.runs import reasons
 from torchdeck.runs.registry import UnreadableRun
 from torchdeck.runs.view import RunView
 
 HEADINGS = ("ID", "NAME", "STATE", "STARTED", "TOOK", "STEP")
 UNREADABLE = "UNREADABLE"
+UNFOLLOWED = "?"
+"""Behind the state of a run that nobody follows here: it is as old as what was heard last."""
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -36,6 +40,11 @@ def run(args: argparse.Namespace) -> int:
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    now = time.time()
+    for item in found:
+        if isinstance(item, RunView) and item.followed_until is not None:
+            what = reasons.unfollowed(now - item.followed_until)
+            print(f"{UNFOLLOWED} {item.id}: {what} (torchdeck runs attach {item.id})")
     return 0
 
 
@@ -57,6 +66,7 @@ def _row(item: RunView | UnreadableRun) -> dict[str, Any]:
         "target": item.target,
         "step": step,
         "resumable": item.resumable,
+        "followed_until": item.followed_until,
     }
 
 
@@ -66,7 +76,8 @@ def _cells(item: RunView | UnreadableRun) -> tuple[str, ...]:
     took = duration(item.ended - item.started) if item.ended and item.started else "-"
     step = _step(item)
     shown = "-" if step is None else str(step)
-    return item.id, item.name, item.state.value, moment(item.started), took, shown
+    state = item.state.value if item.followed_until is None else f"{item.state.value}{UNFOLLOWED}"
+    return item.id, item.name, state, moment(item.started), took, shown
 
 
 def _step(item: RunView) -> int | None:

@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     table = () if audit is None else (f"  {line}" for line in table_lines(audit))
     advice = () if known is None else advice_lines(known)
     nodes = [] if view.is_over else _nodes(layout, links)
-    for line in (head, *_facts(view, layout), *nodes, *table, *rest, *advice):
+    for line in (head, *_unfollowed(view), *_facts(view, layout), *nodes, *table, *rest, *advice):
         _say(line)
     return 0
 
@@ -93,6 +93,12 @@ def _say(line: str) -> None:
         Console(highlight=False).print(Text(line, style=DEFECT_COLOUR), soft_wrap=True)
     else:
         print(line)
+
+
+def _unfollowed(view: RunView) -> Iterator[str]:
+    """That the state above is an old one."""
+    if view.followed_until is not None:
+        yield f"  {reasons.unfollowed(time.time() - view.followed_until)}"
 
 
 def _facts(view: RunView, layout: RunLayout) -> Iterator[str]:
@@ -125,6 +131,8 @@ def _progress(rank: RankView, view: RunView) -> str:
         return "no progress reported"
     step = f" step {rank.step}" if counts and rank.step is not None else ""
     still = "" if rank.still is None else f", last progress {rank.still:.0f} s ago"
+    if view.followed_until is not None:
+        still = " when it was heard of last"
     return f"{rank.phase or 'no progress reported'}{step}{still}"
 
 
@@ -144,7 +152,7 @@ def _nodes(layout: RunLayout, links: Links | None) -> Iterator[str]:
         elif links is not None and links.is_fresh(now):
             how = reasons.link_word(link, now)
         else:
-            how = reasons.UNFOLLOWED
+            how = reasons.unfollowed_node(link, now)
         yield f"  node {name}: {how}"
 
 

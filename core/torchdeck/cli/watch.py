@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from torchdeck.cli.display import Display, JsonDisplay, PlainDisplay
@@ -94,7 +95,7 @@ class Watch:
         self._display.begin(view, str(self._layout.root))
         while True:
             self._show(view)
-            if view.is_over or self._signals.leaving is not None or self._answered > 2:
+            if view.is_over or self._is_leaving:
                 break
             if self._controller_failed(view):
                 return RUN_FAILED
@@ -129,10 +130,27 @@ class Watch:
         # attached to from another machine, a run has all that its nodes had before its controller here can be
         # seen: until then nothing of it seems alive
         until = time.monotonic() + START_GRACE
-        while self._is_begun() and view.is_over and not view.end_written and time.monotonic() < until:
+        while self._may_begin(view) and time.monotonic() < until:
+            if self._is_asked():  # answered before it is known how the run is
+                return replace(
+                    view, state=RunState.PENDING, why="its controller begins", ended=None, resumable=False
+                )
             time.sleep(QUICK)
             view = self._refreshed()
         return view
+
+    def _may_begin(self, view: RunView) -> bool:
+        """Whether what seems over is a run whose controller has not shown itself yet."""
+        return self._is_begun() and view.is_over and not view.end_written
+
+    def _is_asked(self) -> bool:
+        """A signal came that was not answered yet."""
+        return self._signals.interrupts > self._answered or self._is_leaving
+
+    @property
+    def _is_leaving(self) -> bool:
+        """Watching ends, whatever becomes of the run."""
+        return self._signals.leaving is not None or self._answered > 2
 
     def _refreshed(self) -> RunView:
         self._is_begun()

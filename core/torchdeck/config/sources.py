@@ -75,7 +75,11 @@ def read_chain(path: Path, text: str | None = None, name: str | None = None) -> 
         if not isinstance(source.extends, str) or not source.extends or "\0" in source.extends:
             wrong = f"{shown(source.extends)} is {kind(source.extends)}" if source.extends else "it is empty"
             raise _extends_error(source, wrong, EXTENDS.expected)
-        target = Path(source.extends).expanduser() if source.extends != "~" else Path(source.extends)
+        try:
+            target = Path(source.extends).expanduser() if source.extends != "~" else Path(source.extends)
+        except RuntimeError:
+            wrong = f"{shown(source.extends)} begins with a user that this machine does not know"
+            raise _extends_error(source, wrong, EXTENDS.expected) from None
         name = str(Path(source.name).parent / target)
         at, via = source.path.parent / target, source
 

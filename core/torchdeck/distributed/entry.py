@@ -7,6 +7,7 @@ when it failed; why is then in the rank's error.json.
 from __future__ import annotations
 
 import atexit
+import importlib
 import os
 import sys
 import threading
@@ -20,6 +21,7 @@ from torchdeck.data.order import PositionError
 from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.error_file import torchrun_error_file, write_error
+from torchdeck.distributed.imports_that_stay import imports_that_stay
 from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.environment import LauncherVariableError, Place, RunContext
 from torchdeck.recipes.errors import RecipeError, RecipeImportError
@@ -74,14 +76,16 @@ def _settings(environment: Mapping[str, str]) -> RecipeSettings:
 
 
 def _train(settings: RecipeSettings, place: Place, context: RunContext) -> None:
-    # torch comes with these
-    from torchdeck.distributed.agreement import check_agreement
-    from torchdeck.distributed.precision import Precision
-    from torchdeck.distributed.strategies.registry import make_strategy
-    from torchdeck.distributed.trainer.hooks import make_hooks
-    from torchdeck.distributed.trainer.setup import recipe_callbacks
-    from torchdeck.distributed.trainer.trainer import Trainer
-    from torchdeck.recipes.loader import load_recipe
+    with imports_that_stay():  # torch comes with these
+        from torchdeck.distributed.agreement import check_agreement
+        from torchdeck.distributed.precision import Precision
+        from torchdeck.distributed.strategies.registry import make_strategy
+        from torchdeck.distributed.trainer.hooks import make_hooks
+        from torchdeck.distributed.trainer.setup import recipe_callbacks
+        from torchdeck.distributed.trainer.trainer import Trainer
+        from torchdeck.recipes.loader import load_recipe
+
+        importlib.import_module("torch._dynamo")  # as every optimizer does; it takes as long as torch itself
 
     recipe = load_recipe(settings.recipe)
     strategy = make_strategy(settings.distributed, Precision(settings.training.precision), place)

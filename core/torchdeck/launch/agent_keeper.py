@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable
 
@@ -51,7 +50,6 @@ class AgentKeeper:
         self._begun = clock()
         self._starts = 0
         self._due = 0.0
-        self._prepared = False
         self.begun = False
 
     def look(self, history: RunHistory) -> bool:
@@ -73,7 +71,6 @@ class AgentKeeper:
             return False
         handover = self._handover()
         if handover is None:
-            self._prepare(history)
             return False
         if self._starts >= MAX_STARTS:
             raise AgentUnavailableError(node, self._story())
@@ -84,13 +81,6 @@ class AgentKeeper:
         except OSError as error:
             raise AgentUnavailableError(node, f"the agent on {node} cannot be started: {error}") from error
         return True
-
-    def _prepare(self, history: RunHistory) -> None:
-        """The first agent of a node waits for the lead, or the code: meanwhile it can load itself."""
-        if not self._prepared and self._transport.node not in history.agents:
-            self._prepared = True
-            with contextlib.suppress(OSError):  # it is started all the same
-                self._transport.prepare_agent()
 
     def _check_reached(self, node: str, history: RunHistory) -> None:
         """A link that breaks later is waited for; one that never was stands in the way of a start."""

@@ -8,50 +8,40 @@ from typing import TYPE_CHECKING
 
 from torchdeck.config.chosen_nodes import described_names
 from torchdeck.config.problems import ConfigError
-from torchdeck.config.ranges import parse_range
 from torchdeck.config.schema import RunConfig
-from torchdeck.nodes.book.names import NodeNamesError, members
+from torchdeck.nodes.book.names import run_nodes
 from torchdeck.nodes.book.schema import NodeBook
-from torchdeck.nodes.inventory import LOCALHOST
 
 if TYPE_CHECKING:
+    from torchdeck.launch.early_controller import EarlyController
     from torchdeck.launch.reach import Reach
 
 
 def chosen(config: RunConfig, book: NodeBook, described: frozenset[str]) -> list[str]:
-    """The nodes that `config` names, groups and tags of the book taken apart.
-
-    A range takes nodes of the book in its order, where nothing is described in the run file.
-
-    Args:
-        config: whose.
-        book: which nodes and groups there are.
-        described: what [cluster] describes; such names are not looked up.
-    """
-    nodes = config.distributed.nodes
-    if isinstance(nodes, str):
-        return [] if described else list(book.nodes)[: parse_range(nodes).most]
-    found: list[str] = []
-    for text in nodes:
-        try:
-            found += [text] if text == LOCALHOST or text in described else members(book, text)
-        except NodeNamesError:
-            found.append(text)  # placement says that nothing is known about it, and what is
-    return list(dict.fromkeys(found))
+    """The nodes that `config` names; see `nodes.book.names.run_nodes`."""
+    return run_nodes(book, config.distributed.nodes, described)
 
 
 @contextmanager
-def knocking(config: RunConfig, reach: Reach | None) -> Iterator[Reach | None]:
+def knocking(
+    config: RunConfig, reach: Reach | None, early: EarlyController | None = None
+) -> Iterator[Reach | None]:
     """`reach` with conversations under way with the nodes of `config`: logins wait for other machines.
 
     They stay open until the block ends. What stands in their way is said to who asks, as without this.
+
+    Args:
+        config: of the run to be.
+        reach: how nodes are reached; None: there are none.
+        early: its controller, which begins a link to each node that let us in.
     """
     if reach is None:
         yield None
         return
     from torchdeck.nodes.ssh import loaded  # noqa: F401 - at once, and not in a thread beside other imports
 
-    with reach.keeping_talks(_in_book(config, reach)) as kept:
+    begun = (lambda _name: None) if early is None else early.name
+    with reach.keeping_talks(_in_book(config, reach), begun) as kept:
         yield kept
 
 

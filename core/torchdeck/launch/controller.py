@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from torchdeck.agent.inbox import CONTROLLER
 from torchdeck.agent.startup import life_of_run
@@ -32,9 +33,12 @@ from torchdeck.rundir.layout import RunLayout
 from torchdeck.rundir.processes import ProcessIdentity
 from torchdeck.runs.history import RunHistory
 
+if TYPE_CHECKING:
+    from torchdeck.launch.remote.early_links import EarlyLinks
+
 TICK = 0.2
 """Seconds between two looks: what a request waits at most. A look costs a tenth of a millisecond."""
-BEGIN_TICK = 0.03
+BEGIN_TICK = 0.02
 """The same until every node has an agent: each waits for what another has just said."""
 WATCH_TICK = 1.0
 
@@ -145,12 +149,13 @@ class Controller:
             _say(text, 1)
 
 
-def run_controller(run_dir: Path, entrusted: Entrusted | None = None) -> int:
+def run_controller(run_dir: Path, entrusted: Entrusted | None = None, early: EarlyLinks | None = None) -> int:
     """Control the run in `run_dir` until it is over; 0, or 3 when it cannot be controlled.
 
     Args:
         run_dir: the run's directory.
         entrusted: what it was handed; None: it is read from standard input.
+        early: links to its nodes that were begun beforehand.
     """
     os.umask(0o077)
     layout = RunLayout(run_dir.absolute())
@@ -171,7 +176,7 @@ def run_controller(run_dir: Path, entrusted: Entrusted | None = None) -> int:
     with PatientJournalWriter(layout.journal) as journal:
         journal.append("controller_started", durable=False, identity=identity.to_json(), epoch=epoch.number)
         try:
-            nodes = ReachedNodes(layout, plan, shipped, entrusted.logins)
+            nodes = ReachedNodes(layout, plan, shipped, entrusted.logins, early)
         except NodesNotKnownError as error:
             journal.append("transport_failed", node=plan.nodes[0].name, why=str(error))
             return _say(str(error), 3)

@@ -10,6 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from torchdeck.agent.detached_process import DetachedProcess
+
+__all__ = ["PIPE_LIMIT", "DetachedProcess", "start_detached", "start_waiting"]
+
 DEFAULT_SIGNALS = (
     signal.SIGINT,
     signal.SIGTERM,
@@ -21,34 +25,6 @@ DEFAULT_SIGNALS = (
 """Reset in the child: `nohup` and background jobs of shells leave some ignored, for ranks to inherit."""
 
 PIPE_LIMIT = 60_000
-UNKNOWN_CODE = 255
-"""Of a child that somebody else has reaped, or nobody needed to, where SIGCHLD is ignored."""
-
-
-class DetachedProcess:
-    """A child in a session of its own; reaped when it is asked after."""
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self._code: int | None = None
-
-    def exit_code(self) -> int | None:
-        """Its exit code (negative for a signal), or None while it lives; never waits."""
-        if self._code is None:
-            try:
-                pid, status = os.waitpid(self.pid, os.WNOHANG)
-            except ChildProcessError:
-                self._code = UNKNOWN_CODE
-                return self._code
-            if pid:
-                self._code = os.waitstatus_to_exitcode(status)
-        return self._code
-
-    def wait(self) -> None:
-        """Until it has ended, which whoever calls this has seen to."""
-        if self._code is None:
-            with suppress(ChildProcessError):
-                self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
 def start_detached(

@@ -20,6 +20,7 @@ from torchdeck.launch.model_and_data import (
     trace,
 )
 from torchdeck.launch.node_survey import NodeSurvey, is_here_alone, with_nodes
+from torchdeck.launch.stand_ins import stand_ins
 from torchdeck.nodes.described import inventory_from
 from torchdeck.nodes.inventory import LOCALHOST, InterpreterFacts, Inventory
 from torchdeck.plan.known import Known
@@ -169,21 +170,39 @@ def plan_from(config: RunConfig, found: Survey, locate: Locate | None = None) ->
     problems = list(found.problems)
     plan = None
     try:
-        if not found.remote.in_the_way:  # else a plan would only say less well that those nodes are not known
-            plan = make_plan(
-                with_nodes(config, found.remote),
-                found.inventory,
-                found.code,
-                interpreters=found.interpreters,
-                environ=found.environ,
-                known=found.known,
-                warnings=found.warnings,
-            )
+        if found.remote.in_the_way:  # a plan would only say less well that those nodes are not known
+            problems += _behind(config, found)
+        else:
+            plan = _made(config, found)
     except PlanError as error:
         problems += error.problems
     if plan is None or problems:
         raise PlanError([problem if locate is None else _located(problem, locate) for problem in problems])
     return plan
+
+
+def _made(config: RunConfig, found: Survey) -> LaunchPlan:
+    return make_plan(
+        with_nodes(config, found.remote),
+        found.inventory,
+        found.code,
+        interpreters=found.interpreters,
+        environ=found.environ,
+        known=found.known,
+        warnings=found.warnings,
+    )
+
+
+def _behind(config: RunConfig, found: Survey) -> list[Problem]:
+    """What else would be in the way, once the nodes that are at fault now are like the others."""
+    as_if = stand_ins(config, found.remote, found.inventory, found.interpreters)
+    if as_if is None:
+        return []
+    try:
+        _made(config, replace(found, inventory=as_if.inventory, interpreters=as_if.interpreters))
+    except PlanError as error:
+        return as_if.not_about_them(error.problems)
+    return []
 
 
 def _located(problem: Problem, locate: Locate) -> Problem:

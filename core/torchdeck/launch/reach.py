@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchdeck.nodes.book.file import book_path, read_book
-from torchdeck.nodes.book.schema import NodeBook
+from torchdeck.nodes.book.schema import NodeBook, NodeEntry
 from torchdeck.nodes.ssh.connection import Connection, connect
 from torchdeck.nodes.ssh.credentials import Asker, Credentials, NoAsker
 from torchdeck.nodes.ssh.target import SshTarget, target_of
@@ -42,6 +42,13 @@ class Reach:
             return (0, 0)
         return (found.st_mtime_ns, found.st_size)
 
+    def entry(self, name: str) -> NodeEntry:
+        """What the book says of a node. Raises ConfigError, TargetError."""
+        book = self.book()
+        if name not in book.nodes:
+            target_of(name, book, self.home)  # raises: it says what is right
+        return book.nodes[name]
+
     def target(self, name: str) -> SshTarget:
         """The way to a node. Raises ConfigError, TargetError."""
         return target_of(name, self.book(), self.home)
@@ -57,11 +64,15 @@ class Reach:
         return (self.talking or talk)(name, self.book().nodes[name], self.connect, limit)
 
     @contextmanager
-    def keeping_talks(self, first: Iterable[str] = ()) -> Iterator[Reach]:
+    def keeping_talks(
+        self, first: Iterable[str] = (), begun: Callable[[str], None] = lambda _name: None
+    ) -> Iterator[Reach]:
         """The same, with conversations that stay open for the next who asks until the block ends.
 
         Args:
             first: nodes of the book with which one is begun at once; waits for none.
+            begun: called with each of these that let us in while nothing was known that a person was asked
+                for, in a thread.
 
         Raises:
             ConfigError: there are some, and the book is damaged.
@@ -76,7 +87,14 @@ class Reach:
             names = list(first)
             nodes = self.book().nodes if names else {}
             quiet = replace(self, asker=NoAsker())  # a question comes when its answer is waited for
-            kept.begin({name: nodes[name] for name in names}, quiet.connect)
+
+            def connected(name: str, limit: float) -> Connection:
+                connection = quiet.connect(name, limit)
+                if not any(self.credentials.to_json().values()):
+                    begun(name)
+                return connection
+
+            kept.begin({name: nodes[name] for name in names}, connected)
             yield replace(self, talking=kept)
         finally:
             kept.close()

@@ -20,6 +20,7 @@ from torchdeck.runs.links import UP
 if TYPE_CHECKING:
     from torchdeck.launch.reach import Reach
     from torchdeck.launch.remote.code import CodeSending
+    from torchdeck.launch.remote.early_links import EarlyLinks
     from torchdeck.launch.remote.link import NodeLink
     from torchdeck.launch.remote.link_file import LinkFile
     from torchdeck.launch.remote.transport import SshTransport
@@ -46,7 +47,14 @@ class ReachedNodes:
         transports: in the order of the plan; the lead's first.
     """
 
-    def __init__(self, layout: RunLayout, plan: LaunchPlan, shipped: Path, logins: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        layout: RunLayout,
+        plan: LaunchPlan,
+        shipped: Path,
+        logins: Mapping[str, Any],
+        early: EarlyLinks | None = None,
+    ) -> None:
         """Nothing is connected before `start`.
 
         Args:
@@ -54,6 +62,7 @@ class ReachedNodes:
             plan: its plan.
             shipped: the folder with the part of Torchdeck that the run was started with.
             logins: of nodes, as `Credentials.to_json` gives them.
+            early: links that were begun beforehand; what of them is not taken is closed.
 
         Raises:
             NodesNotKnownError: a node is not in the node book, or the book is damaged.
@@ -61,7 +70,9 @@ class ReachedNodes:
         self._layout = layout
         self._has_code = layout.code_manifest.exists()
         self._sending: dict[str, CodeSending] = {}
-        links = _links(layout, plan, shipped, logins)
+        links = _links(layout, plan, shipped, logins, early)
+        if early is not None:
+            early.close()
         self._links = links
         life = life_of_run(layout)
         self.transports: Sequence[Transport] = [
@@ -169,7 +180,7 @@ def _over(layout: RunLayout, link: NodeLink, life: int) -> SshTransport:
 
 
 def _links(
-    layout: RunLayout, plan: LaunchPlan, shipped: Path, logins: Mapping[str, Any]
+    layout: RunLayout, plan: LaunchPlan, shipped: Path, logins: Mapping[str, Any], early: EarlyLinks | None
 ) -> dict[str, NodeLink]:
     remote = [node for node in plan.nodes if node.name != LOCALHOST]
     if not remote:
@@ -184,19 +195,18 @@ def _links(
         credentials = Credentials.from_json(logins)
     reach = Reach(layout.root.parent.parent, NoAsker(), credentials)
     try:
-        return {node.name: _link(layout, plan, node.name, shipped, reach) for node in remote}
+        return {node.name: _link(layout, plan, node.name, shipped, reach, early) for node in remote}
     except (ConfigError, TargetError) as error:
         raise NodesNotKnownError(str(error)) from error
 
 
-def _link(layout: RunLayout, plan: LaunchPlan, name: str, shipped: Path, reach: Reach) -> NodeLink:
-    from torchdeck.launch.remote.bootstrap import PYTHON_ARGUMENTS
-    from torchdeck.launch.remote.dial import SshDial
+def _link(
+    layout: RunLayout, plan: LaunchPlan, name: str, shipped: Path, reach: Reach, early: EarlyLinks | None
+) -> NodeLink:
     from torchdeck.launch.remote.link import LinkTarget, NodeLink
+    from torchdeck.launch.remote.node_dial import dial_of
     from torchdeck.launch.remote.own_files import own_files
-    from torchdeck.nodes.start_line import python_line
 
-    target = reach.target(name)
-    entry = reach.book().nodes[name]
-    dial = SshDial(target, reach.credentials, reach.asker, python_line(entry, PYTHON_ARGUMENTS))
-    return NodeLink(LinkTarget(layout, name, entry.home or "", shipped, own_files(plan, name)), dial)
+    entry = reach.entry(name)
+    target = LinkTarget(layout, name, entry.home or "", shipped, own_files(plan, name))
+    return NodeLink(target, dial_of(reach, name, entry), None if early is None else early.take(name, entry))

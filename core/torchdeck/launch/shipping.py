@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import torchdeck
+from torchdeck.agent.link.abandoned import remove_abandoned
 from torchdeck.agent.link.loader import PACKAGE, LoaderError, content_hash, folder_hash, write
 from torchdeck.launch.file_lock import locked
 
@@ -68,6 +70,7 @@ def ship(home: Path, package: Path | None = None) -> Path:
         # a second launch in the same moment must not take the first one's new folder for a damaged one
         with locked(home / "shipped.lock"):
             if folder_hash(target) != name:
+                remove_abandoned(target.parent, time.time())
                 write(target, content, name)
     except LoaderError as error:
         raise ShippingError(str(error)) from error

@@ -10,12 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from torchdeck.agent.startup import take_lock
 from torchdeck.launch.detached import DetachedProcess
 from torchdeck.launch.file_lock import locked
 from torchdeck.launch.launcher import LaunchError, start_controller
 from torchdeck.launch.nodes_alone import nodes_alone, seen_alone
-from torchdeck.plan.elastic import Elastic, Place
 from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.plan.slots import fill
 from torchdeck.rundir.atomic import read_json
@@ -196,7 +194,7 @@ def _has_checkpoint(layout: RunLayout, found: RunView) -> bool:
 
 
 def _check_alone(layout: RunLayout, logins: Logins) -> None:
-    """Refuse while ranks go on without their lead, or may where no attempt can do without their node.
+    """Refuse while ranks go on without their lead, or may.
 
     They know nothing of another life, and would write beside it.
     """
@@ -216,19 +214,17 @@ def _check_alone(layout: RunLayout, logins: Logins) -> None:
         if not alone.untold:
             return
         if time.monotonic() > limit:
-            _check_dispensable(layout, alone.untold)
-            return
+            raise NotResumableError(_untold(layout, alone.untold))
         time.sleep(0.05)
 
 
-def _check_dispensable(layout: RunLayout, nodes: tuple[str, ...]) -> None:
-    """A gang that may leave these nodes out goes on without; no other can begin before they are back."""
-    places = [Place(node, None) for node in nodes]
-    if Elastic.of_plan(_plan(layout)).without(places) is None:
-        raise NotResumableError(
-            f"ranks of run {layout.root.name} went on without their lead on {', '.join(nodes)} when it was "
-            f"heard of last, and it was not reached within {TOLD_LIMIT:.0f} s: resume when it is back"
-        )
+def _untold(layout: RunLayout, nodes: tuple[str, ...]) -> str:
+    """Why nothing begins beside them: a life begins with all nodes, whatever range it may come down to."""
+    return (
+        f"ranks of run {layout.root.name} went on without their lead on {', '.join(nodes)} when it was heard "
+        f"of last, and it was not reached within {TOLD_LIMIT:.0f} s: resume when it is back, or start anew "
+        "without it: distributed.nodes says who takes part, and checkpoint.resume from where"
+    )
 
 
 def _wait_until_quiet(layout: RunLayout) -> None:
@@ -253,6 +249,8 @@ def _write_end(layout: RunLayout, found: RunView) -> None:
 
     The node's journal has one writer, whoever holds the agent's lock; so this holds it.
     """
+    from torchdeck.agent.startup import take_lock  # half an agent, which few need here
+
     node = layout.node(_plan(layout).nodes[0].name)
     node.root.mkdir(parents=True, exist_ok=True)
     lock = take_lock(node.lock)

@@ -49,9 +49,6 @@ class Transport(Protocol):
         Raises OSError when the node cannot be reached, or it cannot be started there.
         """
 
-    def prepare_agent(self) -> None:
-        """Load an agent that waits for `start_agent`, where that saves time. Raises OSError."""
-
     def agent_exit(self) -> int | None:
         """Exit code of the agent that was started last; None while it lives, or when there was none."""
 
@@ -95,9 +92,6 @@ class LocalTransport:
         argv = [self._interpreter, "-I", "-B", str(main)]
         argv += ["--run-dir", str(self._layout.root), "--node", self.node]
         self._agent = start_detached(argv, without_run_variables(os.environ), self._files.log, handover)
-
-    def prepare_agent(self) -> None:
-        """Nothing: it is started by the time that another node's has been."""
 
     def agent_exit(self) -> int | None:
         return None if self._agent is None else self._agent.exit_code()

@@ -8,40 +8,57 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from torchdeck.launch.controller import run_controller
 from torchdeck.launch.run_secrets import entrusted_from
 from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.home import torchdeck_home
+
+if TYPE_CHECKING:
+    from torchdeck.launch.remote.early_links import EarlyLinks
 
 NOTHING_TO_DO = 0
+THRESHOLD = (700, 10, 10)
+"""Python's own."""
 
 
 def main() -> int:
     """Control the run that is handed over; 0 where there is none."""
     gc.disable()  # all of it stays
     from torchdeck.launch.remote import loaded  # noqa: F401 - while there is time
+    from torchdeck.launch.remote.early_links import EarlyLinks
 
     gc.enable()
+    gc.set_threshold(*THRESHOLD)  # a copy has its front end's
 
-    # no time limit: whoever started this may be asked for a password, and the pipe ends with it
-    order = _order(sys.stdin.buffer.readline())
+    told = open(0, "rb", closefd=False)  # noqa: SIM115 - of a copy, `sys.stdin` may be anything
+    links = EarlyLinks(torchdeck_home())
+    order = _order(told, links)
     if order is None:
         return NOTHING_TO_DO
-    sys.stdin.buffer.readline()
+    told.readline()
     layout = RunLayout(Path(str(order.get("run"))))
     if not layout.journal.exists():  # whoever made the run died before it was there
         return NOTHING_TO_DO
     _log_to(layout.controller_log)
-    return run_controller(layout.root, entrusted_from(order))
+    return run_controller(layout.root, entrusted_from(order), links)
 
 
-def _order(line: bytes) -> Mapping[str, Any] | None:
-    """What is asked for; None where nothing is, or not all of it came."""
-    if not line.endswith(b"\n"):
-        return None
-    value = json.loads(line)
-    return value if isinstance(value, dict) else None
+def _order(told: BinaryIO, links: EarlyLinks) -> Mapping[str, Any] | None:
+    """The run that is handed over; None where none is, or not all of it came.
+
+    Before it, nodes may be named that let the front end in, to which links are begun. There is no time limit:
+    whoever started this may be asked for a password, and the pipe ends with it.
+    """
+    while (line := told.readline()).endswith(b"\n"):
+        value = json.loads(line)
+        if not isinstance(value, dict):
+            return None
+        if "node" not in value:
+            return value
+        links.begin(str(value["node"]))
+    return None
 
 
 def _log_to(log: Path) -> None:

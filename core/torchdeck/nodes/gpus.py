@@ -71,4 +71,4 @@ def devices_from_smi(program: str, limit: float) -> tuple[Device, ...]:
         listed = listed_gpus(program, limit)
     except (OSError, subprocess.SubprocessError):
         return ()
-    return tuple(Device(gpu.index, gpu.uuid, gpu.name, gpu.memory, gpu.free) for gpu in listed)
+    return tuple(Device(gpu.number, gpu.uuid, gpu.name, gpu.memory, gpu.free) for gpu in listed)

@@ -8,7 +8,7 @@ from torchdeck.plan.code_paths import starts_in_copy, where_it_lies
 from torchdeck.plan.launch_plan import LaunchPlan, NodePlan
 from torchdeck.plan.shell_words import VARIABLES, code_said, shown_name, without_shipped
 from torchdeck.plan.slots import escape, split
-from torchdeck.plan.torchrun import DEFAULT_PORT
+from torchdeck.plan.torchrun import DEFAULT_PORT, by_its_own_name
 
 MAX_LINE = 8191
 """Longest command line of cmd.exe, in characters."""
@@ -30,7 +30,7 @@ def export_bat(plan: LaunchPlan, node: NodePlan) -> str:
     """
     node = where_it_lies(node, plan.code)
     python = node.command[0]
-    torchrun = " ".join(_word(word) for word in node.torchrun[1:])
+    torchrun = " ".join(_word(word) for word in by_its_own_name(node.torchrun)[1:])
     command = " ".join(_word(word) for word in node.command[1:])
     lines = [
         "@echo off",

@@ -22,6 +22,7 @@ from torchdeck.plan.shell_words import (
     torchdeck_needed,
     word,
 )
+from torchdeck.plan.torchrun import by_its_own_name
 
 NODE_RANK = '"$SLURM_NODEID"'
 ADDRESS = '"$ADDRESS"'
@@ -186,7 +187,7 @@ def _start(node: NodePlan) -> str:
     if not _is_alone(node):
         own |= {"--master-addr": ADDRESS, "--local-addr": NODE_NAME}
     words = []
-    for before, item in itertools.pairwise(("", *node.torchrun[1:])):
+    for before, item in itertools.pairwise(("", *by_its_own_name(node.torchrun)[1:])):
         if before == "--rdzv-endpoint" and not _is_alone(node):
             words.append(f"{ADDRESS}:{word(item.rpartition(':')[2])}")
         else:

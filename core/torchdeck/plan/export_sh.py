@@ -19,7 +19,7 @@ from torchdeck.plan.shell_words import (
     torchdeck_needed,
     word,
 )
-from torchdeck.plan.torchrun import DEFAULT_PORT
+from torchdeck.plan.torchrun import DEFAULT_PORT, by_its_own_name
 
 _FREE_PORT = "import socket; s = socket.socket(); s.bind(('', 0)); print(s.getsockname()[1])"
 
@@ -32,7 +32,7 @@ def export_sh(plan: LaunchPlan, node: NodePlan) -> str:
     """
     node = where_it_lies(node, plan.code)
     python = node.command[0]
-    torchrun = [word(item) for item in node.torchrun[1:]]
+    torchrun = [word(item) for item in by_its_own_name(node.torchrun)[1:]]
     command = ['"$PYTHON"', *(word(item) for item in node.command[1:])]
     lines = [
         *_head(plan, node),

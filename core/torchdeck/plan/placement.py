@@ -157,6 +157,22 @@ def _nproc(
     return nproc
 
 
+def lowered(distributed: Distributed, shares: Sequence[NodeShare]) -> list[str]:
+    """Where the node book allows fewer ranks than the run names, a sentence for each number of them."""
+    if distributed.nproc is None:
+        return []
+    asked = count_range(distributed.nproc).most
+    limited: dict[int, list[str]] = {}
+    for share in shares:
+        if share.node.max_ranks is not None and share.nproc < asked:
+            limited.setdefault(share.nproc, []).append(share.node.name)
+    return [
+        f"{_first(names)} run{'s' if len(names) == 1 else ''} {nproc} of the {asked} ranks that "
+        "distributed.nproc asks for: max_ranks in the node book allows no more"
+        for nproc, names in limited.items()
+    ]
+
+
 def crowding(shares: Sequence[NodeShare]) -> list[str]:
     """Where ranks share cores, a sentence for each number of them."""
     crowded: dict[tuple[int, int], list[str]] = {}

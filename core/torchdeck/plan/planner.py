@@ -14,12 +14,12 @@ from torchdeck.plan.groups import ShardGroups, shard_groups
 from torchdeck.plan.known import Known
 from torchdeck.plan.launch_plan import Batch, CodeTree, LaunchPlan, NodePlan
 from torchdeck.plan.node_plans import node_plans
-from torchdeck.plan.placement import NodeShare, crowding, place, rank_placements
+from torchdeck.plan.placement import NodeShare, crowding, lowered, place, rank_placements
 from torchdeck.plan.policy import CheckpointPolicy
 from torchdeck.plan.prediction import Prediction
 from torchdeck.plan.problems import PlanError, problem
 from torchdeck.plan.recipe_settings import recipe_settings
-from torchdeck.plan.sizes import smaller_sizes
+from torchdeck.plan.sizes import beside_the_gang, smaller_sizes
 from torchdeck.plan.slots import SLOTS, split
 from torchdeck.plan.torchrun import RANK_ORDER
 
@@ -75,7 +75,7 @@ def make_plan(
         policy=supervision_policy(config),
         slots=_slots_in(nodes, checkpoint),
         code=code,
-        warnings=(*warnings, *_noticed(config, shares, groups), *said),
+        warnings=(*warnings, *_noticed(config, shares, groups), *said, *beside_the_gang(config, smaller)),
         prediction=prediction,
         smaller=smaller,
     )
@@ -181,7 +181,8 @@ def _slots_in(nodes: Sequence[NodePlan], checkpoint: CheckpointPolicy) -> dict[s
 
 def _noticed(config: RunConfig, shares: Sequence[NodeShare], groups: ShardGroups | None) -> tuple[str, ...]:
     """What is to be said of where the ranks lie."""
-    return (*crowding(shares), *(() if groups is None else groups.warnings), *_rank_order(config))
+    limited = lowered(config.distributed, shares)
+    return (*limited, *crowding(shares), *(() if groups is None else groups.warnings), *_rank_order(config))
 
 
 def _rank_order(config: RunConfig) -> list[str]:

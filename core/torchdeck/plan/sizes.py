@@ -71,6 +71,22 @@ def smaller_sizes(
     return tuple(sizes), (*_left_out(counts, possible, chosen), *_shortened(said))
 
 
+def beside_the_gang(config: RunConfig, sizes: Sequence[SmallerSize]) -> list[str]:
+    """That a script's ranks may live on where the others have gone on without them.
+
+    A recipe's then find that its checkpoints are the others' now, and end.
+    """
+    if config.launch.unattended != "continue" or config.run.recipe is not None:
+        return []
+    if not isinstance(config.distributed.nodes, str) or not sizes:
+        return []
+    said = (
+        'launch.unattended = "continue" and a range of nodes: ranks of a node that is cut off go on beside '
+        "the others, which go on without them; a path that the script writes to on all nodes must bear both"
+    )
+    return [said]
+
+
 def _predicted(predict: Predict, config: RunConfig, shares: Sequence[NodeShare]) -> Prediction | None:
     """As `predict`; what is in the way says at which size."""
     try:

@@ -20,6 +20,9 @@ RANK_ORDER = (
 )
 DEFAULT_PORT = 29500
 """torchrun's own, where a person starts it by hand."""
+TORCHRUN = f"{slot('shipped')}/torchdeck/distributed/torchrun.py"
+"""torchrun as runs start it."""
+_BY_ITS_OWN_NAME = ("-m", "torch.distributed.run")
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ def torchrun_argv(
     version = interpreter.torch_version or (0, 0)
     return (
         escape(interpreter.executable),
-        *("-m", "torch.distributed.run"),
+        TORCHRUN,
         *("--nnodes", _nnodes(len(shares), meeting)),
         *("--nproc-per-node", str(share.nproc)),
         *("--node-rank", str(share.node_rank)),
@@ -71,6 +74,11 @@ def torchrun_argv(
         *_flags_of(version, shutdown_seconds),
         "--no-python",
     )
+
+
+def by_its_own_name(argv: Sequence[str]) -> tuple[str, ...]:
+    """`argv` of a torchrun, for a script that need not find Torchdeck beside torch."""
+    return tuple(word for part in argv for word in (_BY_ITS_OWN_NAME if part == TORCHRUN else (part,)))
 
 
 def _nnodes(count: int, meeting: Meeting) -> str:

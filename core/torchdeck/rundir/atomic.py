@@ -33,7 +33,8 @@ def write_bytes(
     Raises:
         OSError: the old file is then still what it was, and nothing is left beside it.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # not by the pid alone: hosts and containers that share a home have the same ones
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         first = 0o600 if private or mode is not None else 0o666

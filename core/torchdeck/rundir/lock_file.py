@@ -33,3 +33,24 @@ def try_lock(path: Path, owner: Any = None) -> int | None:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(owner).encode("utf-8"), 0)
     return descriptor
+
+
+def is_held(path: Path) -> bool:
+    """Whether somebody has the lock of the file at `path`, on this host or another that shares it.
+
+    It raises nothing, unlike `leases.lease_holder`: it is a witness beside the identities of processes, and
+    one that cannot be heard says nothing.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system without locks: nobody can say
+        return False
+    finally:
+        os.close(descriptor)
+    return False

@@ -49,6 +49,7 @@ def look(
         nodes=nodes,
         orphans=_may_have_orphans(history) and not named and bool(processes_of_run(run_id)),
         same_boot=not known or any(identity.boot == boot for identity in known),
+        followed_until=None if links is None or controller or links.is_fresh(now) else links.time,
     )
 
 

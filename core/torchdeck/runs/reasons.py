@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from torchdeck.quantities import size
+from torchdeck.quantities import ago, duration, size
 from torchdeck.runs.history import RunHistory
 from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, UP, LinkState
 from torchdeck.runs.state import AttemptView, DeviceHolder, Failure, Hang, RunState
@@ -66,6 +66,17 @@ def link_word(found: LinkState, now: float) -> str:
         REFUSED: f"refused{ago}",
         UP: "connected",
     }[found.state]
+
+
+def unfollowed(seconds: float) -> str:
+    """Of a run whose controller here is gone, after so many seconds; what its nodes do, only they can say."""
+    return f"nobody has followed it here for {duration(seconds)}; whether it goes on, only its nodes know"
+
+
+def unfollowed_node(found: LinkState, now: float) -> str:
+    """The same of a node, with when it was heard of last."""
+    heard = "" if found.heard is None else f", heard of last {ago(max(0.0, now - found.heard))}"
+    return f"{UNFOLLOWED}{heard}"
 
 
 def link_since(found: LinkState) -> float | None:

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from torchdeck.rundir.journal import NewerFormatError
 from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.deletion import living_alone
 from torchdeck.runs.directory import RunDirectoryError, open_run_directory
 from torchdeck.runs.journal_stamps import JournalStamps
+from torchdeck.runs.links import read_links
 from torchdeck.runs.registry import RunRegistry
 from torchdeck.runs.shared_follower import SharedFollower, SharedFollowers
 from torchdeck.runs.state import RunState
@@ -38,6 +40,8 @@ class RunEntry:
     """The loss over the run's steps in a few points, NaN where there is none."""
     why: str = ""
     """Why it cannot be read; else empty."""
+    living_alone: tuple[str, ...] = ()
+    """Other nodes on which ranks of it may go on though it is over."""
 
     @property
     def state(self) -> RunState | None:
@@ -153,7 +157,9 @@ class _Followed:
         self.is_gone = not layout.root.exists()
         quiet = view.is_over and not (view.controller_alive or view.agent_alive or view.processes_alive)
         curve = self._curve(self._follower, now, last=quiet)
-        self._take(RunEntry(self.entry.id, layout, view, found.progress, curve))
+        # of nearly no run is another file read for it
+        alone = living_alone(view, read_links(layout)) if view.nodes_alone else ()
+        self._take(RunEntry(self.entry.id, layout, view, found.progress, curve, living_alone=alone))
         self._settled = None
         if quiet:
             # a resume begins in the controller's; an agent may come back and write first only where nobody

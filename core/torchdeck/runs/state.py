@@ -157,6 +157,9 @@ class Liveness:
     """None of the named processes is alive, and others that carry the run's id are."""
     same_boot: bool = True
     """False where every process the journals name was of an earlier boot."""
+    followed_until: float | None = None
+    """When a controller here told of the run's nodes last, unix seconds, where none does now; None where one
+    does, and of a run of this machine alone."""
 
     @property
     def nodes_alive(self) -> bool:

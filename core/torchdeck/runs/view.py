@@ -72,6 +72,9 @@ class RunView:
     """Of nodes, while it goes on; their texts are among `warnings`."""
     nodes_alone: tuple[str, ...] = ()
     """Whose ranks go on without the lead, and after the end of the run, as far as it is told here."""
+    followed_until: float | None = None
+    """Of a run that may go on and that nobody follows here: when its nodes were told of last; else None.
+    Everything else is as it was then."""
 
     @property
     def exit_code(self) -> int:
@@ -176,6 +179,7 @@ def view(
         end_written=history.finished is not None,
         troubles=troubles,
         nodes_alone=tuple(sorted(history.nodes.go_on_alone)),
+        followed_until=None if state.is_terminal else liveness.followed_until,
     )
 
 

@@ -8,7 +8,6 @@ fail so}. Whatever the recipe itself prints goes to standard error.
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import signal
@@ -17,6 +16,8 @@ import threading
 import traceback
 from contextlib import suppress
 from typing import IO, Any
+
+from torchdeck.distributed.imports_that_stay import imports_that_stay
 
 _GRACE = 5
 """Seconds after which the limit counts although nobody ended the process."""
@@ -44,9 +45,9 @@ def _answer(value: Any, progress: Any) -> dict[str, Any]:
     if request.limit is not None:
         signal.alarm(int(request.limit) + _GRACE)  # its default action ends the process
     progress("starting torch")
-    from torchdeck.tracing.tracer import trace_recipe
+    with imports_that_stay():
+        from torchdeck.tracing.tracer import trace_recipe
 
-    gc.freeze()  # what was imported stays, and looking through it takes 0.1 s each time
     return trace_recipe(request, progress).to_json()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from support.agent_run import with_policy
 from support.agent_scripts import kill, kill_and_wait
-from support.gang_scripts import WAITING, Maker, go, up, wait_for_another
+from support.gang_scripts import SHORT_GRACE, WAITING, Maker, go, up, wait_for_another
 from support.waiting import wait_until
 from torchdeck.agent.node import TOLD_LIMIT
 from torchdeck.rundir.atomic import read_json
@@ -48,7 +48,9 @@ def test_a_lead_that_is_killed_while_all_begin(make_gang: Maker) -> None:
 
 def test_unattended_ranks_go_on_to_their_end(make_gang: Maker) -> None:
     """launch.unattended = "continue": with the leading node gone for good, ranks come to their end."""
-    run = make_gang(WAITING, policy=with_policy(node_silent=0.3, node_grace=1.0, unattended="continue"))
+    run = make_gang(
+        WAITING, policy=with_policy(node_silent=0.3, node_grace=SHORT_GRACE, unattended="continue")
+    )
     up(run.start())
     run.wait("running")
     for identity in (run.held("alpha", "holder"), run.agent("alpha")):
@@ -66,7 +68,7 @@ def test_torchrun_waits_for_other_ranks_while_there_is_a_lead(
 ) -> None:
     """Its own ranks have ended. With a lead that came back it waits on; alone it is ended after 2 s."""
     barrier = tmp_path / "barrier"
-    policy = with_policy(node_silent=0.3, node_grace=1.0, unattended="continue")
+    policy = with_policy(node_silent=0.3, node_grace=SHORT_GRACE, unattended="continue")
     run = make_gang(WAITING, policy=policy, env={"FAKE_BARRIER": str(barrier)})
     up(run.start())
     run.wait("running")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 
 from support.agent_run import with_policy
-from support.gang_scripts import WAITING, Maker, go, up_through_a_proxy
+from support.gang_scripts import SHORT_GRACE, WAITING, Maker, go, up_through_a_proxy
 from torchdeck.plan.launch_plan import LaunchPlan, SmallerSize
 from torchdeck.rundir.atomic import read_json
+from torchdeck.rundir.processes import ProcessIdentity
 
 
 def shrinking(plan: LaunchPlan) -> LaunchPlan:
@@ -17,7 +18,7 @@ def shrinking(plan: LaunchPlan) -> LaunchPlan:
 
 def test_a_lost_node_is_left_out_where_the_run_may_shrink(make_gang: Maker) -> None:
     """Cut for good: the next attempt is of the leading node alone, and the other one departs."""
-    run = make_gang(WAITING, change=shrinking, policy=with_policy(node_silent=0.3, node_grace=1.5))
+    run = make_gang(WAITING, change=shrinking, policy=with_policy(node_silent=0.3, node_grace=SHORT_GRACE))
     with up_through_a_proxy(run) as proxy:
         run.wait("running")
         proxy.cut()
@@ -27,6 +28,29 @@ def test_a_lost_node_is_left_out_where_the_run_may_shrink(make_gang: Maker) -> N
     assert (finished["state"], finished["why"]) == ("SUCCEEDED", "all ranks finished, 1 in place of 2")
     assert run.wait("restarting").fields["suspect"] == {"node": "beta", "local_rank": None}
     assert [event.fields["nodes"] for event in run.events("launching")] == [["alpha", "beta"], ["alpha"]]
+
+
+def test_a_left_out_node_ends_what_goes_on_there_when_it_is_back(make_gang: Maker) -> None:
+    """launch.unattended = "continue" holds while nobody is heard: the others have gone on without it since.
+
+    What it ends on this machine is the other node's, too; test_run_unled has a host for each.
+    """
+    policy = with_policy(node_silent=0.3, node_grace=SHORT_GRACE, unattended="continue")
+    run = make_gang(WAITING, change=shrinking, policy=policy)
+    with up_through_a_proxy(run) as proxy:
+        run.wait("running")
+        proxy.cut()
+        run.wait("lead_lost", node="beta")
+        run.wait_stdout("up", 0, attempt=2)
+        left = [ProcessIdentity.of(pid) for pid in run.ranks("beta")]
+        assert all(rank is not None and rank.is_alive() for rank in left), run.describe()
+        proxy.heal()
+        run.wait("node_finished", node="beta")
+        assert not any(rank is not None and rank.is_alive() for rank in left), run.describe()
+    names = [event.name for event in run.events(node="beta")]
+    assert names[names.index("lead_back") :] == [
+        "lead_back", "signalled", "rank_exited", "attempt_over", "node_finished"
+    ]  # fmt: skip
 
 
 def test_a_lead_that_is_left_out_leads_on(make_gang: Maker) -> None:

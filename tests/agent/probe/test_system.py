@@ -10,7 +10,16 @@ import pytest
 from support.closed_folder import closed_folder
 from torchdeck.agent.probe import system
 from torchdeck.agent.probe.marks import Marks
-from torchdeck.agent.probe.system import disk_facts, main_memory, nearest, system_facts, usable_cores
+from torchdeck.agent.probe.system import (
+    bf16_flags,
+    bf16_here,
+    cpu_facts,
+    disk_facts,
+    main_memory,
+    nearest,
+    system_facts,
+    usable_cores,
+)
 
 
 def test_without_a_limit_it_is_the_machines(tmp_path: Path) -> None:
@@ -90,3 +99,26 @@ def test_the_nearest_folder_is_the_one_that_is_there(tmp_path: Path) -> None:
     assert nearest(tmp_path) == tmp_path
     assert nearest(tmp_path / "a" / "b") == tmp_path
     assert nearest(tmp_path / "file" / "b") == tmp_path / "file"
+
+
+@pytest.mark.parametrize(
+    ("flags", "found"),
+    [
+        (None, None),  # "Features" on ARM
+        ("fpu sse2 avx2", []),
+        ("fpu avx512f avx512_bf16_not", ["avx512f"]),
+        ("amx_tile amx_bf16 avx512_bf16", ["avx512_bf16", "amx_bf16"]),
+    ],
+)
+def test_instructions_for_bf16_are_whole_words_of_the_flags(
+    flags: str | None, found: list[str] | None
+) -> None:
+    assert bf16_flags(flags) == found
+
+
+def test_what_this_machines_processor_has_for_bf16() -> None:
+    text = Path("/proc/cpuinfo").read_text()
+    has = None if "\nflags" not in text else "avx512f" in text
+    here = bf16_here()
+    assert (None if here is None else "avx512f" in here) == has
+    assert cpu_facts()["bf16"] == here

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -77,10 +76,7 @@ def _read(folders: list[Any]) -> list[dict[str, Any]]:
         "print(json.dumps([digest(read(Path(folder), trusted=True)) for folder in sys.argv[1:]]))"
     )
     python: Any = deepspeed_python()
-    done = subprocess.run(
-        [python, "-c", code, *folders],
-        env=deepspeed_environment(), capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    done = run_torch(["-c", code, *folders], env=deepspeed_environment(), python=python, limit=120)
     assert done.returncode == 0, done.stderr[-4000:]
     found: list[dict[str, Any]] = json.loads(done.stdout)  # nothing of DeepSpeed's own on stdout
     return found

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.checkpoint_files import fill, flip, save
+from support.small_disk import mounted
 from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
 from torchdeck.distributed.checkpoints.listing import list_checkpoints
 from torchdeck.distributed.checkpoints.manifest import CheckpointError, read_manifest
@@ -117,19 +118,11 @@ def test_an_unusable_directory_is_one_sentence(tmp_path: Path) -> None:
 
 def test_a_read_only_file_system_is_said_when_a_run_opens_it(tmp_path: Path) -> None:
     """Before anything is trained: by the sentence of the system, and with what to change."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a file system needs root")
-    mount = ["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(tmp_path)]
-    done = subprocess.run(mount, capture_output=True, text=True, check=False, timeout=30)
-    if done.returncode != 0:
-        pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
-    try:
+    with mounted(tmp_path, "ro"):
         with pytest.raises(CheckpointError, match="Read-only file system; choose another"):
             CheckpointDirectory(tmp_path / "checkpoints").open("run")
         with pytest.raises(CheckpointError, match="Read-only file system"):
             CheckpointDirectory(tmp_path).open("run")
-    finally:
-        subprocess.run(["umount", str(tmp_path)], check=True, timeout=30)
 
 
 def test_two_runs_do_not_share_a_directory(tmp_path: Path) -> None:
@@ -151,6 +144,67 @@ def test_two_runs_do_not_share_a_directory(tmp_path: Path) -> None:
     second = CheckpointDirectory(tmp_path)
     second.open("second-run", wait=5)
     second.close()
+
+
+def test_who_lost_the_directory_changes_nothing_there_any_more(tmp_path: Path) -> None:
+    """Two have the lock, as after a file server gave it on: the later one alone commits and deletes.
+
+    Deleting the lock file does that: each holds the lock of a file of that name.
+    """
+    first, second = CheckpointDirectory(tmp_path), CheckpointDirectory(tmp_path)
+    old = save(tmp_path, 1)
+    first.open("first")
+    begun, other = tmp_path / ".tmp-step_00000002-1", tmp_path / ".tmp-step_00000003-1"
+    for folder in (begun, other):
+        first.make_temporary(folder)
+    placed = fill(other, 3)
+    first.place(other, "step_00000003")
+    (tmp_path / ".lock").unlink()
+    second.open("second")
+    mine = tmp_path / ".tmp-step_00000003-2"
+    second.make_temporary(mine)
+    manifest = fill(mine, 3)
+    second.place(mine, "step_00000003")
+    lost = rf"another process has begun to save .*run second, pid {os.getpid()} on "
+    for what in (
+        lambda: first.make_temporary(begun),
+        lambda: first.confirm("step_00000003", placed),
+        lambda: first.place(tmp_path / "step_00000003", "step_00000001"),
+    ):
+        with pytest.raises(CheckpointError, match=lost):
+            what()
+    first.discard(begun, "step_00000003")
+    assert first.rotate(tmp_path / "step_00000003", Retention(1)) == []
+    second.confirm("step_00000003", manifest)
+    assert verify(tmp_path / "step_00000003") == verify(old) == []
+    assert _names(tmp_path) == ["step_00000001", "step_00000003"]
+    assert second.rotate(tmp_path / "step_00000003", Retention(1)) == [old]
+
+
+def test_room_can_be_made_on_a_full_disk(tmp_path: Path) -> None:
+    """Nothing can be written there, not even whose the directory is; a former writer is none any more."""
+    with mounted(tmp_path, "size=256k"):
+        former = CheckpointDirectory(tmp_path)
+        former.open("former")
+        folder = save(tmp_path, 1)
+        former.close()
+        with pytest.raises(OSError, match="No space left"):
+            (tmp_path / "filling").write_bytes(b"x" * 2**20)
+        owner = CheckpointDirectory(tmp_path)
+        owner.open("later", wait=0.0)
+        with pytest.raises(OSError, match="writer"):
+            former.make_temporary(tmp_path / ".tmp-step_00000002-1")
+        owner.delete(folder)
+        (tmp_path / "filling").unlink()
+        later = tmp_path / ".tmp-step_00000003-1"
+        owner.make_temporary(later)  # there is room for the claim, too
+        owner.close()
+        third = CheckpointDirectory(tmp_path)
+        third.open("third", wait=0.0)
+        third.close()
+        with pytest.raises(CheckpointError, match="another process has begun to save"):
+            owner.make_temporary(later)
+        assert _names(tmp_path) == []
 
 
 def test_a_deletion_that_stops_half_way_leaves_no_checkpoint(tmp_path: Path) -> None:

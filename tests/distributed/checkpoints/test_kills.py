@@ -20,7 +20,12 @@ def _killed(folder: Path, world_size: int, count: str, how: str, limit: float) -
 
 @pytest.mark.parametrize(
     ("world_size", "count", "how"),
-    [(1, 3, "at once"), (1, 3, "background"), (2, 2, "at once"), (2, 3, "background")],
+    [
+        (1, 2, "at once"),
+        pytest.param(1, 3, "background", marks=pytest.mark.soak),
+        pytest.param(2, 2, "at once", marks=pytest.mark.soak),
+        (2, 2, "background"),
+    ],
 )
 def test_a_kill_in_a_save_loses_nothing(tmp_path: Path, world_size: int, count: int, how: str) -> None:
     """After a kill the newest checkpoint verifies and resumes, and no remains outlive the next start."""

@@ -35,8 +35,8 @@ def _check_kills(outcome: dict[str, list[list[object]]]) -> None:
 
 def test_a_kill_between_the_nodes_commits_loses_nothing(tmp_path: Path) -> None:
     """Whichever node is killed, what the first takes for complete is whole on both."""
-    outcome = scenario(tmp_path, "own_disks.killed_on_own_disks", "20261122", "5")
-    assert len(outcome["outcomes"]) == 5
+    outcome = scenario(tmp_path, "own_disks.killed_on_own_disks", "20261122", "3")
+    assert len(outcome["outcomes"]) == 3
     _check_kills(outcome)
 
 

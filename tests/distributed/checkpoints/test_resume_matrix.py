@@ -41,6 +41,16 @@ TO_OTHER_STRATEGIES: list[tuple[Layout, Layout]] = [
     (("fsdp", 4), ("hsdp", 4)),
     (("hsdp", 4), ("fsdp", 4)),
 ]
+MORE: list[tuple[Layout, Layout]] = [
+    (("ddp", 2), ("ddp", 3)),
+    (("fsdp", 4), ("fsdp", 2)),
+    (("single", 1), ("fsdp", 4)),
+    (("fsdp", 2), ("ddp", 2)),
+    (("ddp", 4), ("hsdp", 4)),
+    (("hsdp", 4), ("ddp", 4)),
+    (("hsdp", 4), ("fsdp", 4)),
+]
+"""Of both, those that only a soak tries."""
 Trained = list[dict[str, Any]]
 """What each rank tells."""
 
@@ -57,10 +67,9 @@ def _job(layout: Layout, steps: int, **more: Any) -> Job:
 
 
 class Trainings:
-    """Every layout trained without a stop, and every pair resumed from what the first of it saved."""
+    """Every layout trained without a stop, and each pair resumed from what the first of it saved."""
 
-    def __init__(self, folder: Path) -> None:
-        pairs = TO_OTHER_SIZES + TO_OTHER_STRATEGIES
+    def __init__(self, folder: Path, pairs: list[tuple[Layout, Layout]]) -> None:
         sources = dict.fromkeys(source for source, _ in pairs)
         saved = {source: folder / f"{source[0]}{source[1]}" for source in sources}
         self.saved = {source: where / "checkpoints" / f"step_{STOP:08d}" for source, where in saved.items()}
@@ -74,11 +83,20 @@ class Trainings:
 
 
 @pytest.fixture(scope="module")
-def trainings(tmp_path_factory: pytest.TempPathFactory) -> Trainings:
-    return Trainings(tmp_path_factory.mktemp("matrix"))
+def trainings(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Trainings:
+    soaks = request.config.getoption("--soak")
+    pairs = [pair for pair in TO_OTHER_SIZES + TO_OTHER_STRATEGIES if soaks or pair not in MORE]
+    return Trainings(tmp_path_factory.mktemp("matrix"), pairs)
 
 
-@pytest.mark.parametrize("pair", TO_OTHER_SIZES + TO_OTHER_STRATEGIES, ids=_name)
+def _tried(pairs: list[tuple[Layout, Layout]]) -> list[Any]:
+    """As parameters of a test."""
+    return [
+        pytest.param(pair, id=_name(pair), marks=[pytest.mark.soak] if pair in MORE else []) for pair in pairs
+    ]
+
+
+@pytest.mark.parametrize("pair", _tried(TO_OTHER_SIZES + TO_OTHER_STRATEGIES))
 def test_what_is_loaded_is_what_was_saved(trainings: Trainings, pair: tuple[Layout, Layout]) -> None:
     """Bit for bit on every rank: weights and the optimizer's moments and step counts."""
     saved = trainings.straight[pair[0]][0]["stopped"]
@@ -94,7 +112,7 @@ def test_every_rank_writes_its_share(trainings: Trainings, layout: Layout) -> No
     assert max(sizes) < 0.4 * sum(sizes)
 
 
-@pytest.mark.parametrize("pair", TO_OTHER_SIZES, ids=_name)
+@pytest.mark.parametrize("pair", _tried(TO_OTHER_SIZES))
 def test_training_goes_on_as_if_it_had_not_stopped(trainings: Trainings, pair: tuple[Layout, Layout]) -> None:
     """Before and after the checkpoint together, every sample of the epoch once; losses within TOLERANCE."""
     straight, resumed = trainings.straight[pair[0]], trainings.resumed[pair]

@@ -3,7 +3,6 @@
 import os
 import pickle
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from torch import nn
 
 from support.checkpoint_files import flip
 from support.ranked_scenario import scenario
+from support.small_disk import mounted
 from torchdeck.distributed.checkpoints.listing import list_checkpoints
 from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, CheckpointError, Manifest, read_manifest
 from torchdeck.distributed.checkpoints.retention import Retention
@@ -27,10 +27,11 @@ from torchdeck.distributed.checkpoints.verification import hash_file, verify
         ("single", 1, "at once"),
         pytest.param("single", 1, "background", marks=pytest.mark.soak),
         pytest.param("ddp", 2, "at once", marks=pytest.mark.soak),
-        ("ddp", 2, "background"),
+        pytest.param("ddp", 2, "background", marks=pytest.mark.soak),
         pytest.param("fsdp", 2, "at once", marks=pytest.mark.soak),
         ("fsdp", 2, "background"),
-        ("hsdp", 4, "background"),
+        # of our trainer: tests/distributed/test_exact_resume.py
+        pytest.param("hsdp", 4, "background", marks=pytest.mark.soak),
     ],
 )
 def test_resume_is_bit_exact(tmp_path: Path, strategy: str, world_size: int, how: str) -> None:
@@ -68,7 +69,7 @@ def test_another_world_size_loads_the_same_weights(tmp_path: Path) -> None:
     assert drawn[0] != drawn[1]
 
 
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.soak), 1])
 def test_one_rank_that_cannot_write_fails_the_save_for_all(tmp_path: Path, rank: int) -> None:
     """All ranks raise the same sentence, nothing is left or lost, and the next save works."""
     outcome = scenario(tmp_path, "failing_saves.one_rank_fails", str(rank))
@@ -76,7 +77,7 @@ def test_one_rank_that_cannot_write_fails_the_save_for_all(tmp_path: Path, rank:
     assert len(sentences) == 1
     assert f"rank {rank}: File too large" in sentences.pop()
     for ended in outcome["ranks"]:
-        assert ended["listed"] == [".lock", "step_00000001"]
+        assert ended["listed"] == [".lock", ".writer", "step_00000001"]
         assert ended["later"] == "step_00000003"
     assert outcome["problems"] == []
 
@@ -108,14 +109,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 2 MiB."""
     mount = tmp_path / "disk"
     mount.mkdir()
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small file system needs root")
-    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(mount)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
-    if done.returncode != 0:
-        pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
-    yield mount
-    subprocess.run(["umount", str(mount)], check=True, timeout=30)
+    with mounted(mount, "size=2m"):
+        yield mount
 
 
 @pytest.mark.parametrize("how", ["at once", "background"])
@@ -127,7 +122,7 @@ def test_a_full_disk_fails_the_save_and_nothing_else(tmp_path: Path, small_disk:
     assert "No space left on device" in outcome["ranks"][0][0]
     assert "earlier checkpoints are untouched" in outcome["ranks"][0][0]
     assert outcome["ranks"][0][1:] == ([] if how == "at once" else [""])
-    assert outcome["listed"] == [".lock", "step_00000001"]
+    assert outcome["listed"] == [".lock", ".writer", "step_00000001"]
     assert outcome["problems"] == []
 
 

@@ -5,6 +5,7 @@ All trainings and copies are one list of jobs for one process that imports DeepS
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,13 @@ COPIES: dict[str, Job] = {
     "ddp": {"strategy": "ddp", "world_size": 2},
 }
 """Of the checkpoint that ZeRO-2 on two ranks saved; `zero3-of-ddp` of what ddp made of it."""
+MORE = ("offload", "recomputed", "zero1-of-3", "zero2-alone")
+"""Of variants and copies, those that only a soak tries."""
+
+
+def tried(names: Iterable[str]) -> list[Any]:
+    """As parameters of a test."""
+    return [pytest.param(name, marks=[pytest.mark.soak] if name in MORE else []) for name in names]
 
 
 @dataclass(frozen=True)
@@ -53,8 +61,9 @@ class Done:
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
+def done(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Done:
     """Every job of this file; those that load stand after those that save."""
+    left_out = () if request.config.getoption("--soak") else MORE
     folder = tmp_path_factory.mktemp("deepspeed")
     jobs: dict[str, Job] = {"reference": {**REFERENCE, "stats_every": STATS_EVERY}}
     for stage in STAGES:
@@ -90,6 +99,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
     jobs["shapes"] = {
         "do": "refused", "world_size": 2, "differ": "shapes", "config": {"strategy": "deepspeed"},
     }  # fmt: skip
+    jobs = {name: job for name, job in jobs.items() if name not in left_out}
     return Done(dict(zip(jobs, run_jobs(list(jobs.values())), strict=True)), folder)
 
 
@@ -107,7 +117,7 @@ def test_losses_and_norms_are_those_of_one_process(done: Done, stage: int) -> No
         assert ours["norms"] == pytest.approx(reference["norms"], rel=REL)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", tried(VARIANTS))
 def test_options_change_nothing_in_the_training(done: Done, variant: str) -> None:
     """Offload, buckets of a few elements, blocks computed again."""
     (reference,) = done.results["reference"]
@@ -118,7 +128,10 @@ def test_options_change_nothing_in_the_training(done: Done, variant: str) -> Non
 
 @pytest.mark.parametrize(
     ("name", "reference"),
-    [*((f"zero{stage}", "reference") for stage in STAGES), *((name, "short") for name in VARIANTS)],
+    [
+        *((f"zero{stage}", "reference") for stage in STAGES),
+        *(pytest.param(*each.values, "short", marks=each.marks) for each in tried(VARIANTS)),
+    ],
 )
 def test_statistics_are_those_of_whole_tensors(done: Done, name: str, reference: str) -> None:
     """Of every gradient and weight, though they lie in pieces outside of the model's parameters."""
@@ -137,7 +150,7 @@ def test_resume_is_bit_exact(done: Done, stage: int) -> None:
     _same(done.saved(f"zero{stage}", END), done.saved(f"resumed{stage}", END))
 
 
-@pytest.mark.parametrize("copy", [*COPIES, "zero3-of-ddp"])
+@pytest.mark.parametrize("copy", tried([*COPIES, "zero3-of-ddp"]))
 def test_state_is_the_same_at_another_size_and_under_another_strategy(done: Done, copy: str) -> None:
     """Bit for bit, names, shapes and types too; the learning rate comes along."""
     _same(done.saved("zero2", HALF), done.saved(copy))

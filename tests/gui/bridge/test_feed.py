@@ -25,6 +25,16 @@ class Slow:
         return request.upper()
 
 
+def answers_of_another(qtbot: QtBot) -> None:
+    """Wait until a feed that follows as often has answered ten times: time in which others might have."""
+    found: list[object] = []
+    feed: Feed[str, object] = Feed("another", lambda _: object(), 0.001)
+    feed.answered.connect(found.append)
+    feed.ask("a")
+    qtbot.waitUntil(lambda: len(found) >= 10)
+    assert feed.stop(10)
+
+
 def test_only_the_newest_request_is_answered(qtbot: QtBot) -> None:
     slow, found = Slow(), list[str]()
     feed: Feed[str, str] = Feed("test", slow.answer, 3600)
@@ -41,13 +51,14 @@ def test_only_the_newest_request_is_answered(qtbot: QtBot) -> None:
 
 def test_what_is_asked_after_a_stop_waits_for_the_answer_under_way(qtbot: QtBot) -> None:
     slow, found = Slow(), list[str]()
-    feed: Feed[str, str] = Feed("test", slow.answer, 3600)
+    feed: Feed[str, str] = Feed("asked after a stop", slow.answer, 3600)
     feed.answered.connect(found.append)
     feed.ask("a")
     qtbot.waitUntil(lambda: slow.asked == ["a"])
     assert not feed.stop()
     feed.ask("b")
-    qtbot.wait(50)  # a second thread would have begun by now
+    threads = [thread for thread in threading.enumerate() if thread.name == "asked after a stop"]
+    assert len(threads) == 1, "a second thread would have begun by now"
     assert slow.asked == ["a"]
     slow.go.set()
     qtbot.waitUntil(lambda: found == ["B"])
@@ -87,10 +98,10 @@ def test_what_stands_still_is_answered_for_new_requests_only(qtbot: QtBot) -> No
     feed.ask("a")
     qtbot.waitUntil(lambda: len(found) > 2)
     feed.follow(on=False)
-    qtbot.wait(50)
+    answers_of_another(qtbot)
     feed.follow(on=False)
     before = len(found)
-    qtbot.wait(50)
+    answers_of_another(qtbot)
     assert len(found) == before
     feed.ask("a")
     qtbot.waitUntil(lambda: len(found) == before + 1)

@@ -89,9 +89,12 @@ def test_nothing_of_one_that_is_over_is_kept(qtbot: QtBot, operations: Operation
     for _ in range(300):
         begin()
     qtbot.waitUntil(lambda: len(done) == 300)
-    qtbot.wait(0)
-    gc.collect()
-    assert sum(one() is not None for one in kept) == 0
+
+    def none_is_kept() -> bool:
+        gc.collect()
+        return all(one() is None for one in kept)
+
+    qtbot.waitUntil(none_is_kept)
 
 
 def test_closing_cancels_what_runs_and_what_waits(qtbot: QtBot) -> None:

@@ -4,6 +4,7 @@ import itertools
 import threading
 
 import pytest
+from PySide6.QtCore import QCoreApplication
 from pytestqt.qtbot import QtBot
 
 from torchdeck_app.bridge.background_loop import to_beat
@@ -61,7 +62,7 @@ def test_nothing_comes_after_a_stop_and_it_can_start_again(qtbot: QtBot) -> None
     qtbot.waitUntil(lambda: bool(found))
     assert poller.stop(10)
     before = list(found)
-    qtbot.wait(50)
+    QCoreApplication.processEvents()  # all that the thread, which has ended, had sent
     assert found == before
     poller.start()
     qtbot.waitUntil(lambda: len(found) > len(before))

@@ -1,7 +1,6 @@
 """Folders that fail: a drive that is slow, a disk that is full, a run that is removed."""
 
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +11,7 @@ from support.desktop import Desktop, Seen, Window
 from support.metrics import write_rows
 from support.run_homes import add_live_run, add_run
 from support.slow_drive import SlowDrive
+from support.small_disk import mounted
 
 
 def test_a_slow_drive_is_said_and_holds_nothing_up(
@@ -59,11 +59,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of one MiB, where this machine lets us mount one."""
     folder = tmp_path / "small"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=0700", "tmpfs", str(folder)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("mounting a small file system needs root")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+    with mounted(folder, "size=1m,mode=0700"):
+        yield folder
 
 
 def fill(folder: Path) -> Path:

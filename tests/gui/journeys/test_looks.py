@@ -36,7 +36,7 @@ def look_around(window: Window, on: Desktop, pictures: Path, size: tuple[int, in
     assert window.said == ""
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.soak)])
 def test_a_small_screen(
     screen: Desktop, tmp_path: Path, pictures: Path, scheme: str, torchdeck_home: Path
 ) -> None:
@@ -45,6 +45,8 @@ def test_a_small_screen(
         look_around(window, screen, pictures, (1280, 720))
 
 
-def test_a_dense_screen(large_screen: Desktop, tmp_path: Path, pictures: Path) -> None:
+def test_a_dense_screen(large_screen: Desktop, tmp_path: Path, pictures: Path, torchdeck_home: Path) -> None:
+    """Dark, too."""
+    (torchdeck_home / "settings.json").write_text('{"version": 1, "theme": "dark"}')
     with large_screen.window(tmp_path, QT_SCALE_FACTOR="2") as window:
         look_around(window, large_screen, pictures, (2560, 1440))

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from support.desktop import Desktop
 from torchdeck.runs.registry import RunRegistry
 
@@ -22,6 +24,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.soak  # test_detached.py opens one, too, and looks at its plot
 def test_a_script_opens_starts_and_its_printed_loss_is_drawn(
     screen: Desktop, tmp_path: Path, pictures: Path
 ) -> None:

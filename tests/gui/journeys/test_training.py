@@ -48,7 +48,7 @@ def test_a_preset_is_previewed_launched_watched_stopped_and_resumed(
             screen.screenshot(pictures / f"3-{tab}.png")
         window.key("ctrl+Return")
         window.wait("running", "StateBadge", LONG)
-        wait_until(lambda: len(losses(runs)) > 30, LONG, "thirty steps")
+        wait_until(lambda: len(losses(runs)) > 12, LONG, "twelve steps")
         found = losses(runs)
         assert sum(found[-5:]) < sum(found[:5]), "the loss falls"
         window.wait("Plot of Loss", "PlotCanvas")
@@ -61,7 +61,7 @@ def test_a_preset_is_previewed_launched_watched_stopped_and_resumed(
         assert stopped.checkpoint is not None
         window.click("Resume this run")
         window.wait("running", "StateBadge", LONG)
-        wait_until(lambda: len(losses(runs)) > len(found) + 5, LONG, "further steps")
+        wait_until(lambda: len(losses(runs)) > len(found) + 2, LONG, "further steps")
         screen.screenshot(pictures / "6-resumed.png")
         window.click("Stop now this run")
         window.wait("cancelled", "StateBadge", LONG)

@@ -7,13 +7,15 @@ from typing import Any
 
 import keyring
 import pytest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
 from gui.nodes.conftest import SLOW
 from support.file_keyring import FILE_VARIABLE, FileKeyring
 from torchdeck.nodes.ssh.keyring_store import Keyring
 from torchdeck.nodes.ssh.target import SshTarget
+from torchdeck_app.nodes.asking.fingerprint_dialog import FingerprintDialog
 from torchdeck_app.nodes.asking.secret_dialog import SecretDialog
 from torchdeck_app.nodes.asking.window_asker import WindowAsker
 
@@ -110,3 +112,33 @@ def test_a_password_goes_into_the_keyring_only_when_that_was_asked_for(
 def test_the_gui_thread_is_never_made_to_wait_for_itself(asker: WindowAsker) -> None:
     with pytest.raises(RuntimeError, match="the GUI thread cannot wait"):
         asker.password(ONE, again=False)
+
+
+def test_what_becomes_of_a_secret_is_said_as_it_is_chosen(qtbot: QtBot) -> None:
+    asked = SecretDialog("Password of n", "me@h:22", again=False, can_remember=True)
+    qtbot.addWidget(asked)
+    assert "written nowhere" in asked.kept.text()
+    asked.remember.setChecked(True)
+    assert "keyring" in asked.kept.text()
+    assert "nowhere" not in asked.kept.text()
+
+
+@pytest.mark.parametrize(
+    ("kind", "file"),
+    [
+        ("ssh-ed25519", "ssh_host_ed25519_key.pub"),
+        ("ecdsa-sha2-nistp256", "ssh_host_ecdsa_key.pub"),
+        ("ssh-rsa", "ssh_host_rsa_key.pub"),
+    ],
+)
+def test_the_command_to_compare_with_is_of_the_keys_own_kind(kind: str, file: str, qtbot: QtBot) -> None:
+    asked = FingerprintDialog("n", "h", kind, "SHA256:x")
+    qtbot.addWidget(asked)
+    assert any(file in each.text() for each in asked.findChildren(QLabel))
+
+
+def test_the_command_to_compare_with_can_be_taken_away_whole(qtbot: QtBot) -> None:
+    asked = FingerprintDialog("n", "h", "ssh-ed25519", "SHA256:x")
+    qtbot.addWidget(asked)
+    assert asked.command.text() == "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub"
+    assert asked.command.textInteractionFlags() & Qt.TextInteractionFlag.TextSelectableByMouse

@@ -1,6 +1,7 @@
 """The board of nodes, with real hosts: reached, refused, asked about, cleaned."""
 
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,13 @@ from PySide6.QtWidgets import QDialog, QLabel, QPushButton
 from pytestqt.qtbot import QtBot
 
 from gui.nodes.conftest import SLOW
-from support.hosts import TestHosts
+from support.hosts import TestHosts, make_key
+from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.nodes.asking.fingerprint_dialog import FingerprintDialog
 from torchdeck_app.nodes.asking.secret_dialog import SecretDialog
 from torchdeck_app.nodes.asking.window_asker import WindowAsker
 from torchdeck_app.nodes.editing.node_dialog import NodeDialog
+from torchdeck_app.nodes.editing.steps import LOGIN
 from torchdeck_app.nodes.live.sight import Standing
 from torchdeck_app.nodes.place import NODES, NodesPlace
 
@@ -180,6 +183,24 @@ def test_a_password_is_asked_for_again_when_it_was_wrong(
     assert not [path for path in kept if password.encode() in path.read_bytes()]
 
 
+def test_a_password_that_was_given_elsewhere_lets_the_board_in(
+    hosts: Hosts, board: Board, asker: WindowAsker, logins: Logins, qtbot: QtBot
+) -> None:
+    made = hosts(1)
+    password = made.allow_passwords(1)
+    place = board(made.nodes_toml().replace(f'key = "{made.key}"\n', ""))
+    wait_for(qtbot, place, "node1", Standing.NEEDS_LOGIN)
+    elsewhere = threading.Thread(target=lambda: logins.asking.connect("node1", 20).close())
+    elsewhere.start()
+    asked = question(asker, SecretDialog, qtbot)
+    asked.line.setText(password)
+    asked.accept()
+    qtbot.waitUntil(lambda: not elsewhere.is_alive(), timeout=SLOW)
+    place.matrix.over.emit()
+    wait_for(qtbot, place, "node1", Standing.REACHED)
+    assert asker.dialog is None
+
+
 def test_orphans_are_cleaned_once_that_is_agreed_to(hosts: Hosts, board: Board, qtbot: QtBot) -> None:
     made = hosts(1)
     argv = ["env", "TORCHDECK_RUN_ID=a-dead-run", "RANK=3", "sleep", "300"]
@@ -216,3 +237,22 @@ def book_text(nodes: dict[str, dict[str, Any]]) -> str:
     import tomlkit
 
     return tomlkit.dumps({"version": 1, "nodes": nodes})
+
+
+def test_where_no_password_is_taken_a_key_is_to_be_named_instead(
+    hosts: Hosts, board: Board, tmp_path: Path, qtbot: QtBot
+) -> None:
+    """Neither the board nor the dialog offers to ask for what the node does not take."""
+    made = hosts(1)
+    entry = made.entry(1, key=str(make_key(tmp_path / "other")))
+    place = board(book_text({"n1": entry}))
+    wait_for(qtbot, place, "n1", Standing.NEEDS_KEY)
+    card = place.board.cards["n1"]
+    assert card.help_button.text() == "Edit …"
+    assert "Name a key that it knows" in card._why.text()
+    qtbot.mouseClick(card.help_button, Qt.MouseButton.LeftButton)
+    (dialog,) = place.findChildren(NodeDialog)
+    qtbot.waitUntil(lambda: LOGIN in dialog.steps.steps, timeout=SLOW)
+    assert dialog.steps.steps[LOGIN].status == "failed"
+    assert dialog.steps.ask_button.isHidden()
+    dialog.reject()

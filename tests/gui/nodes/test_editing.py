@@ -25,6 +25,7 @@ from torchdeck_app.nodes.editing.import_dialog import ImportDialog
 from torchdeck_app.nodes.editing.node_dialog import NodeDialog
 from torchdeck_app.nodes.editing.steps import ANSWERS, HOME, KEY, LOGIN, PYTHON, TORCH
 from torchdeck_app.nodes.place import NodesPlace
+from torchdeck_app.theme.theme import Theme
 
 Board = Callable[[str], NodesPlace]
 BOOK = """# my machines
@@ -183,7 +184,7 @@ def test_a_node_is_put_back_into_a_book_that_was_changed_since(
 
 
 def test_hosts_of_the_ssh_config_become_nodes(
-    operations: Operations, logins: Logins, torchdeck_home: Path, tmp_path: Path, qtbot: QtBot
+    theme: Theme, operations: Operations, logins: Logins, torchdeck_home: Path, tmp_path: Path, qtbot: QtBot
 ) -> None:
     (torchdeck_home / "nodes.toml").write_text(tomlkit.dumps({"nodes": {"gpu0": {"address": "gpu0"}}}))
     config = tmp_path / "config"
@@ -192,7 +193,7 @@ def test_hosts_of_the_ssh_config_become_nodes(
         "Host far\n HostName far.example\n ProxyCommand nc %h %p\nHost gpu2\n HostName 10.0.0.3\n"
         "Host *\n User me\n"
     )
-    dialog = ImportDialog(operations, logins, ["gpu0"], file=config)
+    dialog = ImportDialog(theme, operations, logins, ["gpu0"], file=config)
     qtbot.addWidget(dialog)
     dialog.open()
     qtbot.waitUntil(lambda: dialog.list.topLevelItemCount() == 4, timeout=SLOW)
@@ -214,12 +215,17 @@ def test_hosts_of_the_ssh_config_become_nodes(
 
 
 def test_without_an_ssh_config_that_is_said(
-    operations: Operations, logins: Logins, tmp_path: Path, qtbot: QtBot
+    theme: Theme, operations: Operations, logins: Logins, tmp_path: Path, qtbot: QtBot
 ) -> None:
-    dialog = ImportDialog(operations, logins, [], file=tmp_path / "none")
+    dialog = ImportDialog(theme, operations, logins, [], file=tmp_path / "none")
     qtbot.addWidget(dialog)
+    dialog.open()
     qtbot.waitUntil(lambda: dialog.said.text().startswith("There is no file"), timeout=SLOW)
     assert not dialog.import_button.isEnabled()
+    assert dialog.empty.isVisible()
+    with qtbot.waitSignal(dialog.add_asked):
+        dialog.empty.button.click()
+    assert not dialog.isVisible()
 
 
 def test_a_book_that_is_wrong_is_said_to_be(board: Board, torchdeck_home: Path, qtbot: QtBot) -> None:

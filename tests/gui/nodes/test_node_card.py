@@ -8,6 +8,7 @@ from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck.nodes.probe.facts import RunHere
 from torchdeck_app.nodes.cards.card_grid import LEAST
 from torchdeck_app.nodes.cards.node_card import NodeCard
+from torchdeck_app.nodes.cards.words import why_words
 from torchdeck_app.nodes.live.sight import NodeSight, Standing
 from torchdeck_app.theme.theme import Theme
 
@@ -90,3 +91,17 @@ def test_the_reason_has_the_colour_of_the_state(
     card._why.ensurePolished()
     colour = card._why.palette().text().color()
     assert colour == theme.colour("warn" if role == "warning" else "bad")
+
+
+def test_the_button_that_goes_gives_the_focus_to_the_cards_menu(card: NodeCard, qtbot: QtBot) -> None:
+    card.show_sight(NodeSight("n1", Standing.KEY_UNKNOWN, "Nobody has said yet that it is the right one"))
+    card.show()
+    qtbot.waitExposed(card)
+    card.help_button.setFocus()
+    card.show_sight(NodeSight("n1"))
+    assert card.focusWidget() is card.menu_button
+
+
+def test_a_login_at_the_start_of_a_sentence_stays_as_it_is_written() -> None:
+    assert why_words("n1", "Node n1: root@10.0.0.5:22 lets nobody in") == "root@10.0.0.5:22 lets nobody in"
+    assert why_words("n1", "Node n1: it is silent") == "It is silent"

@@ -29,3 +29,25 @@ def test_the_step_under_way_is_told_from_those_that_wait(theme: Theme, qtbot: Qt
     steps.begin("Trying it out …")
     steps.clear()
     assert under_way() == []
+
+
+def test_a_long_fingerprint_is_seen_whole(theme: Theme, qtbot: QtBot) -> None:
+    steps = StepList(theme)
+    qtbot.addWidget(steps)
+    steps.resize(280, 600)
+    steps.show()
+    steps.begin("Trying it out …")
+    steps.show_step(Step(1, "warning", f"Its key is SHA256:{'W' * 43}", asks=True))
+    (shown,) = [text for text in steps._sentences if not text.isHidden()]
+    qtbot.waitUntil(lambda: shown.height() >= 3 * shown.fontMetrics().lineSpacing())
+    assert shown.document().idealWidth() <= shown.viewport().width()
+
+
+def test_the_button_that_goes_gives_the_focus_to_nothing_that_is_pressed(theme: Theme, qtbot: QtBot) -> None:
+    steps = StepList(theme)
+    qtbot.addWidget(steps)
+    steps.show()
+    steps.show_step(Step(1, "warning", "It is not known.", asks=True))
+    steps.ask_button.setFocus()
+    steps.begin("Trying it out …")
+    assert steps.focusWidget() is steps

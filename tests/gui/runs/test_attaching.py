@@ -76,9 +76,12 @@ def press(qtbot: QtBot, page: RunPage, what: str) -> None:
 
 
 def test_a_run_without_a_controller_is_attached_to_stopped_and_resumed(
-    qtbot: QtBot, there: HostsRun, page: RunPage, person: Person
+    qtbot: QtBot, there: HostsRun, page: RunPage, person: Person, request: pytest.FixtureRequest
 ) -> None:
-    """The password is asked for once, off the GUI thread, and each controller gets it."""
+    """The password is asked for once, off the GUI thread, and each controller gets it.
+
+    A normal run resumes from the window in gui/journeys/test_training.py.
+    """
     press(qtbot, page, "attach")
     assert page.header.doing_now == "attaching: connecting to its nodes"
     qtbot.waitUntil(there.run_is_followed, timeout=SLOW)
@@ -89,6 +92,10 @@ def test_a_run_without_a_controller_is_attached_to_stopped_and_resumed(
     press(qtbot, page, "stop")
     qtbot.waitUntil(lambda: page.header.state_word == "cancelled", timeout=SLOW)
     assert not page.header.links.isVisible(), "nothing of a run that is over is reached"
+    there.wait_empty()
+    if not request.config.getoption("--soak"):
+        assert len(person.asked) == 1
+        return
     press(qtbot, page, "resume")
     qtbot.waitUntil(lambda: page.header.state_word == "running", timeout=SLOW)
     assert there.run_is_followed()
@@ -106,6 +113,7 @@ def is_there(pid: int) -> bool:
     return False
 
 
+@pytest.mark.soak
 def test_what_is_cancelled_leaves_nothing_behind(
     qtbot: QtBot, there: HostsRun, page: RunPage, person: Hesitant, operations: Operations
 ) -> None:

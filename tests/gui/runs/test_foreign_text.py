@@ -82,9 +82,16 @@ def test_nothing_that_a_run_says_is_taken_for_html(qtbot: QtBot, place: RunsPlac
     qtbot.waitUntil(lambda: page.card.report is not None)
     page.card.set_folded(folded=True)
     qtbot.waitUntil(lambda: page.plots.answer is not None)
+    is_read = {
+        page.logs: lambda: page.logs.area._total > 0,
+        page.ranks: lambda: page.ranks.matrix is not None,
+        page.checkpoints: lambda: page.checkpoints.isVisible(),  # none there to be read
+        page.timeline: lambda: bool(page.timeline.shown),
+        page.configuration: lambda: page.configuration.isVisible(),  # waited for below
+    }
     for tab in range(page.tabs.count()):
         page.tabs.setCurrentIndex(tab)
-        qtbot.wait(100)
+        qtbot.waitUntil(is_read[page._room_now])
     page.configuration.choice.setCurrentIndex(1)
     page.configuration.choice.activated.emit(1)
     timeline, grid = page.timeline, page.configuration

@@ -182,7 +182,9 @@ def test_a_deleted_run_can_be_put_back_and_goes_for_good_otherwise(
     assert shown_run(place) == run_id(1)  # what was deleted is no more in sight
     assert [entry.id for entry in place.table.selected()] == [run_id(1)]
     qtbot.waitUntil(lambda: [entry.id for entry in place.table.model.entries] == [run_id(1)])
+    place.undo_bar.button.setFocus()
     click(place.undo_bar.button)
+    assert place.window().focusWidget() is place.table.list
     qtbot.waitUntil(lambda: len(place.table.model.entries) == 2)
     assert not place.undo_bar.isVisible()
     qtbot.waitUntil(lambda: shown_run(place) == run_id(2))
@@ -191,6 +193,22 @@ def test_a_deleted_run_can_be_put_back_and_goes_for_good_otherwise(
     qtbot.waitUntil(place.undo_bar.isVisible)
     place.undo_bar.expire()
     qtbot.waitUntil(lambda: [path.name for path in (tmp_path / "runs").iterdir()] == [run_id(1)])
+
+
+def test_what_is_not_deleted_with_others_is_said(qtbot: QtBot, opened: Opened, tmp_path: Path) -> None:
+    over, goes_on = add_run(tmp_path, 1), add_live_run(tmp_path, 2)
+    place = opened(tmp_path)
+    page_of(qtbot, place, 2)
+    delete = place.actions_of_runs["delete"]
+    assert not delete.isEnabled()
+    assert "Not now: the run is" in delete.toolTip()
+    place.table.list.selectAll()
+    qtbot.waitUntil(delete.isEnabled)
+    assert "Not now" not in delete.toolTip()
+    delete.trigger()
+    qtbot.waitUntil(lambda: not over.root.exists())
+    assert "is not deleted: the run is" in place.table.problem.text()
+    assert goes_on.root.exists()
 
 
 def test_what_a_deleted_run_leaves_on_its_nodes_is_said(qtbot: QtBot, opened: Opened, tmp_path: Path) -> None:

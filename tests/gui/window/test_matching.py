@@ -3,11 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from torchdeck_app.window.command_palette.keywords import keywords
 from torchdeck_app.window.command_palette.matching import match, ranked
 
 
 def best(query: str, *texts: str, recent: tuple[str, ...] = ()) -> list[str]:
-    return [key for key, _ in ranked(query, ((text, text, "") for text in texts), recent)]
+    return [key for key, _ in ranked(query, ((text, text, "", ()) for text in texts), recent)]
 
 
 def test_letters_in_order_fit_and_others_do_not() -> None:
@@ -58,3 +59,23 @@ def test_positions_are_in_the_text_and_ascend(query: str, text: str) -> None:
 @given(st.text(alphabet="abcXYZ -", min_size=1))
 def test_every_text_fits_itself(text: str) -> None:
     assert match(text, text) is not None
+
+
+def test_other_words_come_after_the_name_and_before_letters_strewn_over_another() -> None:
+    texts = [("a", "Delete", "Runs", {"remove", "erase"}), ("b", "Remove marks", "Launch", set[str]())]
+    assert [key for key, _ in ranked("remove", texts, ())] == ["b", "a"]
+    strewn = [
+        ("b", "Export a script for sbatch", "Launch", set[str]()),
+        ("a", "Add a node", "Nodes", {"ssh"}),
+    ]
+    assert [key for key, _ in ranked("ssh", strewn, ())] == ["a", "b"]
+    assert [key for key, _ in ranked("runs rem", texts, ())] == ["a"]
+    assert not ranked("emo", [texts[0]], ()), "a keyword is found by its beginning"
+
+
+def test_actions_are_found_by_what_they_do_and_by_other_words_for_it() -> None:
+    found = keywords("Import nodes", "Make nodes of the hosts that ~/.ssh/config names")
+    assert {"ssh", "hosts", "config"} <= found
+    assert "nodes" not in found, "that is in its name"
+    assert "the" not in found
+    assert {"remove", "erase"} <= keywords("Delete", "")

@@ -90,3 +90,12 @@ def test_trouble_with_the_runs_is_said(theme: Theme, operations: Operations, qtb
     bar.show_runs(RunsSeen(()))
     bar.show_waiting(3.0)
     assert "waiting for the folder of runs for 3 s" in line.text()
+
+
+def test_what_nobody_follows_is_said_to_be_unknown_and_comes_last() -> None:
+    alone = live(1, followed_until=100.0)
+    now = running_now([alone])
+    assert now.look is not None
+    assert now.look.word == "unknown"
+    assert now.text == "run1  ·  unknown  ·  step 1,240 / 2,000  ·  loss 2.3147  ·  CPU"
+    assert running_now([alone, live(2)]).run_id == run_id(2)

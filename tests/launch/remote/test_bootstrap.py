@@ -14,7 +14,7 @@ from support.local_stream import LocalStream, python_stream
 from support.old_python import python310
 from torchdeck.agent.link.frames import FrameReader
 from torchdeck.agent.link.loader import folder_hash
-from torchdeck.launch.remote.bootstrap import PYTHON_ARGUMENTS, BootstrapError, packed, start_link_server
+from torchdeck.launch.remote.bootstrap import PYTHON_ARGUMENTS, Bootstrap, BootstrapError, packed
 from torchdeck.launch.shipping import ship
 
 ORDER = {"run_id": RUN_ID, "node": NODE, "token_name": "link-00112233.token", "token": "f" * 32}
@@ -30,11 +30,14 @@ class Node:
         self.installed = self.home / "shipped" / self.shipped.name
         self.streams: list[LocalStream] = []
 
-    def begin(self, stream: LocalStream | None = None, **changes: str) -> bytes:
+    def begin(self, stream: LocalStream | None = None, home: str = "", **changes: str) -> bytes:
         """The first bytes of a link."""
         self.streams.append(stream or python_stream())
-        order = {**ORDER, "home": str(self.home), **changes}
-        return start_link_server(self.streams[-1], self.shipped, order, LIMIT)
+        return self.bootstrap(self.streams[-1], home).begin({**ORDER, **changes}, LIMIT)
+
+    def bootstrap(self, stream: LocalStream, home: str = "", *, begins: bool = False) -> Bootstrap:
+        """Nothing is said yet."""
+        return Bootstrap(stream, self.shipped, home or str(self.home), begins=begins)
 
 
 @pytest.fixture
@@ -113,6 +116,19 @@ def test_a_transfer_that_breaks_leaves_nothing(node: Node) -> None:
     assert not node.installed.exists()
     assert not list(node.home.glob("shipped/*"))
     assert greeted(node, node.begin())
+
+
+def test_what_a_killed_transfer_left_is_removed_by_a_later_link(node: Node) -> None:
+    """When it ends, and is nobody's any more for long."""
+    left = node.home / "shipped" / ".making-old"
+    left.mkdir(mode=0o700, parents=True)
+    os.utime(left, (0, 0))
+    assert greeted(node, node.begin())
+    process = node.streams[-1].process
+    assert process.stdin is not None
+    process.stdin.close()
+    assert process.wait(LIMIT) == 0
+    assert [path.name for path in node.installed.parent.iterdir()] == [node.shipped.name]
 
 
 def test_two_at_once_make_one_folder(node: Node) -> None:
@@ -194,6 +210,52 @@ def test_python_310_serves(node: Node) -> None:
     if old is None:
         pytest.skip("there is no Python 3.10 here: neither python3.10 on the PATH nor in pyenv")
     assert greeted(node, node.begin(python_stream(old)))
+
+
+def test_one_that_was_prepared_begins_when_it_has_its_order(node: Node) -> None:
+    """It has loaded an agent by then; of the run, nothing is made before."""
+    node.begin()
+    stream = python_stream()
+    node.streams.append(stream)
+    bootstrap = node.bootstrap(stream, begins=True)
+    bootstrap.prepare(LIMIT)
+    before = sorted(node.home.rglob("*"))
+    assert sorted(node.home.rglob("*")) == before
+    assert greeted(node, bootstrap.begin(ORDER, LIMIT))
+
+
+def test_what_is_not_there_is_sent_with_the_order_alone(node: Node) -> None:
+    """One that was prepared, and is never wanted, has laid nothing down."""
+    stream = python_stream()
+    node.streams.append(stream)
+    bootstrap = node.bootstrap(stream, begins=True)
+    bootstrap.prepare(LIMIT)
+    assert not node.home.exists()
+    assert greeted(node, bootstrap.begin(ORDER, LIMIT))
+    assert folder_hash(node.installed) == node.shipped.name
+
+
+def test_what_is_no_order_is_said(node: Node) -> None:
+    """A controller of another version, or another program."""
+    node.begin()
+    stream = python_stream()
+    node.streams.append(stream)
+    bootstrap = node.bootstrap(stream)
+    bootstrap.prepare(LIMIT)
+    stream.write(b"1_000_00 what is this")
+    assert b"no order" in stream.read(65536, LIMIT)
+    assert stream.process.wait(LIMIT) == 2
+
+
+def test_one_that_is_never_wanted_ends_quietly(node: Node) -> None:
+    """With the connection."""
+    node.begin()
+    stream = python_stream()
+    node.bootstrap(stream, begins=True).prepare(LIMIT)
+    stream.close()
+    assert stream.process.wait(LIMIT) == 0
+    assert stream.said == ""
+    stream.reap()
 
 
 def test_nothing_of_the_run_stands_in_the_command_line(node: Node) -> None:

@@ -15,6 +15,7 @@ from torchdeck.rundir.layout import RunLayout
 
 LOG = "attempts/1/ranks/0/stdout.log"
 BEAT = "nodes/n1/heartbeat.json"
+PROGRESS = "attempts/1/ranks/0/progress"
 
 
 @pytest.fixture
@@ -36,6 +37,37 @@ def test_files_come_to_lie_where_the_layout_has_them(layout: RunLayout) -> None:
     assert layout.node("n1").heartbeat.read_bytes() == b"{}"
     for path in layout.root.rglob("*"):
         assert path.stat().st_mode & 0o077 == 0 or path.is_dir()
+
+
+def test_a_record_is_overwritten_in_place(layout: RunLayout) -> None:
+    """Whatever its length, and whether it came in one piece; another file is made anew each time."""
+    mirror = Mirror(layout.root, "n1")
+    path = layout.attempt(1).rank(0).progress
+    inodes = set()
+    for content in (b"step 1", b"step 1000", b"2"):
+        mirror.piece(PROGRESS, 0, content[:1], last=len(content) == 1)
+        if len(content) > 1:
+            mirror.piece(PROGRESS, 1, content[1:], last=True)
+        assert path.read_bytes() == content
+        inodes.add(path.stat().st_ino)
+    assert len(inodes) == 1
+    mirror.piece(BEAT, 0, b"{}", last=True)
+    with layout.node("n1").heartbeat.open("rb") as before:
+        mirror.piece(BEAT, 0, b"[]", last=True)
+        assert before.read() == b"{}"
+
+
+def test_a_record_is_not_written_through_a_link(layout: RunLayout, tmp_path: Path) -> None:
+    """One that was laid there while the record was mirrored already."""
+    mirror = Mirror(layout.root, "n1")
+    mirror.piece(PROGRESS, 0, b"step 1", last=True)
+    path, victim = layout.attempt(1).rank(0).progress, tmp_path / "victim"
+    victim.write_text("mine")
+    path.unlink()
+    path.symlink_to(victim)
+    with pytest.raises(MirrorRefusedError, match="is a link"):
+        mirror.piece(PROGRESS, 0, b"step 2", last=True)
+    assert victim.read_text() == "mine"
 
 
 def test_a_gap_is_refused(layout: RunLayout) -> None:

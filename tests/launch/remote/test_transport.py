@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,9 +11,10 @@ import pytest
 
 from support.agent_run import AgentRun, make_plan, script
 from support.linked import LinkedRun
+from support.open_files import open_files
 from support.waiting import wait_until
 from torchdeck.agent.handover import Handover, handover_from
-from torchdeck.agent.link.agent_start import AgentStart
+from torchdeck.agent.link.agent_start import PROCESS_NAME
 from torchdeck.launch.agent_keeper import AgentKeeper
 from torchdeck.launch.remote.link import NodeLink
 from torchdeck.launch.remote.transport import SshTransport
@@ -22,7 +22,6 @@ from torchdeck.launch.requests import STOP_NOW, Request
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.rundir.atomic import write_json
 from torchdeck.rundir.journal import read_journal
-from torchdeck.rundir.processes import ProcessIdentity
 from torchdeck.runs.history import RunHistory
 
 AGENT_NODE = "localhost"
@@ -64,27 +63,6 @@ def node_run(tmp_path: Path) -> Iterator[NodeRun]:
 
 def transport(run: NodeRun) -> SshTransport:
     return SshTransport(run.here, run.up())
-
-
-def one_that_waits(run: NodeRun) -> ProcessIdentity:
-    """The agent that was prepared on the node; there is but one."""
-
-    def found() -> list[ProcessIdentity]:
-        started = [str(run.there.root).encode(), b"--waits"]
-        processes = [path for path in Path("/proc").iterdir() if path.name.isdigit()]
-        ours = [int(path.name) for path in processes if set(started) <= set(words(path))]
-        return [identity for pid in ours if (identity := ProcessIdentity.of(pid)) is not None]
-
-    (identity,) = wait_until(found, 30, "an agent to wait")
-    return identity
-
-
-def words(process: Path) -> list[bytes]:
-    """Its arguments; none of one that has ended."""
-    try:
-        return (process / "cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return []
 
 
 def test_an_agent_is_asked_for_once(node_run: NodeRun, tmp_path: Path) -> None:
@@ -151,69 +129,20 @@ def test_a_living_agent_says_over_the_link_what_it_was_handed(node_run: NodeRun,
             assert b"canary" not in path.read_bytes(), path
 
 
-def test_an_agent_that_was_prepared_begins_when_it_is_handed_its_line(
-    node_run: NodeRun, tmp_path: Path
-) -> None:
-    """It is no agent before: nobody is said to live, nothing is journaled; then it is the one that runs."""
+def test_an_agent_has_nothing_of_its_link_but_what_is_loaded(node_run: NodeRun, tmp_path: Path) -> None:
+    """It is a copy of the link's end: session and name are its own, and it holds no pipe of the other."""
     node_run.plan(SLEEPS, tmp_path)
     reached = transport(node_run)
-    reached.prepare_agent()
-    waiting = one_that_waits(node_run)
-    reached.prepare_agent()
-    assert not reached.agent_is_starting()
-    assert not node_run.there.node(AGENT_NODE).journal.exists()
-    assert not AgentStart(
-        node_run.there, AGENT_NODE, node_run.node_home
-    ).starting()  # as another link sees it
-    assert one_that_waits(node_run) == waiting
-    reached.start_agent(Handover("a token").line())
-    wait_until(lambda: node_run.events("attempt_started"), 60, "the attempt, seen here")
-    (started,) = node_run.events("agent_started")
-    assert ProcessIdentity.from_json(started["identity"]) == waiting
-    wait_until(lambda: node_run.link.state.agent_alive, 20, "the agent to be said to live")
-
-
-def test_an_agent_that_was_prepared_ends_with_its_link(node_run: NodeRun, tmp_path: Path) -> None:
-    """Another is started over the next link, as if it had never been."""
-    node_run.plan(SLEEPS, tmp_path)
-    reached = transport(node_run)
-    reached.prepare_agent()
-    waiting = one_that_waits(node_run)
-    node_run.kill_server()
-    wait_until(lambda: not waiting.is_alive(), 20, "it to end")
-    wait_until(lambda: node_run.link.state.state == "lost", 20, "the link to be lost")
-    node_run.up()
-    reached.start_agent(Handover("a token").line())
-    wait_until(lambda: node_run.events("attempt_started"), 60, "the attempt, seen here")
-    assert len(node_run.events("agent_started")) == 1
-
-
-def test_one_that_was_prepared_and_killed_stands_in_nobodys_way(node_run: NodeRun, tmp_path: Path) -> None:
-    node_run.plan(SLEEPS, tmp_path)
-    reached = transport(node_run)
-    reached.prepare_agent()
-    waiting = one_that_waits(node_run)
-    waiting.send(signal.SIGKILL)
-    wait_until(lambda: not waiting.is_alive(), 20, "it to end")
     reached.start_agent(b"")
     wait_until(lambda: node_run.events("attempt_started"), 60, "the attempt, seen here")
-    wait_until(lambda: node_run.link.state.agent_alive, 20, "the agent to be said to live")
-
-
-def test_one_that_died_before_it_was_handed_anything_leaves_no_pipe(
-    node_run: NodeRun, tmp_path: Path
-) -> None:
-    """A link server lives for days, and prepares again."""
-    node_run.plan(SLEEPS, tmp_path)
-    node_run.there.node(AGENT_NODE).root.mkdir(parents=True)
-    agents = AgentStart(node_run.there, AGENT_NODE, node_run.node_home)
-    count = 0
-    for again in range(3):
-        pid = agents.prepare(0)
-        os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: agents.exit_code() is not None, 20, "it to end")
-        count = count or len(list(Path("/proc/self/fd").iterdir()))
-        assert len(list(Path("/proc/self/fd").iterdir())) == count, again
+    server = node_run.streams[-1].process.pid
+    agent = json.loads(node_run.there.node(AGENT_NODE).lock.read_text())["pid"]
+    assert os.getsid(agent) == agent != os.getsid(server)
+    assert Path(f"/proc/{agent}/comm").read_text() == f"{PROCESS_NAME}\n"
+    assert Path(f"/proc/{agent}/cwd").readlink() == Path("/")
+    pipes = {Path(f"/proc/{server}/fd/{place}").readlink() for place in (0, 1, 2)}
+    assert not pipes & open_files(agent)
+    assert Path(f"/proc/{agent}/fd/2").readlink() == node_run.there.node(AGENT_NODE).log
 
 
 def test_an_agent_that_ends_at_once_says_so(node_run: NodeRun) -> None:

@@ -155,6 +155,17 @@ def test_a_launch_begins_with_the_nodes_that_its_config_names(reach: Reach) -> N
         assert nothing is None
 
 
+@pytest.mark.parametrize("known", [False, True])
+def test_who_let_us_in_is_named_where_nobody_was_asked_for_anything(reach: Reach, *, known: bool) -> None:
+    """A password that is known may have been what opened the node: who is told the names does not have it."""
+    named: list[str] = []
+    if known:
+        reach.credentials.set_passphrase(Path("/some/key"), "words")
+    with reach.keeping_talks(["n1"], named.append) as kept, kept.talk("n1", LIMIT) as asked:
+        assert asked.ask("time", LIMIT)["time"] > 0
+    assert named == ([] if known else ["n1"])
+
+
 class Person:
     """Declines everything, and knows whether anything was asked."""
 

@@ -152,6 +152,7 @@ def test_where_nobody_can_be_asked_it_is_said_what_is_missing_and_what_would_hel
     with pytest.raises(NeedsLoginError) as caught:
         works(where, NoAsker())
     said = str(caught.value)
+    assert caught.value.asking_helps
     assert caught.value.node == "node1"
     for words in (
         f"node node1: root@{made.address(1)}:22",
@@ -169,9 +170,11 @@ def test_a_host_that_takes_no_passwords_asks_for_none(
     hosts: Hosts, torchdeck_home: Path, tmp_path: Path
 ) -> None:
     person = Person(passwords=["x"])
-    with pytest.raises(NeedsLoginError, match="It takes publickey"):
+    with pytest.raises(NeedsLoginError, match="It takes publickey") as caught:
         works(target(hosts(1), torchdeck_home, make_key(tmp_path / "other")), person)
     assert person.asked == []
+    assert not caught.value.asking_helps
+    assert str(caught.value).endswith("in the node book or load one into an agent (ssh-add)")
 
 
 def test_keys_of_an_agent_are_tried_before_files_the_named_one_first(

@@ -12,6 +12,7 @@ from torchdeck.config.loader import LoadedConfig
 from torchdeck.config.problems import ConfigError
 from torchdeck.launch.all_checks import all_checks
 from torchdeck.launch.checked_plan import PreflightError, checked_plan
+from torchdeck.launch.chosen_nodes import knocking
 from torchdeck.launch.early_controller import EarlyController, early_controller
 from torchdeck.launch.launcher import Intent, LaunchError, start_run
 from torchdeck.launch.looks import Looks
@@ -88,8 +89,11 @@ class Starter:
             progress("checking")
             loaded = wanted.loaded
             config, locate, files = loaded.config, loaded.locate, loaded.files
-            with early_controller(config, home) as early:
-                plan, _ = checked_plan(config, home, locate, progress, files, self._reach)
+            with (
+                early_controller(config, home) as early,
+                knocking(config, self._reach, early) as kept,
+            ):
+                plan, _ = checked_plan(config, home, locate, progress, files, kept)
                 # what else lies in the folder may change at any time, and is copied as it is then
                 changes = (
                     plan_changes(wanted.plan, plan) if plan.fingerprint != wanted.plan.fingerprint else ()

@@ -22,6 +22,7 @@ from torchdeck_app.launch.problems.rows import ProblemRow
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID
 from torchdeck_app.widgets.question import Choice, ask
+from torchdeck_app.widgets.steady_focus import set_enabled
 
 TRUST_MEANS = (
     "What lies in this folder would run as code: a model and its data, what these import, the Python that "
@@ -189,8 +190,9 @@ class LaunchControl(QWidget):
 
     def _show_busy(self) -> None:
         busy = self.launching.is_busy
-        self.launch_button.setEnabled(not busy)
-        self.check_button.setEnabled(not busy and self._checking is None and not self._check_waits)
+        can_check = not busy and self._checking is None and not self._check_waits
+        set_enabled(self.launch_button, self, on=not busy)
+        set_enabled(self.check_button, self, on=can_check)
 
     def _refused(self, rows: tuple[CheckRow, ...], *, launching: bool = False) -> None:
         self._checked_text = self._document.text

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QTo
 from torchdeck_app.theme.icons import drawn, icon
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.steady_focus import leave
 
 Tone = Literal["note", "done", "warning", "error"]
 _SIGNS: dict[Tone, tuple[str, str]] = {
@@ -91,6 +92,10 @@ class Notice(QFrame):
         """Take it away; where a topic is given, only if it is about that."""
         if topic is None or topic == self.topic:
             self.topic = ""
+            around = self.parentWidget()
+            if around is not None:
+                for button in (*self._buttons, self.close_button):
+                    leave(button, around)
             self.hide()
 
     def button(self, text: str) -> QPushButton:

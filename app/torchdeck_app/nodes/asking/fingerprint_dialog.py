@@ -9,9 +9,8 @@ from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.widgets.panel import GRID, label
 
 _MEANS = (
-    "Compare it with what the host itself says, as `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` prints "
-    "it there. If it differs, somebody may be in between. Once trusted it is written down, and a host that "
-    "shows another key is refused."
+    "If it differs, somebody may be in between. Once trusted it is written down, and a host that shows "
+    "another key is refused."
 )
 
 
@@ -27,7 +26,15 @@ class FingerprintDialog(QDialog):
         self.host = label(host)
         self.key_type = label(key_type)
         self.fingerprint = label(fingerprint, wrap=True)
-        for shown, name in ((self.host, "Host"), (self.key_type, "Key type"), (self.fingerprint, "SHA-256")):
+        kind = key_type.removeprefix("ssh-").partition("-")[0]  # of ecdsa the curve follows
+        self.command = label(f"ssh-keygen -lf /etc/ssh/ssh_host_{kind}_key.pub", wrap=True)
+        named = {
+            "Host": self.host,
+            "Key type": self.key_type,
+            "SHA-256": self.fingerprint,
+            "Command": self.command,
+        }
+        for name, shown in named.items():
             shown.setFont(font(Type.MONO))
             shown.setAccessibleName(f"{name}: {shown.text()}")
             shown.setTextInteractionFlags(
@@ -51,6 +58,13 @@ class FingerprintDialog(QDialog):
         column.setSpacing(2 * GRID)
         column.addWidget(label(f"The host key of {node} is not known yet", Type.HEADING, wrap=True))
         column.addLayout(facts)
+        compare = QVBoxLayout()
+        compare.setSpacing(GRID // 2)
+        compare.addWidget(
+            label("Compare it with what the host itself says, as this prints it there:", wrap=True)
+        )
+        compare.addWidget(self.command)
+        column.addLayout(compare)
         column.addWidget(label(_MEANS, role="secondary", wrap=True))
         column.addWidget(buttons)
         self.setMinimumWidth(64 * GRID)

@@ -9,6 +9,7 @@ from torchdeck_app.theme.fonts import Type
 from torchdeck_app.widgets.panel import GRID, label
 
 _KEPT = "It is kept in memory until this window is closed, and written nowhere."
+_REMEMBERED = "It is kept in memory, and in the system's keyring for the next time."
 
 
 class SecretDialog(QDialog):
@@ -55,7 +56,9 @@ class SecretDialog(QDialog):
             column.addWidget(label("✕ That was wrong. Try again.", role="error", wrap=True))
         column.addWidget(self.line)
         column.addWidget(self.remember)
-        column.addWidget(label(_KEPT, Type.SMALL, "secondary", wrap=True))
+        self.kept = label(_KEPT, Type.SMALL, "secondary", wrap=True)
+        self.remember.toggled.connect(lambda on: self.kept.setText(_REMEMBERED if on else _KEPT))
+        column.addWidget(self.kept)
         column.addWidget(self.buttons)
         self.setMinimumWidth(52 * GRID)
         self._typed("")

@@ -24,6 +24,7 @@ LOOKS = {
     Standing.REACHED: Look("●", "reached", "good"),
     Standing.UNREACHABLE: Look("✕", "unreachable", "bad"),
     Standing.NEEDS_LOGIN: Look("◐", "needs login", "warn"),
+    Standing.NEEDS_KEY: Look("✕", "no key it takes", "bad"),
     Standing.KEY_UNKNOWN: Look("?", "host key unknown", "warn"),
     Standing.KEY_CHANGED: Look("✕", "host key changed", "bad"),
     Standing.NO_PYTHON: Look("✕", "no Python", "bad"),
@@ -31,6 +32,9 @@ LOOKS = {
 HELPS = {
     Standing.UNREACHABLE: Help("Try again", "Connect to it once more", asks=False),
     Standing.NEEDS_LOGIN: Help("Log in …", "Ask for the password or passphrase, and connect", asks=True),
+    Standing.NEEDS_KEY: Help(
+        "Edit …", "Name a key that it takes; it asks for no password", asks=False, edits=True
+    ),
     Standing.KEY_UNKNOWN: Help(
         "Look at the key …", "Show the host's fingerprint, to trust it or not", asks=True
     ),

@@ -30,6 +30,7 @@ from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.elided_label import ElidedLabel
 from torchdeck_app.widgets.panel import GRID, Panel, label
 from torchdeck_app.widgets.state_badge import StateBadge
+from torchdeck_app.widgets.steady_focus import leave, set_visible
 from torchdeck_app.widgets.tooltip import plain_tip
 from torchdeck_app.widgets.usage_chart import UsageChart
 from torchdeck_app.widgets.wrapped_text import WrappedText
@@ -121,7 +122,7 @@ class NodeCard(Panel):
         self._why.set_text(with_fix(why_words(self.name, sight.why), sight.fix), role)
         self._why.setVisible(bool(sight.why))
         wanted = HELPS.get(standing)
-        self.help_button.setVisible(wanted is not None)
+        set_visible(self.help_button, self.menu_button, on=wanted is not None)
         if wanted is not None:
             self.help_button.setText(wanted.text)
             self.help_button.setToolTip(wanted.tip)
@@ -142,7 +143,8 @@ class NodeCard(Panel):
             lack = lacks(sight.facts, self._entry)
         self._lack.set_text(lack, "warning")
         self._lack.setVisible(bool(lack))
-        self.python_button.setVisible(sight.facts is not None and bool(python_fault(sight.facts)))
+        at_fault = sight.facts is not None and bool(python_fault(sight.facts))
+        set_visible(self.python_button, self.menu_button, on=at_fault)
         self._show_devices(sight)
 
     def _show_devices(self, sight: NodeSight) -> None:
@@ -170,6 +172,8 @@ class NodeCard(Panel):
         orphans = sight.orphans
         self._orphans.setText(orphan_words(orphans) if orphans else "")
         self._orphans.setToolTip(plain_tip("\n".join(run_words(run) for run in orphans)))
+        if not orphans:
+            leave(self.clean_button, self.menu_button)
         self._left.setVisible(bool(orphans))
 
     def _run_button(self, run: RunHere) -> QPushButton:

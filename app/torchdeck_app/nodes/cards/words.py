@@ -52,7 +52,9 @@ def machine_details(facts: NodeFacts) -> str:
 def why_words(name: str, why: str) -> str:
     """Why a node is not reached, without its name: that stands at the top of its card."""
     rest = why.removeprefix(f"Node {name}: ")
-    return f"{rest[:1].upper()}{rest[1:]}"
+    first = rest.partition(" ")[0]
+    # a login or a path stays as it is written
+    return f"{rest[:1].upper()}{rest[1:]}" if first.isalpha() else rest
 
 
 def with_fix(what: str, fix: str) -> str:

@@ -76,7 +76,7 @@ def _field(name: str, info: FieldInfo) -> Field:
     return Field(
         name,
         described + (" Several are divided by commas." if is_list else ""),
-        absent.group(1) if absent is not None else _REQUIRED.get(name, ""),
+        absent.group(1) if absent is not None else _REQUIRED.get(name, "none"),
         info.is_required(),
         is_list,
         re.search(r"\bint\b", kind) is not None,

@@ -6,10 +6,12 @@ from collections.abc import Collection
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QPalette, QPixmap
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QDialog,
     QDialogButtonBox,
+    QStackedWidget,
     QStyle,
     QTreeWidget,
     QTreeWidgetItem,
@@ -23,13 +25,17 @@ from torchdeck.nodes.book.text import with_node
 from torchdeck.nodes.ssh.config_hosts import ConfigHost, hosts_of
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operations
+from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.dialog_size import begin_with
+from torchdeck_app.widgets.empty_state import EmptyState
 from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.tooltip import plain_tip
 
 _MEANS = (
     "A node's address is the Host of the config, so that all that stands under it there (IdentityFile, "
     "ProxyJump, HostKeyAlias, …) goes on counting."
 )
+_EMPTY = "Each Host that the SSH config names stands here, to be made a node with what the config says of it."
 
 
 class ImportDialog(QDialog):
@@ -37,9 +43,12 @@ class ImportDialog(QDialog):
 
     imported = Signal(object)
     """Names of the nodes that the book has now."""
+    add_asked = Signal()
+    """A node is to be added by hand instead; the dialog is closed."""
 
     def __init__(
         self,
+        theme: Theme,
         operations: Operations,
         logins: Logins,
         present: Collection[str],
@@ -49,6 +58,7 @@ class ImportDialog(QDialog):
     ) -> None:
         """
         Args:
+            theme: of the window.
             operations: for reading the config and writing the book.
             logins: whose book.
             present: names of the nodes in the book.
@@ -66,8 +76,15 @@ class ImportDialog(QDialog):
         self.list.setAccessibleName("Hosts of the SSH config")
         self.list.setHeaderLabels(["Host", "Leads to"])
         self.list.setRootIsDecorated(False)
+        self.list.setUniformRowHeights(True)
         self.list.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.list.itemChanged.connect(lambda *_: self._count())
+        self.empty = EmptyState(
+            theme, "nodes", "No hosts to import", _EMPTY, button="Add a node …", pressed=self._add_instead
+        )
+        self._found = QStackedWidget()
+        self._found.addWidget(self.list)
+        self._found.addWidget(self.empty)
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
         self.import_button = self.buttons.addButton("Import", QDialogButtonBox.ButtonRole.AcceptRole)
         self.buttons.accepted.connect(self._import)
@@ -76,7 +93,7 @@ class ImportDialog(QDialog):
         column.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
         column.setSpacing(GRID)
         column.addWidget(self.said)
-        column.addWidget(self.list, 1)
+        column.addWidget(self._found, 1)
         column.addWidget(label(_MEANS, role="secondary", wrap=True))
         column.addWidget(self.buttons)
         begin_with(self, 640, 480)
@@ -97,14 +114,20 @@ class ImportDialog(QDialog):
     def _show(self, hosts: list[ConfigHost] | None) -> None:
         if hosts is None:
             self.said.setText(f"There is no file {self._file}: add nodes by hand instead.")
+            self._found.setCurrentWidget(self.empty)
             return
         self._hosts = {host.name: host for host in hosts}
         for host in hosts:
             self.list.addTopLevelItem(self._item(host))
         self._fit_names()
+        self._found.setCurrentWidget(self.list if hosts else self.empty)
         none = f"{self._file} names no host; patterns alone are no nodes."
         self.said.setText(f"{len(hosts)} hosts in {self._file}" if hosts else none)
         self._count()
+
+    def _add_instead(self) -> None:
+        self.reject()
+        self.add_asked.emit()
 
     def _fit_names(self) -> None:
         """Room for every name beside its box, which the column's own measure does not count."""
@@ -118,16 +141,29 @@ class ImportDialog(QDialog):
         known = host.name in self._present
         where = f"{host.where}   (is in the node book)" if known else host.where
         item = QTreeWidgetItem([host.name, where])
-        item.setToolTip(1, where)
+        item.setToolTip(0, plain_tip(host.name))
+        item.setToolTip(1, plain_tip(where))
         possible = host.entry is not None and not known
         item.setCheckState(0, Qt.CheckState.Checked if possible else Qt.CheckState.Unchecked)
         if not possible:
             item.setFlags(item.flags() & ~Qt.ItemFlag.ItemIsEnabled)
+            item.setData(0, Qt.ItemDataRole.CheckStateRole, None)  # a box that nobody can check is none
+            item.setData(0, Qt.ItemDataRole.DecorationRole, self._blank())  # and its name below the others
+            for column in range(2):  # the style sheet leaves what is disabled as bright as the rest
+                item.setForeground(column, self.palette().brush(QPalette.ColorRole.PlaceholderText))
         return item
+
+    def _blank(self) -> QPixmap:
+        """Nothing, as wide as a box."""
+        blank = QPixmap(
+            self.list.style().pixelMetric(QStyle.PixelMetric.PM_IndicatorWidth, None, self.list), 1
+        )
+        blank.fill(Qt.GlobalColor.transparent)
+        return blank
 
     def _count(self) -> None:
         count = len(self.chosen)
-        self.import_button.setText(f"Import {count} node{'s' * (count != 1)}")
+        self.import_button.setText(f"Import {count} node{'s' * (count != 1)}" if count else "Import")
         self.import_button.setEnabled(count > 0)
 
     def _import(self) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QGridLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QPushButton, QVBoxLayout, QWidget
 
 from torchdeck_app.nodes.editing.steps import KEY, NAMES, Status, Step
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.steady_focus import set_visible
+from torchdeck_app.widgets.wrapped_text import WrappedText
 
 _LOOKS: Mapping[Status, tuple[str, str, str]] = {
     "waiting": ("◷", "quiet", "not looked at yet"),
@@ -35,7 +37,7 @@ class StepList(QWidget):
         self._is_trying = False
         self._said = label(_IDLE, role="secondary", wrap=True)
         self._signs = [label("") for _ in NAMES]
-        self._sentences = [label("", role="secondary", wrap=True) for _ in NAMES]
+        self._sentences = [WrappedText("secondary") for _ in NAMES]
         self.ask_button = QPushButton()
         self.ask_button.clicked.connect(self.ask_wanted)
         grid = QGridLayout()
@@ -46,10 +48,7 @@ class StepList(QWidget):
             top = Qt.AlignmentFlag.AlignTop
             grid.addWidget(self._signs[at], 2 * at, 0, top)
             grid.addWidget(label(name), 2 * at, 1, top)
-            sentence = self._sentences[at]
-            sentence.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
-            sentence.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            grid.addWidget(sentence, 2 * at + 1, 1, top)
+            grid.addWidget(self._sentences[at], 2 * at + 1, 1, top)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(GRID)
@@ -99,7 +98,7 @@ class StepList(QWidget):
 
     def _draw(self) -> None:
         asks = next((step for step in self._steps.values() if step.asks), None)
-        self.ask_button.setVisible(asks is not None)
+        set_visible(self.ask_button, self, on=asks is not None)
         if asks is not None:
             self.ask_button.setText("Look at the key …" if asks.number == KEY else "Log in …")
             self.ask_button.setToolTip("Try again, and ask for what is missing")
@@ -111,5 +110,5 @@ class StepList(QWidget):
             self._signs[at].setText(sign)
             self._signs[at].setStyleSheet(f"color: {self._theme.colour(colour).name()}")
             self._signs[at].setAccessibleName(f"{NAMES[at]}: {word}")
-            self._sentences[at].setText("" if step is None else step.sentence)
+            self._sentences[at].set_text("" if step is None else step.sentence, "secondary")
             self._sentences[at].setVisible(step is not None)

@@ -124,7 +124,8 @@ def _of_connection(error: SshError) -> list[Step]:
         return [answers, Step(KEY, "failed", _sentence(error))]
     if isinstance(error, NeedsLoginError):
         known = Step(KEY, "ok", "It is the host that is known")
-        return [answers, known, Step(LOGIN, "warning", _sentence(error), asks=True)]
+        status: Status = "warning" if error.asking_helps else "failed"
+        return [answers, known, Step(LOGIN, status, _sentence(error), asks=error.asking_helps)]
     return [Step(ANSWERS, "failed", _sentence(error))]
 
 

@@ -13,7 +13,7 @@ from torchdeck.nodes.book.schema import NodeBook, NodeEntry
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.poller import Poller
 from torchdeck_app.nodes.live.sight import NodeSight
-from torchdeck_app.nodes.live.watch import NodeWatch
+from torchdeck_app.nodes.live.watch import WAITS, NodeWatch
 
 AT_ONCE = 8
 """Nodes that are connected to at a time: keys are exchanged by this process."""
@@ -101,6 +101,12 @@ class LiveNodes(QObject):
         if asking:
             self._logins.ask_again()
         self._watches[name].retry(self._logins.asking.connect if asking else None)
+
+    def retry_waiting(self) -> None:
+        """Try those again that wait for a person: what they want was maybe said elsewhere. Asks nobody."""
+        for name, sight in self._sights.items():
+            if sight.standing in WAITS:
+                self.retry(name, asking=False)
 
     def _take_book(self, book: NodeBook) -> None:
         self._entries = dict(book.nodes)

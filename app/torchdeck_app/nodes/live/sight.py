@@ -25,6 +25,8 @@ class Standing(Enum):
     REACHED = auto()
     UNREACHABLE = auto()
     NEEDS_LOGIN = auto()
+    NEEDS_KEY = auto()
+    """It takes none of the keys that are known, and nothing that a person could be asked for."""
     KEY_UNKNOWN = auto()
     KEY_CHANGED = auto()
     NO_PYTHON = auto()
@@ -120,4 +122,6 @@ def standing_of(error: Exception) -> Standing:
         return Standing.KEY_CHANGED
     if isinstance(error, PythonEndedError):
         return Standing.NO_PYTHON
-    return Standing.NEEDS_LOGIN if isinstance(error, NeedsLoginError) else Standing.UNREACHABLE
+    if isinstance(error, NeedsLoginError):
+        return Standing.NEEDS_LOGIN if error.asking_helps else Standing.NEEDS_KEY
+    return Standing.UNREACHABLE

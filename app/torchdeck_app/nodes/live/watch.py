@@ -12,7 +12,7 @@ from torchdeck.nodes.probe.conversation import Conversation, ProbeError
 from torchdeck.nodes.probe.facts import facts_from
 from torchdeck.nodes.probe.probing import Connect, talk
 from torchdeck.nodes.ssh.connection import Connection
-from torchdeck.nodes.ssh.errors import SshError
+from torchdeck.nodes.ssh.errors import HostKeyUnknownError, SshError
 from torchdeck_app.nodes.live.python_fix import python_fix
 from torchdeck_app.nodes.live.sight import NodeSight, Standing, sample_from, standing_of
 
@@ -26,7 +26,7 @@ RUNS_EVERY = 5
 """Samples from one look at a node's processes to the next."""
 _FIRST_REST, _LONGEST_REST = 2.0, 30.0
 """Seconds until a node that is not reached is tried again: doubled each time, up to the second."""
-_WAITS = (Standing.NEEDS_LOGIN, Standing.KEY_UNKNOWN, Standing.KEY_CHANGED)
+WAITS = (Standing.NEEDS_LOGIN, Standing.NEEDS_KEY, Standing.KEY_UNKNOWN, Standing.KEY_CHANGED)
 """Nothing changes until a person does something."""
 
 
@@ -95,7 +95,7 @@ class NodeWatch:
                 fix = python_fix(self.entry) if standing is Standing.NO_PYTHON else ""
                 self._say(standing=standing, why=_sentence(error), fix=fix)
             rest = _FIRST_REST if was_reached else min(2 * rest, _LONGEST_REST)
-            self._rest(None if standing in _WAITS else rest)
+            self._rest(None if standing in WAITS else rest)
 
     def _watch(self) -> None:
         """Talk to it until it is stopped or lost."""
@@ -147,5 +147,8 @@ class NodeWatch:
 
 
 def _sentence(error: Exception) -> str:
+    """Of a key that nobody knows without what to do at a terminal: the window has a button for that."""
+    if isinstance(error, HostKeyUnknownError):
+        return f"Nobody has said yet that its host key is the right one: {error.key_type} {error.fingerprint}"
     text = str(error) or type(error).__name__
     return text[:1].upper() + text[1:]

@@ -40,12 +40,14 @@ class Measured:
 
     def reason(self, source: str, target: str) -> str:
         """Why there is no way from one to the other, as a sentence; empty where there is one."""
+        if source == target:
+            return ""
         for name in (source, target):
             if name in self.silent:
                 return self.silent[name]
         way = self.ways.get((source, target))
         if way is None:
-            return "" if source == target else f"{source} did not say whether it reaches {target}"
+            return f"{source} did not say whether it reaches {target}"
         if way.ok:
             return ""
         return f"{source} cannot connect to {target} ({self.addresses[target]}, port {way.port}): {way.error}"

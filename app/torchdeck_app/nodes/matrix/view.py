@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHBoxLayout,
@@ -36,10 +36,17 @@ _FEW = (
     "are."
 )
 _MOST_SAID = 6
+_LINES = 2
+"""Of a cell: how quick, and how wide."""
+_WIDEST = 20 * GRID
+"""Pixels of a node's name at the table's edges."""
 
 
 class MatrixView(QWidget):
     """Measures when asked to, never by itself: it takes what training may need."""
+
+    over = Signal()
+    """It measures no more; what nodes want may have been asked for."""
 
     def __init__(
         self, theme: Theme, operations: Operations, logins: Logins, parent: QWidget | None = None
@@ -51,6 +58,7 @@ class MatrixView(QWidget):
         self.nodes = QListWidget()
         self.nodes.setAccessibleName("Nodes to measure between")
         self.nodes.setSpacing(2)
+        self.nodes.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)  # names are elided
         self.nodes.itemChanged.connect(lambda *_: self._count())
         self.button = QPushButton("Measure")
         self.button.clicked.connect(self._press)
@@ -65,6 +73,13 @@ class MatrixView(QWidget):
         self.table = QTableView()
         self.table.setModel(self.model)
         self.table.setAccessibleName("Connections between nodes")
+        for header in (self.table.horizontalHeader(), self.table.verticalHeader()):
+            header.setTextElideMode(Qt.TextElideMode.ElideMiddle)
+            header.setMaximumSectionSize(_WIDEST)
+        self.table.verticalHeader().setMaximumWidth(_WIDEST)
+        # all as high as those with two lines, which keep off the lines between them
+        high = _LINES * self.table.fontMetrics().lineSpacing() + 2 * GRID
+        self.table.verticalHeader().setMinimumSectionSize(high)
         self.table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.table.selectionModel().currentChanged.connect(lambda *_: self._say_cell())
         self.cell = label("", role="secondary", wrap=True)
@@ -110,7 +125,7 @@ class MatrixView(QWidget):
         self._found.addWidget(self.table)
         right = QWidget()
         shown = QVBoxLayout(right)
-        shown.setContentsMargins(0, 0, 0, 0)
+        shown.setContentsMargins(GRID, 0, 0, 0)
         shown.setSpacing(GRID)
         for widget in (self.said, self.wrong):
             shown.addWidget(widget)
@@ -173,6 +188,7 @@ class MatrixView(QWidget):
         self._measuring = None
         self._say(said)
         self._count()
+        self.over.emit()
 
     def _say(self, said: str) -> None:
         self.said.setText(said)

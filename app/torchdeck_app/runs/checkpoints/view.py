@@ -29,10 +29,10 @@ from torchdeck_app.runs.checkpoints.none_yet import NoCheckpoints
 from torchdeck_app.runs.checkpoints.rows import going_on
 from torchdeck_app.runs.checkpoints.work import exported, verified
 from torchdeck_app.runs.room import RunRoom
-from torchdeck_app.runs.steady_focus import set_enabled
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.elided_label import ElidedLabel
 from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.steady_focus import set_enabled
 
 T = TypeVar("T")
 _INTERVAL = 1.0

@@ -18,12 +18,12 @@ from PySide6.QtWidgets import (
 
 from torchdeck.runs.failure import FailureReport
 from torchdeck_app.runs.abilities import Abilities
-from torchdeck_app.runs.steady_focus import set_enabled
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.elided_label import ElidedLabel
 from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.steady_focus import set_enabled
 from torchdeck_app.widgets.tooltip import plain_tip
 
 _NARROW = 75 * GRID

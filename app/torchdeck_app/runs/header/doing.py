@@ -82,18 +82,26 @@ def facts(view: RunView, progress: TrainingProgress | None, now: float) -> str:
     parts = []
     if progress is not None and progress.step is not None:
         total = "" if progress.total is None else f" / {progress.total:,}"
-        parts.append(f"step {progress.step:,}{total}")
-    if progress is not None and progress.eta is not None and view.state is RunState.RUNNING:
+        last = "" if view.followed_until is None else "last seen "
+        parts.append(f"{last}step {progress.step:,}{total}")
+    trains = view.followed_until is None and view.state is RunState.RUNNING
+    if progress is not None and progress.eta is not None and trains:
         parts.append(f"{time_left(progress.eta)} left")
-    trains = view.state in (RunState.RUNNING, RunState.STOPPING)  # else it is what an earlier attempt did
-    if progress is not None and throughput_text(progress) and trains:
+    steps = trains or view.state is RunState.STOPPING  # else it is what an earlier attempt did
+    if progress is not None and throughput_text(progress) and steps:
         parts.append(throughput_text(progress))
     if view.started is not None:
-        end = view.ended if view.ended is not None else now
-        parts.append(f"{duration(end - view.started)}{' taken' if view.is_over else ' so far'}")
+        parts.append(_time_taken(view, view.started, now))
     if view.attempt is not None and view.attempt > 1:
         parts.append(f"attempt {view.attempt}")
     if view.world_size is not None:
         ranks = f"{view.world_size:,} rank{'' if view.world_size == 1 else 's'}"
         parts.append(f"{ranks}, {view.strategy}" if view.strategy else ranks)
     return "  ·  ".join(parts)
+
+
+def _time_taken(view: RunView, started: float, now: float) -> str:
+    if view.followed_until is not None:
+        return f"{duration(max(0.0, view.followed_until - started))} until then"
+    end = view.ended if view.ended is not None else now
+    return f"{duration(end - started)}{' taken' if view.is_over else ' so far'}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
@@ -23,22 +23,26 @@ from torchdeck.runs import reasons
 from torchdeck.runs.origin import Origin
 from torchdeck.runs.view import RunView
 from torchdeck_app.runs.abilities import ATTACH, RESUME, STOP, STOP_NOW, WORDS, abilities
+from torchdeck_app.runs.header.code_bars import CodeBars
 from torchdeck_app.runs.header.doing import doing, facts, rank_lines
 from torchdeck_app.runs.header.node_links import NodeLinks
 from torchdeck_app.runs.run_watch import RunSeen
-from torchdeck_app.runs.steady_focus import set_enabled, set_visible
+from torchdeck_app.runs.unfollowed import is_unfollowed, last_known
 from torchdeck_app.runs.unsaved import what_is_lost
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.elided_label import ElidedLabel
 from torchdeck_app.widgets.panel import GRID, label
-from torchdeck_app.widgets.state_badge import StateBadge
+from torchdeck_app.widgets.state_badge import StateBadge, look_of_run
+from torchdeck_app.widgets.steady_focus import set_enabled, set_visible
 from torchdeck_app.widgets.steady_label import SteadyLabel
 from torchdeck_app.widgets.tooltip import plain_tip
 
 _NARROW = 75 * GRID
 """Pixels below which buttons with an icon leave their words to the tooltip, for the run's name."""
+_AGES = 1000
+"""Milliseconds after which it is said anew how old is what is shown of a run that nobody follows."""
 _STEPS = 1000
 """Of the progress bar."""
 _TIPS = {
@@ -63,6 +67,8 @@ class RunHeader(QFrame):
         self.setProperty("role", "panel")
         self.setAccessibleName("What the run does")
         self._theme = theme
+        self._again = QTimer(self)
+        self._again.setInterval(_AGES)
         self._badge = StateBadge(theme)
         self._badge.setFont(font(Type.HEADING))
         self._name = ElidedLabel()
@@ -77,6 +83,7 @@ class RunHeader(QFrame):
         self.origin.setFont(link)
         self.origin.hide()
         self._origin_id = ""
+        self._latest: tuple[RunSeen, Collection[str]] | None = None
         self.origin.clicked.connect(lambda: self.origin_asked.emit(self._origin_id))
         self._loss = SteadyLabel()
         self._loss.setFont(font(Type.NUMBER))
@@ -95,25 +102,30 @@ class RunHeader(QFrame):
         self._warnings = label("", role="warning", wrap=True)
         self._warnings.hide()
         self.links = NodeLinks(theme)
+        self.code = CodeBars()
         self.buttons = {what: self._button(what) for what in (ATTACH, STOP, STOP_NOW, RESUME, "clone")}
         self.buttons[ATTACH].hide()
         self._lay_out()
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
+        self._again.timeout.connect(self._say_age)
         theme.changed.connect(self._draw_icons)
         self._draw_icons()
 
     def show_run(self, seen: RunSeen, under_way: Collection[str]) -> None:
         """Show the run as of now, and what was asked of it and is not taken yet."""
         view, progress = seen.view, seen.progress
-        self._badge.set_state(view.state)
-        self._badge.setToolTip(plain_tip(view.why))
+        self._badge.set_look(look_of_run(view))
         self._name.setText(view.name)
         self._name.setToolTip(plain_tip(f"{view.name}\n{view.id}"))
-        now = _asked(view, under_way) or doing(view, seen.sent_code)
-        now = "This run's directory was removed" if seen.is_gone else now
-        self._doing.setText(now)
-        self._doing.setToolTip(plain_tip(rank_lines(view) or now))
+        self._latest = (seen, under_way)
+        self._say_doing(seen, under_way)
+        # of a run whose nodes say nothing no look finds anything new
+        if is_unfollowed(view) and not self._again.isActive():
+            self._again.start()
+        elif not is_unfollowed(view):
+            self._again.stop()
         self.links.show_links(seen.links, is_followed=view.controller_alive)
+        self.code.show_sent(() if view.is_over or seen.is_gone else seen.sent_code)
         text = facts(view, progress, time.time())
         self._facts.setText(text)
         self._facts.setToolTip(plain_tip(text))
@@ -150,6 +162,20 @@ class RunHeader(QFrame):
     def warnings(self) -> str:
         """What is wrong with it, a line each; empty where nothing is."""
         return self._warnings.text()
+
+    def _say_doing(self, seen: RunSeen, under_way: Collection[str]) -> None:
+        view = seen.view
+        last = last_known(view, time.time())
+        self._badge.setToolTip(plain_tip(last or view.why))
+        now = _asked(view, under_way) or last or doing(view, seen.sent_code)
+        now = "This run's directory was removed" if seen.is_gone else now
+        if now != self._doing.text():
+            self._doing.setText(now)
+        self._doing.setToolTip(plain_tip(rank_lines(view) or now))
+
+    def _say_age(self) -> None:
+        if self._latest is not None and self.isVisible():
+            self._say_doing(*self._latest)
 
     def _show_progress(self, seen: RunSeen) -> None:
         step = seen.progress.step if seen.progress is not None else None
@@ -221,6 +247,7 @@ class RunHeader(QFrame):
         column.addLayout(first)
         column.addLayout(second)
         column.addWidget(self.links)
+        column.addWidget(self.code)
         column.addWidget(self._bar)
         column.addWidget(self._warnings)
 

@@ -11,7 +11,8 @@ from torchdeck.runs.run_list import RunEntry
 from torchdeck.runs.state import RunState
 from torchdeck.runs.training_progress_estimates import time_left
 from torchdeck_app.runs.rates import throughput_text
-from torchdeck_app.widgets.state_badge import LOOKS, UNREADABLE, Look
+from torchdeck_app.runs.unfollowed import is_unfollowed, last_known
+from torchdeck_app.widgets.state_badge import UNREADABLE, Look, look_of_run
 
 READING = Look("◷", "reading", "quiet")
 """Of a run that was not looked at yet."""
@@ -46,7 +47,7 @@ class Column:
 def look_of(entry: RunEntry) -> Look:
     """How the state of a run looks."""
     if entry.view is not None:
-        return LOOKS[entry.view.state]
+        return look_of_run(entry.view)
     return UNREADABLE if entry.is_unreadable else READING
 
 
@@ -55,9 +56,12 @@ def _state(row: Row, _now: float) -> str:
     return f"{look.sign} {look.word}"
 
 
-def _why(row: Row, _now: float) -> str:
+def _why(row: Row, now: float) -> str:
     entry = row.entry
-    why = entry.why or (entry.view.why if entry.view is not None else "")
+    why = entry.why
+    if entry.view is not None:
+        last = last_known(entry.view, now)
+        why = why or (f"{last}; Attach asks its nodes" if last else entry.view.why)
     word = look_of(entry).word
     return f"{word}: {why}" if why else word
 
@@ -107,7 +111,8 @@ def _step(row: Row, _now: float) -> str:
 
 
 def _throughput(row: Row, _now: float) -> str:
-    return "" if row.entry.progress is None else throughput_text(row.entry.progress)
+    progress = row.entry.progress
+    return "" if progress is None or is_unfollowed(row.entry.view) else throughput_text(progress)
 
 
 def _throughput_exact(row: Row, _now: float) -> str:
@@ -121,7 +126,7 @@ def _counts_tokens(row: Row) -> bool:
 
 def _throughput_key(row: Row) -> float | None:
     progress = row.entry.progress
-    if progress is None:
+    if progress is None or is_unfollowed(row.entry.view):
         return None
     return progress.samples_per_s if progress.tokens_per_s is None else progress.tokens_per_s
 
@@ -132,7 +137,8 @@ def _eta(row: Row, _now: float) -> str:
 
 
 def _eta_key(row: Row) -> float | None:
-    trains = row.entry.view is not None and row.entry.view.state is RunState.RUNNING
+    view = row.entry.view
+    trains = view is not None and view.state is RunState.RUNNING and not is_unfollowed(view)
     return row.entry.progress.eta if row.entry.progress is not None and trains else None
 
 
@@ -155,11 +161,12 @@ def _started_exact(row: Row, _now: float) -> str:
 
 
 def lasted(row: Row, now: float) -> float | None:
-    """Seconds from the run's start to its end, or to now."""
+    """Seconds from the run's start to its end, to when it was heard of last, or to now."""
     view = row.entry.view
     if view is None or view.started is None:
         return None
-    return max(0.0, (view.ended if view.ended is not None else now) - view.started)
+    end = view.ended if view.ended is not None else view.followed_until
+    return max(0.0, (now if end is None else end) - view.started)
 
 
 def _duration(row: Row, now: float) -> str:

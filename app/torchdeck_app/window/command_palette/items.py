@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from PySide6.QtGui import QAction
 
 from torchdeck.quantities import moment
-from torchdeck_app.widgets.state_badge import LOOKS, UNREADABLE, Look
+from torchdeck_app.widgets.state_badge import UNREADABLE, Look, look_of_run
+from torchdeck_app.window.command_palette.keywords import keywords
 from torchdeck_app.window.window_actions import plain_text, shortcut_text
 
 if TYPE_CHECKING:  # it imports much, and the first paint waits for nothing
@@ -29,6 +30,8 @@ class PaletteItem:
     shortcut: str = ""
     look: Look | None = None
     """Of a run's state."""
+    keywords: frozenset[str] = frozenset()
+    """What it is also found by: words in lower case."""
 
 
 def action_items(
@@ -47,6 +50,7 @@ def action_items(
             place or "Window",
             lambda place=place, action=action: trigger(place, action),  # type: ignore[misc]  # mypy infers no default
             shortcut_text(action),
+            keywords=keywords(plain_text(action), action.toolTip()),
         )
         for place, offered in actions.items()
         for action in offered
@@ -62,7 +66,7 @@ def run_items(entries: Iterable[RunEntry], open_run: Callable[[str], None]) -> l
             entry.name,
             f"run of {moment(entry.view.created)}" if entry.view is not None else "run",
             lambda run_id=entry.id: open_run(run_id),  # type: ignore[misc]  # mypy infers no default
-            look=UNREADABLE if entry.state is None else LOOKS[entry.state],
+            look=UNREADABLE if entry.view is None else look_of_run(entry.view),
         )
         for entry in entries
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 _STARTS = 8
@@ -11,6 +11,10 @@ _SUBSTRING = 100.0
 _WORD_START = 40.0
 _TEXT_START = 20.0
 _RECENT = 15.0
+_KEYWORD, _KEYWORD_BEGUN = 80.0, 10.0
+"""A whole one says more than letters strewn over the text, one that is begun less than anything in it."""
+_KEYWORD_LEAST = 3
+"""Letters of a word that may begin a keyword: fewer begin too many."""
 T = TypeVar("T")
 
 
@@ -22,13 +26,14 @@ class Match(NamedTuple):
     """Of the letters that fit, to be shown."""
 
 
-def match(query: str, text: str, beside: str = "") -> Match | None:
+def match(query: str, text: str, beside: str = "", keywords: Collection[str] = ()) -> Match | None:
     """How `text` fits: each word of `query` is in it, whole or letter by letter in order; None else.
 
     Args:
         query: words in any order.
         text: what is searched, and what positions are of.
         beside: said beside it; a word that is in it whole fits too.
+        keywords: what it is found by, too: in lower case.
     """
     lowered = text.lower()
     if len(lowered) != len(text):  # a letter that lowers to two would shift the positions
@@ -38,6 +43,10 @@ def match(query: str, text: str, beside: str = "") -> Match | None:
         found = _whole(word, lowered) or _strewn(word, lowered)
         if word in beside.lower() and (found is None or found.score < _SUBSTRING):
             found = Match(_SUBSTRING / 2, ())
+        if word in keywords and (found is None or found.score < _KEYWORD):
+            found = Match(_KEYWORD, ())
+        if found is None and len(word) >= _KEYWORD_LEAST and any(key.startswith(word) for key in keywords):
+            found = Match(_KEYWORD_BEGUN, ())
         if found is None:
             return None
         score += found.score
@@ -45,18 +54,20 @@ def match(query: str, text: str, beside: str = "") -> Match | None:
     return Match(score, tuple(sorted(positions)))
 
 
-def ranked(query: str, texts: Iterable[tuple[T, str, str]], recent: Sequence[T]) -> list[tuple[T, Match]]:
+def ranked(
+    query: str, texts: Iterable[tuple[T, str, str, Collection[str]]], recent: Sequence[T]
+) -> list[tuple[T, Match]]:
     """What fits, the best first; what was used lately comes before its equals.
 
     Args:
         query: what was typed; with nothing typed everything fits, and the recent ones come first.
-        texts: (key, text, what is said beside it) in the order in which equals stay.
+        texts: (key, text, what is said beside it, keywords) in the order in which equals stay.
         recent: keys, the newest first.
     """
     lately = {key: len(recent) - index for index, key in enumerate(recent)}
     found = []
-    for key, text, beside in texts:
-        fit = match(query, text, beside)
+    for key, text, beside, keywords in texts:
+        fit = match(query, text, beside, keywords)
         if fit is not None:
             bonus = _RECENT + lately[key] if key in lately else 0.0
             found.append((key, fit, fit.score + bonus))

@@ -166,7 +166,7 @@ class CommandPalette(QFrame):
         self._edit.setAccessibleDescription(index.data(Qt.ItemDataRole.AccessibleTextRole) or "")
 
     def _search(self, text: str) -> None:
-        texts = ((key, item.text, item.detail) for key, item in self._items.items())
+        texts = ((key, item.text, item.detail, item.keywords) for key, item in self._items.items())
         found = ranked(text, texts, self._recent)[:SHOWN]
         self._model.show_lines([(self._items[key], fit.positions) for key, fit in found])
         self._view.setVisible(bool(found))

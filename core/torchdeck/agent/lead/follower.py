@@ -220,7 +220,7 @@ class Follower:
             if "m" in message:
                 entry = self._exchange.take(message)
                 self._send(self._exchange.acknowledgement())
-                return [] if entry is None else self._ordered(entry)
+                return [] if entry is None else self._ordered(entry, now)
             if "who" in message:
                 self._follow(message)
             elif "ping" in message:
@@ -237,10 +237,12 @@ class Follower:
         for entry in missing:
             self._send(entry)
 
-    def _ordered(self, entry: Entry) -> list[do.Command]:
+    def _ordered(self, entry: Entry, now: float) -> list[do.Command]:
         command = command_from_json(entry.message)
         if getattr(command, "node", self._name) != self._name:
             raise MessageError("an order for another node")
+        if isinstance(command, do.Depart) and self._running:
+            return self._leave(command.why, now)
         if isinstance(command, do.Gather):
             if command.attempt < self.number:
                 return []
@@ -250,6 +252,11 @@ class Follower:
         elif entry.attempt != self.number and not isinstance(command, _ANY_TIME):
             return []
         return [command]
+
+    def _leave(self, why: str, now: float) -> list[do.Command]:
+        """What runs here ends first: nobody would look after it, and another attempt goes on elsewhere."""
+        self._unled = Unled(self._name, self._policy, self.number, now, running=True, leaving=why)
+        return self._unled.begin(now, self._exited)
 
     def _begin_unled(self, now: float) -> list[do.Command]:
         if self._unled is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from torchdeck.agent import commands as do
@@ -82,7 +83,7 @@ class Lead:
             roster = self._elastic.without(past.launching.left_out) or self._elastic.full
             self._members = roster.nodes
             self._opening = Opening.resumed(past.launching, roster.nodes)
-            here += self._launch(self._opening, now)
+            here += self._launch(self._opening, self._opening.chosen, now)
             if past.open:
                 here = []  # the node takes its own part over
         return here + self._after(commands, now)
@@ -202,12 +203,15 @@ class Lead:
     # what the gang decides
 
     def _tell(self, event: on.Event, now: float) -> list[do.Command]:
-        if not isinstance(event, on.Offered):
-            return self._after(self._gang.handle(event, now), now)
         opening = self._opening
+        if not isinstance(event, on.Offered):
+            here = self._after(self._gang.handle(event, now), now)
+            if opening is not None and isinstance(event, on.AttemptLaunched):
+                here += self._route(opening.launched(event), now)
+            return here
         if opening is None or opening.chosen:
             return []
-        here: list[do.Command] = []
+        here = []
         for failed in opening.offered(event):
             here += self._after(self._gang.handle(failed, now), now)
         if opening.chosen and not opening.given_up and self._gang.phase == "starting":
@@ -227,12 +231,11 @@ class Lead:
             nodes=opening.nodes,
             **describe_size(smaller_plan(self._plan, roster), self._plan, ""),
         )
-        return self._launch(opening, now)
+        return self._launch(opening, opening.begin(self._name), now)
 
-    def _launch(self, opening: Opening, now: float) -> list[do.Command]:
-        here = self._route(list(opening.chosen), now)
+    def _launch(self, opening: Opening, orders: Sequence[do.Command], now: float) -> list[do.Command]:
         # left out, it still writes the attempt's plan
-        return here or [opening.chosen[0]._replace(node=self._name)]
+        return self._route(orders, now) or [opening.chosen[0]._replace(node=self._name)]
 
     def _after(self, commands: list[do.Command], now: float) -> list[do.Command]:
         here = self._route(commands, now)
@@ -243,7 +246,7 @@ class Lead:
             here += self._route([do.Abandon(node, opening.number) for node in opening.nodes], now)
         return here
 
-    def _route(self, commands: list[do.Command], now: float) -> list[do.Command]:
+    def _route(self, commands: Sequence[do.Command], now: float) -> list[do.Command]:
         here: list[do.Command] = []
         for command in commands:
             if isinstance(command, do.LaunchAttempt):

@@ -1,4 +1,7 @@
-"""A follower whose lead is given up ends its ranks, or lets them come to their end, and departs. Pure."""
+"""A follower whose lead is given up ends its ranks, or lets them come to their end, and departs. Pure.
+
+So does one that the lead has given up: the others have gone on without it, or the run is over.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,22 @@ WHY = "the leading node has been silent for longer than launch.node_grace"
 class Unled:
     """This node as a gang of its own, which starts nothing any more."""
 
-    def __init__(self, node: str, policy: Policy, number: int, now: float, *, running: bool) -> None:
-        """`running`: torchrun of attempt `number` has been started and nothing says that all is over."""
+    def __init__(
+        self, node: str, policy: Policy, number: int, now: float, *, running: bool, leaving: str = ""
+    ) -> None:
+        """Take over from the lead.
+
+        Args:
+            node: this one.
+            policy: of the run.
+            number: of the attempt.
+            now: monotonic seconds.
+            running: torchrun of the attempt has been started and nothing says that all is over.
+            leaving: why the lead wants the node to go; empty where it is the lead that is away.
+        """
+        if leaving:
+            policy = dataclasses.replace(policy, unattended="stop", node_grace=0.0)
+        self._why, self._leaves = leaving or WHY, bool(leaving)
         self._node, self._policy, self._number = node, policy, number
         self._gang = Gang([node], dataclasses.replace(policy, max_restarts=0, on_hang="watch"))
         self._running = running
@@ -30,8 +47,8 @@ class Unled:
 
     @property
     def ends_something(self) -> bool:
-        """Ranks are being ended: that goes on, though the lead may come back."""
-        return self._depart_at is None and self._policy.unattended == "stop"
+        """Ranks are being ended, or the node leaves: that goes on, though the lead may be there."""
+        return self._leaves or (self._depart_at is None and self._policy.unattended == "stop")
 
     def begin(self, now: float, exited: on.TorchrunExited | None = None) -> list[do.Command]:
         """What is to be done at once; `exited` has been told already, if it was."""
@@ -39,7 +56,7 @@ class Unled:
             return self._lease([do.Abandon(self._node, self._number)] if self._number else [])
         commands = self._gang.resume(Past(attempt=self._number, open=True, running=True), now)
         if self._policy.unattended == "stop":
-            stop = on.StopRequested("now", "lead", None, WHY)
+            stop = on.StopRequested("now", "lead", None, self._why)
             commands += self._gang.handle(stop, now)
         else:
             commands.append(do.GoAlone(self._node, self._number))
@@ -54,7 +71,7 @@ class Unled:
     def tick(self, now: float) -> list[do.Command]:
         """What time alone brings."""
         if self._depart_at is not None:
-            return [do.Depart(WHY)] if now >= self._depart_at else []
+            return [do.Depart(self._why)] if now >= self._depart_at else []
         return self._translated(self._gang.handle(on.Tick(), now), now)
 
     def _translated(self, commands: list[do.Command], now: float) -> list[do.Command]:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
+from torchdeck.agent.detached_process import DetachedProcess
+from torchdeck.agent.forked_process import forked
 from torchdeck.rundir.atomic import read_json
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.rundir.processes import ProcessIdentity, without_run_variables
 
 LOG_TAIL = 2_000
 """Bytes of the agent's log that are quoted when it does not start."""
-_MAIN = Path(__file__).resolve().parents[1] / "__main__.py"
 INPUT_LIMIT = 64 * 1024
 """Bytes that a pipe takes without a reader; a user with very many open pipes gets smaller ones."""
+PROCESS_NAME = "torchdeck-agent"
 
 
 class AgentStart:
@@ -25,37 +26,10 @@ class AgentStart:
         self._layout = layout
         self._name = node
         self._home = home
-        self._process: subprocess.Popen[bytes] | None = None
-        self._prepared: tuple[int, int] | None = None
-        """Life and the writing end of standard input, of one that waits for what it is handed."""
-
-    def prepare(self, life: int) -> int:
-        """Start one that loads itself and waits for what it is handed by `start`; it ends with this process.
-
-        Args:
-            life: as `start` is going to be told.
-
-        Returns:
-            Its pid; 0 where an agent lives already.
-
-        Raises:
-            OSError: it cannot be started.
-        """
-        if self._waits() or self.starting():
-            return 0
-        self._forget_prepared()
-        reading, writing = os.pipe()
-        os.set_blocking(writing, False)
-        try:
-            self._process = self._started(reading, life, "--waits")
-        except OSError:
-            os.close(writing)
-            raise
-        self._prepared = (life, writing)
-        return self._process.pid
+        self._process: DetachedProcess | None = None
 
     def start(self, standard_input: bytes, life: int) -> int:
-        """Start one, or let the one that was prepared begin; its pid.
+        """Start one; its pid.
 
         Args:
             standard_input: what it reads: secrets go this way alone.
@@ -65,74 +39,27 @@ class AgentStart:
             OSError: it cannot be started.
             ValueError: the input is too long.
         """
-        waiting = self._process if self._waits() else None
-        handed = self._handed(standard_input, life)
-        if waiting is not None and handed:
-            return waiting.pid
-        if waiting is not None:  # it cannot be handed anything any more
-            waiting.kill()
-            waiting.wait()
-        self._process = self._started(_pipe_with(standard_input), life)
-        return self._process.pid
-
-    def _waits(self) -> bool:
-        """One was prepared, lives, and was handed nothing yet."""
-        return self._prepared is not None and self._process is not None and self._process.poll() is None
-
-    def _forget_prepared(self) -> None:
-        """Of one that ended before it was handed anything."""
-        if self._prepared is not None:
-            os.close(self._prepared[1])
-            self._prepared = None
-
-    def _handed(self, standard_input: bytes, life: int) -> bool:
-        """Hand it to the one that was prepared; False where that is not possible, and none is from now on."""
-        if self._prepared is None:
-            return False
-        (expected, writing), self._prepared = self._prepared, None
-        try:
-            if life == expected and standard_input and len(standard_input) <= INPUT_LIMIT:
-                return os.write(writing, standard_input) == len(standard_input)
-        except OSError:
-            return False
-        finally:
-            os.close(writing)
-        return False
-
-    def _started(self, reading: int, life: int, *options: str) -> subprocess.Popen[bytes]:
-        """An agent that reads `reading`, which is closed here."""
         node = self._layout.node(self._name)
-        argv = [sys.executable, "-I", "-B", str(_MAIN), "--run-dir", str(self._layout.root)]
-        argv += ["--node", self._name, "--life", str(life), *options]
-        environ = {**without_run_variables(os.environ), "TORCHDECK_HOME": str(self._home)}
+        arguments = ["--run-dir", str(self._layout.root), "--node", self._name, "--life", str(life)]
+        node.inbox.mkdir(mode=0o700, parents=True, exist_ok=True)
+        reading = _pipe_with(standard_input)
         try:
-            node.inbox.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with open(os.open(node.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:  # noqa: PTH123
-                return subprocess.Popen(
-                    argv,
-                    stdin=reading,
-                    stdout=log,
-                    stderr=log,
-                    env=environ,
-                    cwd="/",
-                    start_new_session=True,
-                    restore_signals=True,
-                )
+            log = os.open(node.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            try:
+                self._process = forked(partial(_supervise, arguments, self._home), PROCESS_NAME, reading, log)
+            finally:
+                os.close(log)
         finally:
             os.close(reading)
+        return self._process.pid
 
     def exit_code(self) -> int | None:
         """Of the one started here; None while it lives, or when there was none."""
-        return None if self._process is None else self._process.poll()
+        return None if self._process is None else self._process.exit_code()
 
     def starting(self) -> bool:
-        """An agent lives, whether it was started here or not and whether it has journaled or not.
-
-        One that waits for what it is handed is none yet.
-        """
-        if self._waits():
-            return False
-        if self._process is not None and self._process.poll() is None:
+        """An agent lives, whether it was started here or not and whether it has journaled or not."""
+        if self._process is not None and self._process.exit_code() is None:
             return True
         return _is_alive(read_json(self._layout.node(self._name).lock))
 
@@ -155,6 +82,23 @@ class AgentStart:
             "holder": _is_alive(of("holder")),
             "torchrun": _is_alive(of("torchrun")),
         }
+
+
+def load() -> None:
+    """Import what an agent needs, for who has time before it starts one."""
+    from torchdeck.agent import __main__, observation  # noqa: F401
+    from torchdeck.agent.lead import joining  # noqa: F401
+
+
+def _supervise(arguments: list[str], home: Path) -> int:
+    """Be an agent; its environment is what the login of the link has given."""
+    kept = {**without_run_variables(os.environ), "TORCHDECK_HOME": str(home)}
+    os.environ.clear()
+    os.environ.update(kept)
+    os.chdir("/")
+    from torchdeck.agent.__main__ import main
+
+    return main(arguments)
 
 
 def _pipe_with(content: bytes) -> int:

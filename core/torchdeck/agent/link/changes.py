@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 from typing import NamedTuple
 
@@ -20,14 +21,16 @@ class Stamp(NamedTuple):
 
 
 class ChangeWatch:
-    """Looks at one file again and again.
+    """Looks at one file or folder again and again.
 
     Attributes:
         size: bytes of it when it was looked at last; 0 before.
+        is_link: it was a symbolic link then.
     """
 
     def __init__(self, path: str) -> None:
         self.size = 0
+        self.is_link = False
         self._path = path
         self._stamp: Stamp | None = None
         self._fresh = True
@@ -38,6 +41,7 @@ class ChangeWatch:
         stamp = Stamp(found.st_ino, found.st_size, found.st_mtime_ns)
         news = stamp != self._stamp
         self._stamp, self.size = stamp, found.st_size
+        self.is_link = stat.S_ISLNK(found.st_mode)
         # within a tick of the clock a change need not show
         again, self._fresh = self._fresh, abs(time.time() - found.st_mtime) < TICK or news
         return news or again

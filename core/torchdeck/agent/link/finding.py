@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from torchdeck.agent.link.listing import Listing
 from torchdeck.agent.link.names import Mirrored, mirrored
 from torchdeck.rundir.layout import RunLayout
 
@@ -23,6 +24,9 @@ class Finder:
         self._layout = RunLayout(root)
         self._node = node
         self._known: set[str] = set()
+        self._listings: dict[str, Listing] = {}
+        self._attempts: list[int] = []
+        """Numbers, the newest first."""
         self.refused: list[str] = []
         """Links where files should be, which are not followed; each once."""
 
@@ -34,7 +38,7 @@ class Finder:
         """
         found = []
         for folder in self._folders(everywhere=everywhere):
-            for entry in _entries(folder):
+            for entry in self._news(folder, thorough=everywhere):
                 path = f"{folder}/{entry.name}"[len(str(self._root)) + 1 :]
                 if path in self._known or len(self._known) >= FILES_LIMIT:
                     continue
@@ -53,31 +57,37 @@ class Finder:
         self._known.discard(path)
 
     def newest_attempts(self, count: int) -> list[int]:
-        """Numbers of the last attempts, the newest first."""
-        try:
-            return sorted(self._layout.attempt_numbers(), reverse=True)[:count]
-        except OSError:
-            return []
+        """Numbers of the last attempts at the last look, the newest first."""
+        return self._attempts[:count]
 
     def _folders(self, *, everywhere: bool) -> Iterator[str]:
         node = self._layout.node(self._node)
         yield str(node.root)
         yield str(node.system)
-        for number in self.newest_attempts(FILES_LIMIT if everywhere else RECENT):
+        numbers = (entry.name for entry in self._entries(str(self._layout.attempts), thorough=everywhere))
+        self._attempts = sorted((int(name) for name in numbers if name.isdecimal()), reverse=True)
+        for number in self._attempts if everywhere else self._attempts[:RECENT]:
             attempt = self._layout.attempt(number)
             yield str(attempt.root)
             yield str(attempt.node(self._node).root)
-            for rank in _entries(str(attempt.ranks)):
+            for rank in self._entries(str(attempt.ranks), thorough=everywhere):
                 if rank.is_dir(follow_symlinks=False):
                     yield rank.path
                     yield f"{rank.path}/metrics"
 
+    def _entries(self, folder: str, *, thorough: bool) -> list[os.DirEntry[str]]:
+        """All that is in `folder`."""
+        listing = self._listing(folder)
+        listing.look(thorough=thorough)
+        return listing.entries
 
-def _entries(folder: str) -> list[os.DirEntry[str]]:
-    try:
-        if os.path.islink(folder):  # noqa: PTH114 - many times a second: Path objects cost
-            return []
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except OSError:
-        return []
+    def _news(self, folder: str, *, thorough: bool) -> list[os.DirEntry[str]]:
+        """The same; nothing where that is what it was."""
+        listing = self._listing(folder)
+        return listing.entries if listing.look(thorough=thorough) else []
+
+    def _listing(self, folder: str) -> Listing:
+        listing = self._listings.get(folder)
+        if listing is None:
+            listing = self._listings[folder] = Listing(folder)
+        return listing

@@ -17,6 +17,7 @@ HEAD_LIMIT = 64 * 1024
 """Longest head in bytes: a path and a few numbers."""
 BODY_LIMIT = 4 * 1024 * 1024
 _LENGTHS = struct.Struct("!II")
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 class FrameError(ValueError):
@@ -63,7 +64,7 @@ def encode(kind: str, body: bytes = b"", /, **fields: Any) -> bytes:
     Raises:
         FrameError: it is longer than the other end takes.
     """
-    head = json.dumps({"k": kind, **fields}, separators=(",", ":")).encode("ascii")
+    head = _ENCODER.encode({"k": kind, **fields}).encode("ascii")
     if len(head) > HEAD_LIMIT or len(body) > BODY_LIMIT:
         raise FrameError(
             f"a frame {kind!r} of {len(head)} and {len(body)} bytes is too long: "

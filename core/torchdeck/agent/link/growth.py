@@ -64,9 +64,8 @@ class GrowingFile:
             NotPlainError: there is a link in the file's place.
             OSError: it cannot be read.
         """
-        descriptor = open_plain(self._root, self.path, os.O_RDONLY)
+        descriptor, found = open_plain(self._root, self.path, os.O_RDONLY)
         try:
-            found = os.fstat(descriptor)
             self._inode = found.st_ino
             tail = agreed(descriptor, theirs, found.st_size) or b""
             begin = max(0, theirs.size - TAIL)
@@ -84,20 +83,22 @@ class GrowingFile:
         """
         if self.offset is None:
             return None
-        descriptor = open_plain(self._root, self.path, os.O_RDONLY)
+        descriptor, found = open_plain(self._root, self.path, os.O_RDONLY)
         try:
-            self._check(descriptor, self.offset)
+            if found.st_size > SIZE_LIMIT:
+                raise ValueError(f"{self.path} says it is {found.st_size} bytes long")
+            self._check(descriptor, found, self.offset)
             if self._cut is not None:
                 cut, self._cut = Cut(self._cut), None
                 return cut
-            return self._next(descriptor, self.offset, limit)
+            # no more than there is: room for `limit` bytes costs more than reading a row
+            return self._next(descriptor, self.offset, min(limit, found.st_size - self.offset))
         finally:
             os.close(descriptor)
 
     def _next(self, descriptor: int, at: int, limit: int) -> Put | None:
-        size = os.fstat(descriptor).st_size
-        if size > SIZE_LIMIT:
-            raise ValueError(f"{self.path} says it is {size} bytes long")
+        if limit <= 0:
+            return None
         data = os.pread(descriptor, limit, at)
         data = data[: self._ready(descriptor, at, data)]
         if not data:
@@ -106,9 +107,8 @@ class GrowingFile:
         self._tail = (self._tail + data[-TAIL:])[-TAIL:]
         return Put(at, data)
 
-    def _check(self, descriptor: int, at: int) -> None:
+    def _check(self, descriptor: int, found: os.stat_result, at: int) -> None:
         """Go back to where the file is not any more what was sent."""
-        found = os.fstat(descriptor)
         if found.st_ino != self._inode:
             self._inode = found.st_ino
             self._go_to(0, b"", at, found.st_size)

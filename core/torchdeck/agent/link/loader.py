@@ -8,9 +8,11 @@ no part of it.
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import json
 import os
+import select
 import shutil
 import stat
 import sys
@@ -23,6 +25,9 @@ from typing import Any
 PACKAGE = "torchdeck"
 HASH_LENGTH = 16
 TRIES = 3
+NOTHING_TO_DO = 0
+ORDER_LIMIT = 900.0
+"""Seconds for the order of a link that was begun early: a person may be asked something meanwhile."""
 ARCHIVE_LIMIT = 64 * 1024 * 1024
 """Bytes of the shipped part, packed or not; it has some two million."""
 
@@ -31,30 +36,75 @@ class LoaderError(Exception):
     """The node cannot be used; the message says why and what would help."""
 
 
-def main(order: Mapping[str, Any], reading: int, writing: int) -> int:
+def main(told: Mapping[str, Any], reading: int, writing: int) -> int:
     """Serve a link; what went wrong before that goes to the controller as a line of JSON.
 
     Args:
-        order: `home`, `hash`, and what the link server is told.
-        reading: descriptor of what the controller sends.
+        told: `home`, `hash`, and whether the link `begins` the node's part, so that an agent is wanted.
+        reading: descriptor of what the controller sends: the link's order, which may come much later,
+            or never, the archive where it is needed, and then frames.
         writing: descriptor to it.
     """
     os.umask(0o077)
+    gc.disable()  # until all is loaded, which stays
     try:
-        home = _home(str(order["home"]))
-        folder = home / "shipped" / str(order["hash"])
-        if folder_hash(folder) != order["hash"]:
-            _say(writing, {"need": order["hash"]})
-            install(folder, _archive(reading), str(order["hash"]))
+        home = _home(str(told["home"]))
+        folder = home / "shipped" / str(told["hash"])
+        there = folder_hash(folder) == told["hash"]
+        _say(writing, {"ready": True} if there else {"need": told["hash"]})
+        if there and told.get("begins") is True:
+            _load(folder)
+        order = _order(reading)
+        if order is None:
+            return NOTHING_TO_DO
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not there:
+            install(folder, _archive(reading), str(told["hash"]))
+            _say(writing, {"ready": True})
     except (LoaderError, OSError) as error:
         _say(writing, {"failed": str(error)})
         return 2
-    _say(writing, {"ready": True, "python": sys.executable})
-    sys.path.insert(0, str(folder))
+    _use(folder)
     from torchdeck.agent.link.order import LinkOrder
     from torchdeck.agent.link.server import serve
 
+    gc.freeze()
+    gc.enable()
     return serve(LinkOrder.from_json(order, home), reading, writing)
+
+
+def _use(folder: Path) -> None:
+    """Modules of Torchdeck are those of `folder`."""
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+def _load(folder: Path) -> None:
+    """Import what serves a link and what an agent needs, while the order is on its way."""
+    _use(folder)
+    from torchdeck.agent.link import agent_start, server  # noqa: F401
+
+    agent_start.load()
+
+
+def _order(reading: int) -> Mapping[str, Any] | None:
+    """The link's order; None where the other end is gone, or has none for very long.
+
+    Raises:
+        LoaderError: what came is no order.
+    """
+    if not select.select([reading], [], [], ORDER_LIMIT)[0]:
+        return None
+    try:
+        size = read_exactly(reading, 8)
+        value = json.loads(read_exactly(reading, int(size))) if size.isdigit() else None
+    except LoaderError:
+        return None
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise LoaderError("what the controller sent is no order: the link is broken")
+    return value
 
 
 def folder_hash(folder: Path) -> str:
@@ -139,7 +189,6 @@ def _home(text: str) -> Path:
         data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
         text = os.environ.get("TORCHDECK_HOME") or f"{data}/torchdeck"
     home = Path(os.path.abspath(os.path.expanduser(text)))  # noqa: PTH100, PTH111 - links in it stay as they are named
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
     for folder in (home, home / "shipped"):
         with contextlib.suppress(FileNotFoundError):
             found = folder.stat()

@@ -22,6 +22,13 @@ class Way(enum.Enum):
     """Appended, a metrics segment: a row may be written after one that follows it."""
     REPLACED = "replaced"
     """Small, and another one each time."""
+    RECORD = "record"
+    """As `REPLACED`, but overwritten in place: its reader sees by a checksum whether it is whole."""
+
+    @property
+    def grows(self) -> bool:
+        """What is there stays, and more follows."""
+        return self is Way.APPENDED or self is Way.ROWS
 
 
 class Level(enum.IntEnum):
@@ -67,7 +74,7 @@ _RANK_FILES = {
     str(_RANK.error): Mirrored(Way.REPLACED, Level.EVENTS),
     str(_RANK.exit): Mirrored(Way.REPLACED, Level.EVENTS),
     str(_RANK.holder): Mirrored(Way.REPLACED, Level.STATE),
-    str(_RANK.progress): Mirrored(Way.REPLACED, Level.STATE),
+    str(_RANK.progress): Mirrored(Way.RECORD, Level.STATE),
     str(_RANK.trace): Mirrored(Way.APPENDED, Level.BULK),
     str(_RANK.samples): Mirrored(Way.APPENDED, Level.BULK),
 }

@@ -5,14 +5,22 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import NamedTuple
 
 
 class NotPlainError(Exception):
     """Something else than a plain file or folder lies where one should; the message says what and where."""
 
 
-def open_plain(root: Path, path: str, flags: int) -> int:
-    """A descriptor of the file at `path` below `root`.
+class Opened(NamedTuple):
+    """A file that was opened, and what it was then: each call of the kernel is made many times a second."""
+
+    descriptor: int
+    found: os.stat_result
+
+
+def open_plain(root: Path, path: str, flags: int) -> Opened:
+    """Open the file at `path` below `root`.
 
     Args:
         root: the run directory, trusted.
@@ -25,14 +33,25 @@ def open_plain(root: Path, path: str, flags: int) -> int:
     """
     try:
         # O_NONBLOCK: a FIFO must not be waited for
-        descriptor = os.open(root / path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(f"{root}/{path}", flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     except OSError:
         refuse_links(root, path)
         raise
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
         os.close(descriptor)
         raise NotPlainError(f"{root / path} is no plain file")
-    return descriptor
+    return Opened(descriptor, found)
+
+
+def refuse_link(root: Path, path: str) -> None:
+    """As `refuse_links`, of the last part alone."""
+    try:
+        mode = os.lstat(f"{root}/{path}").st_mode
+    except OSError:
+        return
+    if stat.S_ISLNK(mode):
+        raise NotPlainError(f"{root / path} is a link")
 
 
 def refuse_links(root: Path, path: str) -> None:

@@ -34,7 +34,6 @@ class Requests:
         self._shared = shared
         self.handlers: dict[str, Callable[[Frame], Answer]] = {
             "plan": self._plan,
-            "prepare_agent": lambda frame: ({"pid": self._agent.prepare(frame.number("life"))}, b""),
             "start_agent": self._start_agent,
             "agent_log": lambda _frame: ({}, self._agent.log()),
             "deliver": self._deliver,

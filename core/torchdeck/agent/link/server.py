@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from torchdeck.agent.link.abandoned import remove_abandoned
 from torchdeck.agent.link.agent_start import AgentStart
 from torchdeck.agent.link.asking import Asking
 from torchdeck.agent.link.code import CodeRequests
@@ -22,9 +23,9 @@ from torchdeck.rundir.processes import boot_id
 
 LOOK_INTERVAL = 0.25
 """Seconds between two looks at the files."""
-EARLY_INTERVAL = 0.05
+EARLY_INTERVAL = 0.02
 """The same for `EARLY` seconds after an agent was started: what it says first is waited for."""
-EARLY = 5.0
+EARLY = 2.0
 STATUS_INTERVAL = 1.0
 SILENCE = 30.0
 """Seconds without a word of the controller, which speaks every few: its end of the link is gone."""
@@ -191,6 +192,8 @@ def serve(order: LinkOrder, reading: int, writing: int) -> int:
     """
     try:
         LinkServer(order, reading, writing).run()
+        # at the end: nobody waits for it
+        remove_abandoned(order.home / "shipped", time.time())
     except BrokenPipeError:
         return 0
     except (FrameError, ValueError) as error:

@@ -149,8 +149,8 @@ class Sources:
         return False
 
     def _add(self, path: str, kind: Mirrored) -> None:
-        makers = {Way.APPENDED: GrowingFile, Way.ROWS: SegmentFile, Way.REPLACED: WholeFile}
-        file: Source = makers[kind.way](self._root, path, kind)  # type: ignore[assignment] # one of the three
+        makers = {Way.APPENDED: GrowingFile, Way.ROWS: SegmentFile}
+        file: Source = makers.get(kind.way, WholeFile)(self._root, path, kind)
         self._files.setdefault(_group(path), {})[path] = file
 
     def _drop(self, file: Source) -> None:

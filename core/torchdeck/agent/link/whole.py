@@ -80,9 +80,10 @@ class WholeFile:
         """Take up the newest content; whether it differs from what was sent last."""
         if self._seen:
             return False
-        descriptor = open_plain(self._root, self.path, os.O_RDONLY)
+        descriptor, found = open_plain(self._root, self.path, os.O_RDONLY)
         try:
-            content = os.pread(descriptor, WHOLE_LIMIT + 1, 0)
+            # one more than it has: it may be longer now, and room for the longest costs more than reading
+            content = os.pread(descriptor, min(found.st_size, WHOLE_LIMIT) + 1, 0)
         finally:
             os.close(descriptor)
         self._seen = True

@@ -7,8 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 LIMIT = 8.0
 """Seconds; a driver in trouble makes nvidia-smi hang."""
@@ -18,11 +17,11 @@ _MIB = 2**20
 _CUDA = re.compile(r"CUDA Version:\s*([0-9.]+)")
 
 
-@dataclass(frozen=True)
-class ListedGpu:
+class ListedGpu(NamedTuple):
     """A GPU as nvidia-smi lists it."""
 
-    index: int
+    number: int
+    """Its index, by which nvidia-smi knows it: a tuple has a method of that name."""
     uuid: str
     memory: int
     """Bytes in all; 0 where unknown."""
@@ -77,7 +76,7 @@ def parse_listed(text: str) -> list[ListedGpu]:
     """The GPUs in nvidia-smi's CSV of `_LISTED_FIELDS`; what is no row of it is passed over."""
     return [
         ListedGpu(
-            index=int(cells[0]),
+            number=int(cells[0]),
             uuid=cells[1],
             memory=_bytes(cells[2]) or 0,
             free=_bytes(cells[3]),
@@ -100,7 +99,7 @@ def users(text: str) -> list[dict[str, Any]]:
 
 def _device(gpu: ListedGpu) -> dict[str, Any]:
     return {
-        "index": gpu.index,
+        "index": gpu.number,
         "uuid": gpu.uuid,
         "name": gpu.name,
         "memory": gpu.memory,

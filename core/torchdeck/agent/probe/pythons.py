@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -32,7 +31,7 @@ print(json.dumps({"torch": torch.__version__, "cuda": torch.version.cuda, "nccl"
 
 def own_python() -> dict[str, Any]:
     """The Python that runs this, which is the one that runs would use."""
-    return {**_facts(sys.executable, platform.python_version(), sys.path), "chosen": True}
+    return {**_facts(sys.executable, sys.version.split()[0], sys.path), "chosen": True}
 
 
 def other_pythons(most: int = 8) -> Iterator[dict[str, Any]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.agent.probe.files import below
-from torchdeck.agent.probe.runs import is_supervised, running
+from torchdeck.agent.probe.runs import is_supervised, is_supervised_anywhere, running
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.rundir.processes import boot_id
 
@@ -53,8 +53,8 @@ def run_folders(home: Path, question: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns:
         `place`: what tells the folder of runs from others, by whatever name the node is known; `folders`: for
-        each run `run_id` and `bytes` of its files; `others`: runs that something lives of here, or that were
-        started on this very node.
+        each run `run_id` and `bytes` of its files; `others`: runs that something lives of here, or on a node
+        that shares the folder, or that were started on this very node.
     """
     runs = home / "runs"
     try:
@@ -69,7 +69,7 @@ def run_folders(home: Path, question: Mapping[str, Any]) -> dict[str, Any]:
         run_id = folder.name.removeprefix(".deleted-")
         if run_id in known or RUN_ID.fullmatch(run_id) is None or not _is_plain(folder):
             continue
-        if run_id in living or _is_own(folder) or is_supervised(folder):
+        if run_id in living or _is_own(folder) or is_supervised(folder) or is_supervised_anywhere(folder):
             others.add(run_id)
         else:
             sizes[run_id] = sizes.get(run_id, 0) + _size(folder)
@@ -101,7 +101,10 @@ def _lives(run_id: str, folder: Path) -> str:
     pids = [pid for run in running() if run["run_id"] == run_id for pid in run["processes"]]
     if pids:
         return f"processes of the run live there: pid {', '.join(map(str, sorted(pids)))}"
-    return "the run's agent lives there" if is_supervised(folder) else ""
+    if is_supervised(folder):
+        return "the run's agent lives there"
+    shared = is_supervised_anywhere(folder)
+    return "the run's agent lives on another node that has the same home" if shared else ""
 
 
 def _remove(home: Path, folder: Path) -> None:

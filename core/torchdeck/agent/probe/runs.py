@@ -9,6 +9,7 @@ from typing import Any
 
 from torchdeck.rundir.atomic import read_json
 from torchdeck.rundir.layout import RunLayout
+from torchdeck.rundir.lock_file import is_held
 from torchdeck.rundir.processes import PROC, RUN_ID_VARIABLE, ProcessIdentity, read_stat
 
 _DIRECTORY_VARIABLE = "TORCHDECK_RUN_DIR"
@@ -41,6 +42,16 @@ def is_supervised(directory: Path) -> bool:
     """Whether an agent or a holder of the run in `directory` lives on this node."""
     layout = RunLayout(directory)
     return any(identity.is_alive() for identity in _supervisors(layout))
+
+
+def is_supervised_anywhere(directory: Path) -> bool:
+    """The same of all nodes that share the directory, as over NFS: an agent holds its lock for life."""
+    with contextlib.suppress(OSError):
+        return any(
+            is_held(RunLayout(directory).node(node.name).lock)
+            for node in RunLayout(directory).nodes.iterdir()
+        )
+    return False
 
 
 def _supervisors(layout: RunLayout) -> Iterator[ProcessIdentity]:

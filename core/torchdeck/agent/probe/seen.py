@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,5 +27,7 @@ def _seen(path: Path) -> dict[str, Any]:
     found["kind"] = "folder" if path.is_dir() else "file"
     found["readable"] = os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0))
     if path.is_file() and found["readable"] and found["size"] <= HASHED_LIMIT:
+        import hashlib  # takes a while to load
+
         found["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
     return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,6 +16,8 @@ CGROUP = Path("/sys/fs/cgroup")
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where Linux keeps it; asked for its size only
 OS_RELEASE = (Path("/etc/os-release"), Path("/usr/lib/os-release"))
 """The first that is there counts (os-release(5))."""
+BF16_FLAGS = ("avx512f", "avx512_bf16", "amx_bf16", "avx_ne_convert")
+"""Of /proc/cpuinfo on x86: with any of them torch's kernels compute bf16 about as fast as fp32, or faster."""
 LOGIND = Path("/etc/systemd")
 LINGER = Path("/var/lib/systemd/linger")
 SYSTEMD = Path("/run/systemd/system")
@@ -26,24 +27,42 @@ SYSTEMD = Path("/run/systemd/system")
 def system_facts() -> dict[str, Any]:
     """Host name, distribution, kernel, architecture and the kernel's identity of this boot."""
     return {
-        "host": platform.node(),
+        "host": os.uname().nodename,
         "os": _distribution(),
-        "kernel": platform.release(),
-        "machine": platform.machine(),
+        "kernel": os.uname().release,
+        "machine": os.uname().machine,
         "boot": _read(PROC / "sys/kernel/random/boot_id").strip(),
         "user": _user(),
     }
 
 
 def cpu_facts(cgroup: Path = CGROUP) -> dict[str, Any]:
-    """Cores of the machine, those that this user's processes may use, and load."""
+    """Cores of the machine, those that this user's processes may use, their model and flags, and load."""
     usable = usable_cores(cgroup)
-    model = ""
-    for line in _read(PROC / "cpuinfo").splitlines():
-        if line.startswith("model name"):
-            model = line.partition(":")[2].strip()
-            break
-    return {"cores": os.cpu_count() or usable, "usable": usable, "model": model, "load": os.getloadavg()[0]}
+    described = _first_processor(_read(PROC / "cpuinfo"))
+    return {
+        "cores": os.cpu_count() or usable,
+        "usable": usable,
+        "model": described.get("model name", ""),
+        "bf16": bf16_flags(described.get("flags")),
+        "load": os.getloadavg()[0],
+    }
+
+
+def bf16_here() -> list[str] | None:
+    """As `cpu_facts` has it of this machine."""
+    return bf16_flags(_first_processor(_read(PROC / "cpuinfo")).get("flags"))
+
+
+def bf16_flags(flags: str | None) -> list[str] | None:
+    """What of `BF16_FLAGS` is among a processor's flags; None where it has none that are of x86."""
+    return None if flags is None else [flag for flag in BF16_FLAGS if flag in flags.split()]
+
+
+def _first_processor(cpuinfo: str) -> dict[str, str]:
+    """Name → value of the first processor that the kernel describes."""
+    pairs = [line.partition(":") for line in cpuinfo.partition("\n\n")[0].splitlines()]
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def usable_cores(cgroup: Path = CGROUP) -> int:
@@ -136,8 +155,8 @@ def _distribution() -> str:
     text = next((text for file in OS_RELEASE if (text := _read(file))), "")
     for line in text.splitlines():
         if line.startswith("PRETTY_NAME="):
-            return line.partition("=")[2].strip().strip("\"'") or platform.system()
-    return platform.system()
+            return line.partition("=")[2].strip().strip("\"'") or os.uname().sysname
+    return os.uname().sysname
 
 
 def _disk(folder: str) -> dict[str, int] | None:

@@ -11,7 +11,6 @@ import fcntl
 import hashlib
 import os
 import tempfile
-import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -74,8 +73,8 @@ class BlobStore:
     def put(self, blob: Blob, data: bytes) -> None:
         """Keep `data`, which is the content of `blob`."""
         self._incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
-        written = f"{self._incoming}/.put-{os.getpid()}-{threading.get_ident()}"
-        file = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        written = f"{self._incoming}/.put-{os.urandom(8).hex()}"
+        file = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             with open(file, "wb", buffering=0) as out:  # noqa: PTH123 - a descriptor
                 view = memoryview(data)

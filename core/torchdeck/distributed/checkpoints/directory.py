@@ -20,11 +20,13 @@ import json
 import logging
 import os
 import shutil
+import socket
 import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from torchdeck.distributed.checkpoints.claim import Claim
 from torchdeck.distributed.checkpoints.listing import inspect, is_leftover, list_checkpoints
 from torchdeck.distributed.checkpoints.manifest import (
     MANIFEST_NAME,
@@ -48,6 +50,7 @@ class CheckpointDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock: int | None = None
+        self._claim = Claim(path)
 
     def open(
         self, run_id: str, *, wait: float = 10.0, elsewhere: Mapping[str, Manifest] | None = None
@@ -67,6 +70,7 @@ class CheckpointDirectory:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             sync_folder(self.path.parent)
             self._take_lock(run_id, wait)
+            self._claim.take(run_id)
         except OSError as error:
             raise CheckpointError(
                 f"checkpoints cannot be written to {self.path}: {error.strerror}; "
@@ -95,8 +99,10 @@ class CheckpointDirectory:
         """Make `folder` (`.tmp-NAME-ATTEMPT`), empty but for the mark that it is ours and not committed.
 
         Raises:
+            CheckpointError: the directory is another writer's now.
             OSError: it cannot be made.
         """
+        self._claim.check()
         if folder.exists():
             shutil.rmtree(folder)
         folder.mkdir(mode=0o700)
@@ -106,6 +112,7 @@ class CheckpointDirectory:
         """Turn `temporary`, whose files are all on disk, into checkpoint `name`.
 
         Raises:
+            CheckpointError: the directory is another writer's now.
             OSError: a former checkpoint of that name is then still one.
         """
         self.place(temporary, name)
@@ -116,6 +123,7 @@ class CheckpointDirectory:
         target = self.path / name
         aside = self.path / f".replaced-{name}"
         sync_folder(temporary)
+        self._claim.check()
         if target.exists():
             self._move_aside(target, aside)
         temporary.rename(target)
@@ -124,6 +132,7 @@ class CheckpointDirectory:
     def confirm(self, name: str, manifest: Manifest) -> Path:
         """The second half of `commit`: the manifest makes what was placed a checkpoint."""
         target, aside = self.path / name, self.path / f".replaced-{name}"
+        self._claim.check()
         write_bytes(target / MANIFEST_NAME, manifest.render())
         (target / UNCOMMITTED_NAME).unlink()
         if aside.exists():
@@ -131,7 +140,15 @@ class CheckpointDirectory:
         return target
 
     def discard(self, temporary: Path, name: str) -> None:
-        """Remove what a failed save left, and move a former checkpoint back; never raises OSError."""
+        """Remove what a failed save left, and move a former checkpoint back; never raises.
+
+        Where another writer has come, what lies there may be its own.
+        """
+        try:
+            self._claim.check()
+        except (CheckpointError, OSError) as error:
+            _log.warning("%s stays: %s", temporary, error)
+            return
         for folder in (temporary, self.path / name):
             if is_leftover(folder):
                 _remove_tree(folder)
@@ -162,8 +179,9 @@ class CheckpointDirectory:
         never raises.
         """
         try:
+            self._claim.check()
             found = list_checkpoints(self.path)
-        except CheckpointError as error:
+        except (CheckpointError, OSError) as error:
             _log.warning("old checkpoints stay: %s", error)
             return []
         surplus = retention.surplus(found, int(newest.name.removeprefix("step_")))
@@ -207,20 +225,21 @@ class CheckpointDirectory:
                 break
             except OSError as error:
                 if error.errno in (errno.ENOLCK, errno.EOPNOTSUPP):
-                    break  # a file system without locks: the run's own lock has to do
+                    break  # a file system without locks: the claim has to do
                 if error.errno not in (errno.EACCES, errno.EAGAIN):
                     os.close(descriptor)
                     raise
                 if time.monotonic() > limit:
-                    holder = os.pread(descriptor, 4096, 0).decode("utf-8", "replace").strip()
+                    found = os.pread(descriptor, 4096, 0).decode("utf-8", "replace").strip()
                     os.close(descriptor)
                     raise CheckpointError(
-                        f"another run is saving checkpoints into {self.path} ({holder}): stop it, "
+                        f"another run is saving checkpoints into {self.path} ({found}): stop it, "
                         "or choose another checkpoint.directory"
                     ) from None
             time.sleep(_LOCK_POLL)
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps({"run_id": run_id, "pid": os.getpid()}).encode(), 0)
+        holder = {"run_id": run_id, "host": socket.gethostname(), "pid": os.getpid()}
+        os.pwrite(descriptor, json.dumps(holder).encode(), 0)
         self._lock = descriptor
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from torchdeck.agent.probe.system import bf16_here
 from torchdeck.config.chosen_nodes import node_names
 from torchdeck.config.schema import RunConfig
 from torchdeck.launch.preflight.check import Check
@@ -17,6 +18,7 @@ from torchdeck.launch.preflight.here import check_here
 from torchdeck.launch.preflight.interpreter import check_deepspeed, check_interpreter
 from torchdeck.launch.preflight.model import check_model
 from torchdeck.launch.preflight.network import HostNameCheck, check_port
+from torchdeck.launch.preflight.precision import check_precision
 from torchdeck.launch.preflight.reach import check_reach
 from torchdeck.launch.preflight.resume import check_resume
 from torchdeck.launch.preflight.room import checkpoint_bytes, share_of
@@ -110,6 +112,9 @@ def _checks(
     if plan is not None:
         yield from check_devices(plan, home, found.remote.probed)
         yield from check_here(plan, node)
+        part = next((each for each in plan.nodes if each.name == node), None)
+        has = bf16_here() if config.training.precision == "bf16" else None
+        yield from check_precision(config, part, node, has)
     port = config.distributed.rendezvous.port
     if port != "auto":
         yield check_port(port, node)

@@ -8,7 +8,6 @@ from pathlib import Path
 from torchdeck.config.schema import RunConfig
 from torchdeck.launch.preflight.check import Check
 from torchdeck.launch.preflight.folders import check_room
-from torchdeck.launch.preflight.memory import check_memory
 from torchdeck.launch.preflight.room import checkpoint_bytes, profiled_bytes, share_of
 from torchdeck.launch.prepare import Survey
 from torchdeck.plan.launch_plan import LaunchPlan
@@ -26,7 +25,11 @@ def check_model(
         home: TORCHDECK_HOME.
         disks: which nodes keep checkpoints on one, as `preflight` found out; None: nobody knows.
     """
-    yield from check_memory(config, plan, found)
+    if plan.prediction is not None or found.known.broken or found.known.failure:
+        # of a script nothing is known, and this takes a while to load
+        from torchdeck.launch.preflight.memory import check_memory
+
+        yield from check_memory(config, plan, found)
     profile = found.known.profile
     if config.run.recipe is None or profile is None or profile.source != "traced" or checkpoint_bytes(config):
         return  # checkpoints that are not ours, or whose size was known before

@@ -1,5 +1,7 @@
 """Starting the link server on a node that has nothing but a Python: one round trip where our part is there.
 
+It can be made ready before it is known what run it is for: it then waits for its order.
+
 The command line holds a stub that reads the loader from standard input, so that nothing of the run stands in
 it. The loader (`agent/link/loader.py`) checks the shipped folder and takes an archive when it is missing.
 """
@@ -19,7 +21,7 @@ from torchdeck.launch.remote.stream import ByteStream
 from torchdeck.launch.shipping import PACKAGE, ShippingError
 
 # Python 2 and early 3 read this too, and say what is wrong instead of an error of syntax
-_STUB = """
+_STUB = """# Torchdeck: the link to this node, or an agent that it started
 import os, sys
 if sys.version_info < (3, 10):
     sys.exit("Torchdeck needs Python 3.10 or newer; %s is %s" % (sys.executable, sys.version.split()[0]))
@@ -71,49 +73,101 @@ def packed(shipped: Path) -> bytes:
     return zlib.compress(head + b"".join(content[name] for name in names), 6)
 
 
-def start_link_server(stream: ByteStream, shipped: Path, order: Mapping[str, Any], limit: float) -> bytes:
-    """Begin a link over a process that was started with `PYTHON_ARGUMENTS`.
+class Bootstrap:
+    """A process that was started with `PYTHON_ARGUMENTS`, on its way to be a link server.
 
-    Args:
+    Attributes:
         stream: the process.
-        shipped: the run's shipped folder on this side, named by its hash.
-        order: what the link server is told, and `home`, TORCHDECK_HOME there.
-        limit: seconds for all of it.
-
-    Returns:
-        The first bytes of the link, if any came already.
-
-    Raises:
-        BootstrapError: the node cannot be used.
-        TimeoutError: it took too long.
-        OSError: the way to it is gone.
-        ShippingError: the shipped folder cannot be read.
+        shipped: the shipped folder it was given.
     """
-    marker = f"torchdeck-link-{secrets.token_hex(16)}"
-    told = json.dumps({**order, "hash": shipped.name, "marker": marker}).encode("ascii")
-    loader = Path(torchdeck.agent.link.loader.__file__).read_bytes() + _ENTRY.encode("ascii")
-    answers = _Answers(stream, time.monotonic() + limit)
-    answers.send(b"".join(b"%08d" % len(part) + part for part in (loader, told)))
-    answers.pass_over(marker)
-    answer = answers.line()
-    if answer.get("need") == shipped.name:
-        archive = packed(shipped)
-        answers.send(len(archive).to_bytes(8, "big") + archive)
-        answer = answers.line()
-    if "failed" in answer:
-        raise BootstrapError(str(answer["failed"])[:2000])
-    if answer.get("ready") is not True:
-        raise BootstrapError(f"the node answered {str(answer)[:200]!r}")
-    return answers.rest
+
+    def __init__(self, stream: ByteStream, shipped: Path, home: str, *, begins: bool = False) -> None:
+        """Nothing is said yet.
+
+        Args:
+            stream: the process.
+            shipped: the run's shipped folder on this side, named by its hash.
+            home: TORCHDECK_HOME there; empty for the usual one.
+            begins: an agent will be wanted, so that the node loads it while it waits for `begin`.
+        """
+        self.stream = stream
+        self.shipped = shipped
+        self._told = {"home": home, "hash": shipped.name, "begins": begins}
+        self._answers = _Answers(stream)
+        self._marker = f"torchdeck-link-{secrets.token_hex(16)}"
+        self._has_ours: bool | None = None
+        """Our part lies on the node; None until it has said so or not."""
+
+    def prepare(self, limit: float) -> None:
+        """Have the node load itself, and wait until it says whether our part is there. Raises as `begin`."""
+        self._answers.give(limit)
+        self._say_first(b"")
+        self._take_first()
+
+    def begin(self, order: Mapping[str, Any], limit: float) -> bytes:
+        """Begin the link, whether it was prepared or not.
+
+        Args:
+            order: what the link server is told.
+            limit: seconds for all of it.
+
+        Returns:
+            The first bytes of the link, if any came already.
+
+        Raises:
+            BootstrapError: the node cannot be used.
+            TimeoutError: it took too long.
+            OSError: the way to it is gone.
+            ShippingError: the shipped folder cannot be read.
+        """
+        self._answers.give(limit)
+        told = _measured(json.dumps(order).encode("ascii"))
+        if self._has_ours is None:
+            self._say_first(told)
+            self._take_first()
+        else:
+            self._answers.send(told)
+        if not self._has_ours:
+            archive = packed(self.shipped)
+            self._answers.send(len(archive).to_bytes(8, "big") + archive)
+            self._check_ready(self._answers.line())
+        return self._answers.rest
+
+    def _say_first(self, more: bytes) -> None:
+        told = json.dumps({**self._told, "marker": self._marker}).encode("ascii")
+        loader = Path(torchdeck.agent.link.loader.__file__).read_bytes() + _ENTRY.encode("ascii")
+        self._answers.send(_measured(loader) + _measured(told) + more)
+
+    def _take_first(self) -> None:
+        self._answers.pass_over(self._marker)
+        answer = self._answers.line()
+        self._has_ours = answer.get("need") != self.shipped.name
+        if self._has_ours:
+            self._check_ready(answer)
+
+    def _check_ready(self, answer: Mapping[str, Any]) -> None:
+        if "failed" in answer:
+            raise BootstrapError(str(answer["failed"])[:2000])
+        if answer.get("ready") is not True:
+            raise BootstrapError(f"the node answered {str(answer)[:200]!r}")
+
+
+def _measured(part: bytes) -> bytes:
+    """`part` with its length in eight digits before it."""
+    return b"%08d" % len(part) + part
 
 
 class _Answers:
     """The lines with which the loader answers, within a limit of time."""
 
-    def __init__(self, stream: ByteStream, deadline: float) -> None:
+    def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
-        self._deadline = deadline
+        self._deadline = 0.0
         self.rest = b""
+
+    def give(self, limit: float) -> None:
+        """So many seconds from now on."""
+        self._deadline = time.monotonic() + limit
 
     def send(self, data: bytes) -> None:
         try:

@@ -22,15 +22,15 @@ class ClockOffsets:
     """Offsets as they were found, the best of which counts.
 
     The time that an answer took is of the monotonic clock: setting ours in between changes nothing.
+    One thread adds, and any may read.
+
+    Attributes:
+        best: the one with the least error; None before the first answer.
     """
 
     def __init__(self) -> None:
+        self.best: ClockOffset | None = None
         self._found: deque[ClockOffset] = deque(maxlen=KEPT)
-
-    @property
-    def best(self) -> ClockOffset | None:
-        """The one with the least error; None before the first answer."""
-        return min(self._found, key=lambda found: found.error, default=None)
 
     def add(self, asked: float, node_time: float, now: float, wall: float) -> None:
         """An answer came.
@@ -43,6 +43,4 @@ class ClockOffsets:
         """
         took = max(0.0, now - asked)
         self._found.append(ClockOffset(node_time - (wall - took / 2), took / 2))
-
-    def forget(self) -> None:
-        self._found.clear()
+        self.best = min(self._found, key=lambda found: found.error)

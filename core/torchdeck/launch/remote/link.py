@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.agent.link.frames import FrameError
-from torchdeck.launch.remote.bootstrap import BootstrapError, start_link_server
+from torchdeck.launch.remote.bootstrap import Bootstrap, BootstrapError
+from torchdeck.launch.remote.early_link import EarlyLink
 from torchdeck.launch.remote.mirror import Mirror, MirrorRefusedError
 from torchdeck.launch.remote.session import LinkLostError, LinkSession, Reply
 from torchdeck.launch.remote.shared_token import SharedToken
@@ -23,6 +24,8 @@ from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, UP, Lin
 
 CONNECT_LIMIT = 30.0
 """Seconds for connecting."""
+EARLY_LIMIT = 10.0
+"""Seconds for a link that was begun early to be ready; it is dialled anew then."""
 BOOTSTRAP_LIMIT = 120.0
 """Seconds for the link server to be up: an archive may have to go over a slow link."""
 FIRST_DELAY = 0.5
@@ -68,10 +71,18 @@ class LinkTarget:
 class NodeLink:
     """The link to one node, in a thread of its own. Whatever happens, it is tried again until `close`."""
 
-    def __init__(self, target: LinkTarget, dial: Dial) -> None:
+    def __init__(self, target: LinkTarget, dial: Dial, early: EarlyLink | None = None) -> None:
+        """Nothing is connected before `start`.
+
+        Args:
+            target: what it is for.
+            dial: how it connects, each time.
+            early: what the first time takes in place of that, if it comes to be and is for the same part.
+        """
         self.node = target.node
         self._target = target
         self._dial = dial
+        self._early = early
         self._mirror = Mirror(target.layout.root, target.node, target.wants)
         self._state = LinkState(target.node, CONNECTING, since=time.time())
         self._session: LinkSession | None = None
@@ -199,17 +210,17 @@ class NodeLink:
             self._state, self._session = self.state, None
 
     def _connect_and_follow(self) -> None:
-        stream = self._dial(CONNECT_LIMIT)
+        bootstrap = self._dialled()
+        stream = bootstrap.stream
         try:
             with SharedToken(self._target.layout) as token:
                 order = {
                     "run_id": self._target.layout.root.name,
                     "node": self.node,
-                    "home": self._target.home,
                     "token_name": token.name,
                     "token": token.content,
                 }
-                first = start_link_server(stream, self._target.shipped, order, BOOTSTRAP_LIMIT)
+                first = bootstrap.begin(order, BOOTSTRAP_LIMIT)
                 session = LinkSession(stream, self._mirror, self._said.append)
                 self._session = session
                 session.greet(first, BOOTSTRAP_LIMIT)
@@ -220,6 +231,11 @@ class NodeLink:
             session.close()
         self._become(UP, "")
         session.run()
+
+    def _dialled(self) -> Bootstrap:
+        early, self._early = self._early, None
+        found = None if early is None else early.take(self._target.shipped, EARLY_LIMIT)
+        return found or Bootstrap(self._dial(CONNECT_LIMIT), self._target.shipped, self._target.home)
 
     def _become(self, state: str, why: str) -> None:
         before = self._state

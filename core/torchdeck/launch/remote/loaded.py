@@ -2,7 +2,7 @@
 
 from torchdeck.config import problems
 from torchdeck.launch import reach
-from torchdeck.launch.remote import bootstrap, code, dial, link_file, own_files, transport
+from torchdeck.launch.remote import bootstrap, code, dial, early_links, link_file, own_files, transport
 from torchdeck.nodes import start_line
 from torchdeck.nodes.ssh import loaded
 
@@ -10,6 +10,7 @@ __all__ = [
     "bootstrap",
     "code",
     "dial",
+    "early_links",
     "link_file",
     "loaded",
     "own_files",

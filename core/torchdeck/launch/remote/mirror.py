@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torchdeck.agent.link.growth import SIZE_LIMIT
 from torchdeck.agent.link.names import Way, is_node_name, mirrored
-from torchdeck.agent.link.open_file import NotPlainError, open_plain, refuse_links
+from torchdeck.agent.link.open_file import NotPlainError, Opened, open_plain, refuse_link, refuse_links
 from torchdeck.agent.link.tails import Have, digest, have
 from torchdeck.agent.link.whole import WHOLE_LIMIT
 from torchdeck.rundir.atomic import write_bytes
@@ -61,14 +61,14 @@ class Mirror:
         way = self._way(path)
         self._pieces.pop(path, None)
         try:
-            descriptor = self._opened(path, os.O_RDONLY if way is Way.REPLACED else os.O_RDONLY | os.O_CREAT)
+            descriptor, found = self._opened(path, os.O_RDONLY | os.O_CREAT if way.grows else os.O_RDONLY)
         except FileNotFoundError:
             return Have(0)
         try:
-            size = os.fstat(descriptor).st_size
-            if way is not Way.REPLACED:
+            size = found.st_size
+            if way.grows:
                 return have(descriptor, size)
-            content = os.pread(descriptor, WHOLE_LIMIT + 1, 0)
+            content = os.pread(descriptor, min(size, WHOLE_LIMIT) + 1, 0)
             return Have(size, whole=digest(content) if len(content) <= WHOLE_LIMIT else "")
         finally:
             os.close(descriptor)
@@ -76,9 +76,9 @@ class Mirror:
     def put(self, path: str, at: int, data: bytes) -> None:
         """Bytes of a file that grows; raises as `have`."""
         self._must_grow(path)
-        descriptor = self._opened(path, os.O_WRONLY | os.O_CREAT)
+        descriptor, found = self._opened(path, os.O_WRONLY | os.O_CREAT)
         try:
-            size = os.fstat(descriptor).st_size
+            size = found.st_size
             if at > size or at + len(data) > SIZE_LIMIT:
                 raise MirrorRefusedError(f"{path} has {size} bytes here, and the node goes on at {at}")
             _write_all(descriptor, data, at)
@@ -88,16 +88,17 @@ class Mirror:
     def cut(self, path: str, size: int) -> None:
         """A file is shorter than what was mirrored of it; raises as `have`."""
         self._must_grow(path)
-        descriptor = self._opened(path, os.O_WRONLY | os.O_CREAT)
+        descriptor, found = self._opened(path, os.O_WRONLY | os.O_CREAT)
         try:
-            if size < os.fstat(descriptor).st_size:
+            if size < found.st_size:
                 os.ftruncate(descriptor, size)
         finally:
             os.close(descriptor)
 
     def piece(self, path: str, at: int, data: bytes, *, last: bool) -> None:
         """Part of a file that is replaced whole, which the last one does; raises as `have`."""
-        if self._way(path) is not Way.REPLACED:
+        way = self._way(path)
+        if way.grows:
             raise MirrorRefusedError(f"{path} is not replaced but appended to")
         if at == 0:
             self._pieces[path] = bytearray()
@@ -112,11 +113,30 @@ class Mirror:
         held += data
         if last:
             del self._pieces[path]
-            self._refuse_links(path)
-            write_bytes(self._root / path, bytes(held), durable=False, private=True)
+            self._replace(way, path, bytes(held))
+
+    def _replace(self, way: Way, path: str, content: bytes) -> None:
+        if way is Way.RECORD:
+            self._overwrite(path, content)
+            return
+        try:
+            refuse_link(self._root, path)
+        except NotPlainError as error:
+            raise MirrorRefusedError(str(error)) from error
+        write_bytes(self._root / path, content, durable=False, private=True)
+
+    def _overwrite(self, path: str, content: bytes) -> None:
+        """In place, as its writer does: a rename makes some file systems write to the disk at once."""
+        descriptor, found = self._opened(path, os.O_WRONLY | os.O_CREAT)
+        try:
+            _write_all(descriptor, content, 0)
+            if found.st_size > len(content):
+                os.ftruncate(descriptor, len(content))
+        finally:
+            os.close(descriptor)
 
     def _must_grow(self, path: str) -> None:
-        if self._way(path) is Way.REPLACED:
+        if not self._way(path).grows:
             raise MirrorRefusedError(f"{path} is not appended to but replaced")
 
     def _way(self, path: str) -> Way:
@@ -133,7 +153,7 @@ class Mirror:
             way = self._known[path] = kind.way
         return way
 
-    def _opened(self, path: str, flags: int) -> int:
+    def _opened(self, path: str, flags: int) -> Opened:
         try:
             return open_plain(self._root, path, flags)
         except NotPlainError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 
 from torchdeck.launch.remote.link import NodeLink
@@ -64,11 +63,6 @@ class SshTransport:
             self.link.call("start_agent", handover, limit=START_LIMIT, life=self._life)
         except RemoteRequestError as error:
             raise OSError(str(error)) from error
-
-    def prepare_agent(self) -> None:
-        """Over the link; a node whose part of Torchdeck is older does not know how, and need not."""
-        with contextlib.suppress(RemoteRequestError):
-            self.link.call("prepare_agent", limit=CALL_LIMIT, life=self._life)
 
     def agent_exit(self) -> int | None:
         """Of the agent that was started over this connection; None after another one: nobody knows then."""

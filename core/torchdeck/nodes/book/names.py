@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from torchdeck.config.node_names import NodeNameError, expand
+from torchdeck.config.ranges import parse_range
 from torchdeck.nodes.book.schema import NodeBook
+from torchdeck.nodes.inventory import LOCALHOST
 
 TAG = "tag:"
 """Before a tag: all nodes that have it."""
@@ -22,6 +24,33 @@ def named_nodes(book: NodeBook, texts: Iterable[str]) -> list[str]:
         NodeNamesError: a text names none.
     """
     return list(dict.fromkeys(name for text in texts for name in members(book, text)))
+
+
+def run_nodes(
+    book: NodeBook, nodes: str | Iterable[str], described: Collection[str] = frozenset()
+) -> list[str]:
+    """The nodes that a run file's distributed.nodes means, groups and tags of the book taken apart.
+
+    A range takes nodes of the book in its order, where nothing is described in the run file. A name that
+    leads to no node stays as it is: placement says that nothing is known about it, and what is.
+
+    Args:
+        book: which nodes and groups there are.
+        nodes: distributed.nodes.
+        described: what [cluster] describes; such names are not looked up.
+
+    Raises:
+        RangeError: it is a text that is no range.
+    """
+    if isinstance(nodes, str):
+        return [] if described else list(book.nodes)[: parse_range(nodes).most]
+    found: list[str] = []
+    for text in nodes:
+        try:
+            found += [text] if text == LOCALHOST or text in described else members(book, text)
+        except NodeNamesError:
+            found.append(text)
+    return list(dict.fromkeys(found))
 
 
 def members(book: NodeBook, text: str, around: Sequence[str] = ()) -> list[str]:

@@ -17,7 +17,7 @@ Text = Annotated[str, Field(max_length=4096)]
 class Said(BaseModel):
     """Something a node said; further fields, of a later version, are passed over."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
 
 class System(Said):
@@ -36,6 +36,8 @@ class Cpu(Said):
     model: Text
     load: float
     """Processes that ran or waited, over a minute."""
+    bf16: tuple[Text, ...] | None = None
+    """Instructions for bf16 that it has, by the kernel's names; None where it is no x86, or did not say."""
 
 
 class Memory(Said):

@@ -43,7 +43,8 @@ MODULES = (
 """What is sent, beside an empty `torchdeck`."""
 
 LOADER = """
-import importlib.machinery, json, sys, zlib
+import gc, importlib.machinery, json, sys, zlib
+gc.disable()  # until all is loaded, which stays
 sent = json.loads(zlib.decompress(sys.stdin.buffer.read(int(sys.stdin.buffer.readline()))))
 class Sent:  # not of importlib.abc, which imports half of what starts here
     def find_spec(self, name, path=None, target=None):
@@ -55,6 +56,8 @@ class Sent:  # not of importlib.abc, which imports half of what starts here
         exec(compile(sent[module.__name__][0], "<sent " + module.__name__ + ">", "exec"), module.__dict__)
 sys.meta_path.insert(0, Sent())
 from torchdeck.agent.probe.answer import main
+gc.freeze()
+gc.enable()
 main()
 """
 ARGUMENTS = ("-I", "-c", LOADER)

@@ -66,7 +66,8 @@ def _host(name: str, settings: dict[str, Any], *, users_own: bool) -> ConfigHost
     try:
         entry = made_entry(name, {key: value for key, value in values.items() if value})
     except ConfigError as error:
-        return ConfigHost(name, f"cannot be a node: {error.problems[0].wrong}", None)
+        first = error.problems[0]
+        return ConfigHost(name, f"cannot be a node: {first.wrong}; right would be {first.right}", None)
     user = f"{settings['user']}@" if settings.get("user") else ""
     at = f"{user}{settings.get('hostname', name)}" + (f":{port}" if port else "")
     through = f" through {' → '.join(hops)}" if by_jump else ""

@@ -26,7 +26,14 @@ class UnansweredError(SshError, TimeoutError):
 
 
 class NeedsLoginError(SshError):
-    """It lets nobody in with what is known: a key, passphrase or password is missing or wrong."""
+    """It lets nobody in with what is known: a key, passphrase or password is missing or wrong.
+
+    `asking_helps`: a person may be asked for what it takes; else another key helps, or the SSH config.
+    """
+
+    def __init__(self, node: str, sentence: str, *, asking_helps: bool = True) -> None:
+        super().__init__(node, sentence)
+        self.asking_helps = asking_helps
 
 
 class HostKeyUnknownError(SshError):

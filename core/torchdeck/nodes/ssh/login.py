@@ -107,14 +107,18 @@ class _Login:
         elif not self.locked:
             what.append("no key was there to try")
         what += [f"{path} needs a passphrase" for path in self.locked]
-        if any(method in methods for method in PASSWORD_METHODS):
+        takes_password = any(method in methods for method in PASSWORD_METHODS)
+        if takes_password:
             wrong = self.asked.wrong.get(self.target.login, 0)
             what.append("the password was wrong" if wrong else "the password was not given")
+        asking_helps = takes_password or bool(self.locked and "publickey" in methods)
+        or_ask = ", or connect from a terminal or window, which ask" if asking_helps else ""
         raise NeedsLoginError(
             self.target.name,
             f"{self.target.login} lets nobody in with what is known: {', '.join([*what, *self.trouble])}. "
             f"It takes {', '.join(methods) or 'nothing that is known here'}. Name a key that it knows in the "
-            "node book, load one into an agent (ssh-add), or connect from a terminal or window, which ask",
+            f"node book{',' if asking_helps else ' or'} load one into an agent (ssh-add){or_ask}",
+            asking_helps=asking_helps,
         )
 
     def _tried(self, attempt: Callable[[], Sequence[str]]) -> bool:
@@ -147,6 +151,7 @@ class _Login:
                 self.target.name,
                 f"{self.target.login} hung up after {self.refused + 1} keys: servers allow few. Name the "
                 "right one as key in the node book, or set IdentitiesOnly in the SSH config",
+                asking_helps=False,
             )
         return UnreachableError(
             self.target.name, f"{self.target.login} hung up while logging in ({reason(error)})"

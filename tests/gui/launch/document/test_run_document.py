@@ -208,7 +208,7 @@ def test_the_newest_wins(qtbot: QtBot, document: RunDocument, monkeypatch: pytes
     document.checked.connect(outcomes.append)
     for steps in range(1, 6):
         document.set_value(("training", "steps"), steps)
-        qtbot.wait(5)
+        QCoreApplication.processEvents()
     gate.set()
     outcome = checked(qtbot, document)
     assert outcomes == [outcome]

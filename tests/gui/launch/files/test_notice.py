@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from torchdeck_app.launch.files.notice import Answer, Notice, Tone
@@ -43,3 +44,19 @@ def test_a_later_sentence_takes_the_place_of_an_earlier_one_and_its_answers(noti
     QTest.mouseClick(notice.close_button, Qt.MouseButton.LeftButton)
     assert not notice.isVisible()
     assert pressed == ["yes"]
+
+
+def test_an_answer_that_goes_gives_the_focus_to_what_is_around_it(theme: Theme, qtbot: QtBot) -> None:
+    """And not to the button of the window that comes next, which the next key would press."""
+    place = QWidget()
+    qtbot.addWidget(place)
+    column = QVBoxLayout(place)
+    column.addWidget(QPushButton("another"))
+    notice = Notice(theme)
+    column.addWidget(notice)
+    place.show()
+    notice.say("It was changed on disk", answers=[Answer("&Reload", notice.clear)])
+    notice.button("Reload").setFocus()
+    notice.button("Reload").click()
+    assert notice.isHidden()
+    assert place.focusWidget() is place

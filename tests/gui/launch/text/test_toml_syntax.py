@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.few_examples import few
 from support.toml_texts import toml_documents
 from torchdeck.config.document import scan
 from torchdeck_app.launch.text.toml_syntax import Kind, State, tokens
@@ -53,7 +54,7 @@ def test_a_string_of_several_lines_goes_on() -> None:
     assert tokens("a = '''x''' ")[1] is State.PLAIN
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=few(20), deadline=None)
 @given(toml_documents())
 def test_every_key_of_valid_toml_is_seen(text: str) -> None:
     """Whatever is valid: each key on a line of its own has the colour of keys, and nothing overlaps."""

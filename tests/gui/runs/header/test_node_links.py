@@ -1,17 +1,18 @@
 """How nodes of a run are reached, in its header; and when it can be attached to."""
 
+import time
 from dataclasses import replace
 
 import pytest
 from pytestqt.qtbot import QtBot
 
-from support.run_entries import live_view, over_view, run_id
+from support.run_entries import live_view, over_view, progress, run_id
 from torchdeck.launch.taking_over import wants_controller
 from torchdeck.runs import reasons
 from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, STATES, UP, Links, LinkState
 from torchdeck.runs.state import RunState
 from torchdeck_app.runs.abilities import abilities
-from torchdeck_app.runs.header.doing import doing
+from torchdeck_app.runs.header.doing import doing, facts
 from torchdeck_app.runs.header.header import RunHeader
 from torchdeck_app.runs.header.node_links import LOOKS, MOST, NodeLinks
 from torchdeck_app.runs.run_watch import RunSeen
@@ -115,3 +116,35 @@ def test_the_button_is_there_where_it_is_of_use(qtbot: QtBot, theme: Theme) -> N
     assert not button.isEnabled()
     assert header.doing_now == "attaching: connecting to its nodes"
     assert abilities(over_view(run_id(1)), is_left_alone=True).attach == "the run has succeeded"
+
+
+def test_a_run_that_nobody_follows_is_not_said_to_run(qtbot: QtBot, theme: Theme) -> None:
+    """Its state as a word and a colour, when it was heard of last, and the button that asks its nodes."""
+    header = RunHeader(theme)
+    qtbot.addWidget(header)
+    header.resize(900, 160)
+    header.show()
+    view = replace(LIVE, controller_alive=False, followed_until=time.time() - 200, started=time.time() - 500)
+    link = LinkState("b", UP, since=1.0, heard=time.time() - 200)
+    header.show_run(RunSeen(view, progress(332, 2000, eta=60.0), links=(link,), is_left_alone=True), ())
+    assert header.state_word == "unknown"
+    assert header.doing_now == "running when it was heard of last, 3 min ago"
+    assert "b: not followed from here, heard of last 3 min ago" in header.links.toolTip()
+    assert header.buttons["attach"].isVisible()
+    said = facts(view, progress(332, 2000, eta=60.0, tokens_per_s=5.0), time.time())
+    assert said.startswith("last seen step 332 / 2,000  ·  5 min 0 s until then")
+    header.show_run(RunSeen(LIVE, progress(340, 2000)), ())
+    assert header.state_word == "running"
+
+
+def test_the_age_of_what_is_known_goes_on_though_nothing_is_heard(qtbot: QtBot, theme: Theme) -> None:
+    """No look at its files finds anything new."""
+    header = RunHeader(theme)
+    qtbot.addWidget(header)
+    header.show()
+    view = replace(LIVE, controller_alive=False, followed_until=time.time() - 7)
+    header.show_run(RunSeen(view, None), ())
+    first = header.doing_now
+    assert "heard of last" in first
+    qtbot.waitUntil(lambda: header.doing_now not in (first, ""))
+    assert "heard of last" in header.doing_now

@@ -53,6 +53,27 @@ def shown(qtbot: QtBot, board: PlotBoard) -> PlotCanvas:
     return board.sheet.canvas("loss")
 
 
+@pytest.fixture
+def follower(qtbot: QtBot, theme: Theme, tmp_path: Path) -> Iterator[PlotBoard]:
+    """A second board of the run, which looks at the same moments: what it saw, the first could have seen."""
+    made = PlotBoard(theme, RunLayout(tmp_path))
+    qtbot.addWidget(made)
+    made.resize(1000, 700)
+    make(tmp_path, rows=50)
+    shown(qtbot, made)
+    yield made
+    made.closing()
+
+
+def log_more(qtbot: QtBot, follower: PlotBoard, folder: Path, log: str, first: int, last: int) -> None:
+    """The run logs these steps, and whoever follows it has seen them."""
+    steps = np.arange(first, last)
+    losses = np.full(len(steps), 7.0)
+    write_columns(segment_path(folder, log), {"loss": losses}, steps=steps, times=START + steps)
+    canvas = follower.sheet.canvas("loss")
+    qtbot.waitUntil(lambda: len(canvas.data.curves[0].x) == last)
+
+
 def drag(canvas: PlotCanvas, first: float, last: float) -> None:
     """Drag over the plot from one x to another."""
     scale, y = canvas.frame.across, canvas.height() // 2
@@ -135,15 +156,14 @@ def test_the_cursor_goes_through_all_plots_and_says_its_time(
     assert len(times) == count
 
 
-def test_paused_it_stands_still_and_then_catches_up(qtbot: QtBot, board: PlotBoard, tmp_path: Path) -> None:
-    make(tmp_path, rows=50)
+def test_paused_it_stands_still_and_then_catches_up(
+    qtbot: QtBot, board: PlotBoard, follower: PlotBoard, tmp_path: Path
+) -> None:
     canvas = shown(qtbot, board)
     board.toolbar.pause.trigger()
     assert board.toolbar.pause.text() == "Follow again"
-    steps = np.arange(50, 60)
-    path = segment_path(tmp_path, "log-2")
-    write_columns(path, {"loss": np.full(10, 7.0)}, steps=steps, times=START + steps)
-    qtbot.wait(600)
+    log_more(qtbot, follower, tmp_path, "log-2", 50, 55)  # seen by whoever looks before the next is
+    log_more(qtbot, follower, tmp_path, "log-3", 55, 60)
     assert len(canvas.data.curves[0].x) == 50
     board.toolbar.pause.trigger()
     qtbot.waitUntil(lambda: len(canvas.data.curves[0].x) == 60)
@@ -256,16 +276,14 @@ def test_what_is_not_a_number_is_said_in_the_plot(qtbot: QtBot, board: PlotBoard
     assert not canvas.grab().isNull()
 
 
-def test_out_of_sight_it_reads_nothing(qtbot: QtBot, board: PlotBoard, tmp_path: Path) -> None:
-    make(tmp_path, rows=50)
+def test_out_of_sight_it_reads_nothing(
+    qtbot: QtBot, board: PlotBoard, follower: PlotBoard, tmp_path: Path
+) -> None:
     canvas = shown(qtbot, board)
     board.left()
-    qtbot.wait(100)
+    log_more(qtbot, follower, tmp_path, "log-2", 50, 55)  # a look that had begun is over by then
     answer = board.answer
-    steps = np.arange(50, 60)
-    path = segment_path(tmp_path, "log-2")
-    write_columns(path, {"loss": np.full(10, 7.0)}, steps=steps, times=START + steps)
-    qtbot.wait(500)
+    log_more(qtbot, follower, tmp_path, "log-3", 55, 60)
     assert board.answer is answer
     board.entered()
     qtbot.waitUntil(lambda: len(canvas.data.curves[0].x) == 60)

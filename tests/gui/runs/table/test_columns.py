@@ -1,12 +1,13 @@
 """What the list says of a run, and which columns there is room for."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from support.run_entries import FAILED, NOW, entry, live_view, over_view, progress, run_id
 from torchdeck.runs.notes import Note
-from torchdeck_app.runs.table.columns import COLUMNS, KEYS, Row, columns_for
+from torchdeck_app.runs.table.columns import COLUMNS, KEYS, Row, columns_for, look_of
 from torchdeck_app.runs.table.filter import GROUPS, RunFilter, counts
 
 WIDTHS = dict.fromkeys(KEYS, 100)
@@ -90,3 +91,17 @@ def test_the_filter_takes_all_words_and_any_group() -> None:
     assert [RunFilter("", frozenset({"failed"})).takes(row) for row in (good, bad)] == [False, True]
     assert all(RunFilter("", frozenset({"failed", "succeeded"})).takes(row) for row in (good, bad))
     assert counts([good.entry, bad.entry])["failed"] == 1
+
+
+def test_a_run_that_nobody_follows_is_not_said_to_run() -> None:
+    """What it did last is said with its age, and nothing is reckoned on from it."""
+    view = replace(live_view(run_id(1)), followed_until=NOW - 20)
+    row = Row(entry(1, view, progress=progress(1240, 2000, tokens_per_s=12345, eta=134)), Note())
+    assert text("state", row) == "? unknown"
+    assert look_of(row.entry).colour == "warn"
+    assert (text("eta", row), text("throughput", row)) == ("", "")
+    assert text("duration", row) == text("duration", row, NOW + 1000)
+    exact = COLUMNS["state"].exact
+    assert exact is not None
+    said = "unknown: running when it was heard of last, 20 s ago; Attach asks its nodes"
+    assert exact(row, NOW) == said

@@ -14,6 +14,7 @@ from torchdeck.launch.node_looks import survey_nodes
 from torchdeck.launch.node_survey import NodeSurvey
 from torchdeck.launch.preflight.check import Check
 from torchdeck.launch.prepare import Survey, survey
+from torchdeck.launch.stand_ins import stand_ins
 from torchdeck.nodes.book.file import book_path
 from torchdeck.nodes.book.schema import NodeBook
 from torchdeck.nodes.inventory import Inventory
@@ -46,17 +47,17 @@ def up(name: str, **changes: Any) -> Probed:
 
 
 def looked_at(
-    folder: Path, entry: dict[str, Any], second: Probed, devices: str = "auto"
+    folder: Path, entry: dict[str, Any], second: Probed, **distributed: Any
 ) -> tuple[list[Check], tuple[Problem, ...]]:
     """The checks of a run on n1, which is well, and on n2; and the problems beside them."""
     (folder / "train.py").write_text("")
-    asked = {"run": {"script": "train.py"}, "distributed": {"nodes": ["n1", "n2"], "devices": devices}}
+    asked = {"run": {"script": "train.py"}, "distributed": {"nodes": ["n1", "n2"], **distributed}}
     config: RunConfig = config_from_dict(asked, folder)
     book = NodeBook.model_validate(
         {"nodes": {"n1": {"address": "10.0.0.1"}, "n2": {"address": "10.0.0.2", **entry}}}
     )
     probed = {"n1": up("n1"), "n2": second}
-    remote = survey_nodes(("n1", "n2"), book, probed, with_gpus=devices != "cpu")
+    remote = survey_nodes(("n1", "n2"), book, probed)
     found = Survey(Inventory(remote.nodes), dict(remote.interpreters), {}, CodeTree(), (), remote=remote)
     checks, misfit = all_checks(config, found, folder / "home")
     assert misfit is not None
@@ -120,6 +121,30 @@ def test_several_faults_are_all_told(tmp_path: Path) -> None:
     checks, _ = looked_at(tmp_path, {"interface": "eth9", "devices": [3]}, up("n2", kills_after_logout=True))
     wrong = [(each.node, each.name) for each in checks if each.status == "failed"]
     assert wrong == [("n2", "devices"), ("n2", "address"), ("n2", "login")]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"backend": "nccl"}, ['"nccl" joins GPUs, and the ranks run on the CPU']),
+        ({"devices": [3]}, ["n1 has no GPU 3"]),
+        ({"nproc": 2, "devices": "cpu"}, []),
+    ],
+)
+def test_what_is_wrong_with_the_run_file_is_told_beside_a_node_at_fault(
+    tmp_path: Path, asked: dict[str, Any], said: list[str]
+) -> None:
+    """As if the node were like the other; nothing is said of what it would be taken for."""
+    checks, problems = looked_at(tmp_path, {}, AWAY, **asked)
+    assert [(each.node, each.name) for each in checks if each.status == "failed"] == [("n2", "ssh")]
+    assert [problem.wrong for problem in problems] == said
+
+
+def test_nothing_is_guessed_where_no_node_is_well() -> None:
+    book = NodeBook.model_validate({"nodes": {"n2": {"address": "10.0.0.2"}}})
+    asked = {"run": {"script": "t.py"}, "distributed": {"nodes": ["n2"], "backend": "nccl"}}
+    remote = survey_nodes(("n2",), book, {"n2": AWAY})
+    assert stand_ins(config_from_dict(asked, "/code"), remote, Inventory(()), {}) is None
 
 
 def test_an_unknown_node_is_told_with_the_nearest_of_the_node_book(

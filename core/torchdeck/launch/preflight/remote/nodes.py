@@ -11,6 +11,7 @@ from torchdeck.launch.code.ignore import OWN
 from torchdeck.launch.code.scan import MAX_BYTES, MAX_FILES
 from torchdeck.launch.preflight.check import Check, failed, ok
 from torchdeck.launch.preflight.interpreter import check_deepspeed, check_interpreter
+from torchdeck.launch.preflight.precision import check_precision
 from torchdeck.launch.preflight.remote.connections import check_connections, connect_all
 from torchdeck.launch.preflight.remote.disks import check_disks
 from torchdeck.launch.preflight.remote.machine import check_machine
@@ -97,6 +98,7 @@ def _each(
         yield from check_disks(config, name, probed.facts, checkpoint)
         checks = check_machine(name, probed.facts, probed.clock, parts.get(name))
         yield from (check for check in checks if check.name not in faults)
+        yield from check_precision(config, parts.get(name), name, probed.facts.cpu.bf16)
 
 
 def _address(name: str, nodes: Sequence[NodeInfo]) -> Iterator[Check]:

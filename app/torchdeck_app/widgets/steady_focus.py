@@ -12,17 +12,18 @@ def set_enabled(button: QWidget, home: QWidget, *, on: bool) -> None:
     Qt itself would give it to the next button, which the second press of a key then presses.
     """
     if not on:
-        _leave(button, home)
+        leave(button, home)
     button.setEnabled(on)
 
 
 def set_visible(button: QWidget, home: QWidget, *, on: bool) -> None:
     """Show or hide `button`; the focus as with `set_enabled`."""
     if not on:
-        _leave(button, home)
+        leave(button, home)
     button.setVisible(on)
 
 
-def _leave(button: QWidget, home: QWidget) -> None:
+def leave(button: QWidget, home: QWidget) -> None:
+    """Give the focus that `button` has, if it does, to `home`: for what is hidden with all around it."""
     if button.window().focusWidget() is button:  # in a window behind others, too
         home.setFocus(Qt.FocusReason.OtherFocusReason)

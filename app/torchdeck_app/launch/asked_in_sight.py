@@ -1,0 +1,66 @@
+"""Questions of what goes on by itself: a person is asked only while they look at what it is for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from torchdeck.launch.reach import Reach
+from torchdeck.nodes.ssh.credentials import Asker
+from torchdeck.nodes.ssh.target import SshTarget
+from torchdeck_app.bridge.logins import Logins
+
+T = TypeVar("T")
+
+
+class AskedInSight:
+    """Asks a person while it is in sight, and else nobody. Any thread may ask."""
+
+    def __init__(self, logins: Logins) -> None:
+        self._logins = logins
+        self._lock = threading.Lock()
+        self._in_sight = False
+        self._has_declined = False
+
+    @property
+    def reach(self) -> Reach:
+        """How nodes are reached, with these questions."""
+        return replace(self._logins.asking, asker=self)
+
+    def come_into_sight(self) -> bool:
+        """Ask from now on; whether something was wanted while nobody was asked, and is to be tried again."""
+        with self._lock:
+            self._in_sight = True
+            wanted, self._has_declined = self._has_declined, False
+            return wanted
+
+    def go_out_of_sight(self) -> None:
+        """Ask nobody from now on."""
+        self._in_sight = False
+
+    def password(self, target: SshTarget, *, again: bool) -> str | None:
+        """As `Asker` has it."""
+        return self._ask(lambda asker: asker.password(target, again=again))
+
+    def passphrase(self, path: Path, *, again: bool) -> str | None:
+        """As `Asker` has it."""
+        return self._ask(lambda asker: asker.passphrase(path, again=again))
+
+    def trust(self, target: SshTarget, key_type: str, fingerprint: str) -> bool:
+        """As `Asker` has it."""
+        return self._ask(lambda asker: asker.trust(target, key_type, fingerprint) or None) is not None
+
+    def _ask(self, question: Callable[[Asker], T | None]) -> T | None:
+        """Who was asked has answered, wherever they are by then; what nobody was asked for is put off."""
+        if not self._in_sight:
+            answer = question(self._logins.quiet.asker)
+            if answer is not None:
+                return answer
+            with self._lock:
+                if not self._in_sight:
+                    self._has_declined = True
+                    return None
+        return question(self._logins.asking.asker)

@@ -1,0 +1,104 @@
+"""How much of a run's code each node has, as bars, while it is being sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtWidgets import QGridLayout, QProgressBar, QSizePolicy, QWidget
+
+from torchdeck.quantities import size
+from torchdeck.runs.links import LinkState
+from torchdeck_app.runs.header.node_links import MOST
+from torchdeck_app.widgets.elided_label import ElidedLabel
+from torchdeck_app.widgets.panel import GRID
+from torchdeck_app.widgets.steady_label import SteadyLabel
+from torchdeck_app.widgets.tooltip import plain_tip
+
+_STEPS = 1000
+"""Of each bar."""
+_SOON = 500
+"""Milliseconds until there are bars: what is sent at once would make all below them jump, and jump back."""
+_NAME_WIDTH = 18 * GRID
+
+
+class _Sent(NamedTuple):
+    """What one bar shows; both in bytes."""
+
+    name: str
+    sent: int
+    whole: int
+
+
+class CodeBars(QWidget):
+    """A bar for each node that is being sent code, in their order; of many nodes one for all. Else hidden."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName("Code being sent")
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setHorizontalSpacing(GRID)
+        self._grid.setVerticalSpacing(4)
+        self._grid.setColumnStretch(1, 1)
+        self._links: Sequence[LinkState] = ()
+        self._soon = QTimer(self)
+        self._soon.setSingleShot(True)
+        self._soon.setInterval(_SOON)
+        self._soon.timeout.connect(self._draw)
+        self._rows: list[tuple[ElidedLabel, QProgressBar, SteadyLabel]] = []
+        self.hide()
+
+    @property
+    def bars(self) -> tuple[QProgressBar, ...]:
+        """Those that are shown."""
+        return tuple(bar for _, bar, _ in self._rows if not bar.isHidden())
+
+    def show_sent(self, links: Sequence[LinkState]) -> None:
+        """Show how far each of `links` is; hide when there is none."""
+        if links and not self._links:
+            self._soon.start()
+        elif not links:
+            self._soon.stop()
+        self._links = links
+        self._draw()
+
+    def _draw(self) -> None:
+        shown = [] if self._soon.isActive() else _shown(self._links)
+        while len(self._rows) < len(shown):
+            self._rows.append(self._add_row())
+        for at, row in enumerate(self._rows):
+            for widget in row:
+                widget.setVisible(at < len(shown))
+        for (name, bar, amount), sent in zip(self._rows, shown, strict=False):
+            name.setText(sent.name)
+            words = f"{size(sent.sent)} of {size(sent.whole)}"
+            bar.setValue(_STEPS * min(sent.sent, sent.whole) // sent.whole)
+            bar.setAccessibleName(f"Code sent to {sent.name}")
+            bar.setAccessibleDescription(words)
+            bar.setToolTip(plain_tip(f"{sent.sent:,} of {sent.whole:,} bytes of code sent to {sent.name}"))
+            amount.setText(words)
+        self.setVisible(bool(shown))
+
+    def _add_row(self) -> tuple[ElidedLabel, QProgressBar, SteadyLabel]:
+        name, bar, amount = ElidedLabel(), QProgressBar(), SteadyLabel()
+        name.setFixedWidth(_NAME_WIDTH)
+        bar.setTextVisible(False)
+        bar.setFixedHeight(GRID)
+        bar.setRange(0, _STEPS)
+        bar.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        amount.setProperty("role", "secondary")
+        amount.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        amount.setFixedWidth(amount.fontMetrics().horizontalAdvance("1023.9 MiB of 1023.9 MiB") + 2)
+        at = len(self._rows)
+        for column, widget in enumerate((name, bar, amount)):
+            self._grid.addWidget(widget, at, column)
+        return name, bar, amount
+
+
+def _shown(links: Sequence[LinkState]) -> list[_Sent]:
+    found = [_Sent(f"node {link.node}", link.code_sent or 0, link.code_size or 1) for link in links]
+    if len(found) <= MOST:
+        return found
+    return [_Sent(f"{len(found)} nodes", sum(each.sent for each in found), sum(each.whole for each in found))]

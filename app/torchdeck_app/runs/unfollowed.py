@@ -1,0 +1,27 @@
+"""A run that nobody follows here: what it is said to do is as old as what its nodes said last."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchdeck.quantities import ago
+from torchdeck_app.widgets.state_badge import LOOKS
+
+if TYPE_CHECKING:
+    from torchdeck.runs.view import RunView
+
+
+def is_unfollowed(view: RunView | None) -> bool:
+    """Whether nobody here knows if it goes on."""
+    return view is not None and view.followed_until is not None
+
+
+def last_known(view: RunView, now: float) -> str:
+    """What it did last, at `now` (unix seconds): `running when it was heard of last, 3 min ago`.
+
+    Empty of a run that is followed, or over.
+    """
+    if view.followed_until is None:
+        return ""
+    heard = ago(max(0.0, now - view.followed_until))
+    return f"{LOOKS[view.state].word} when it was heard of last, {heard}"

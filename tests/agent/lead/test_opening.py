@@ -1,0 +1,41 @@
+"""In which order the nodes of an attempt begin: the first one's torchrun has the store of all."""
+
+import pytest
+
+from torchdeck.agent import commands as do
+from torchdeck.agent import events as on
+from torchdeck.agent.lead.opening import Opening
+
+NODES = ("alpha", "beta", "gamma")
+
+
+@pytest.fixture
+def opening() -> Opening:
+    """One for which every node has said what it can begin with."""
+    made = Opening(do.LaunchAttempt(2, "restart"), NODES)
+    for node in NODES:
+        assert made.offered(on.Offered(node, 2, 29500 if node == "alpha" else None, (), "")) == []
+    assert [launch.node for launch in made.chosen] == list(NODES)
+    return made
+
+
+def test_the_first_node_begins_and_the_others_once_its_torchrun_is_up(opening: Opening) -> None:
+    """Whoever else says that it is up, and an earlier attempt's torchrun, start nobody; and nobody twice."""
+    assert opening.begin("alpha") == [opening.chosen[0]]
+    assert opening.launched(on.AttemptLaunched("beta", 2)) == []
+    assert opening.launched(on.AttemptLaunched("alpha", 1)) == []
+    assert opening.launched(on.AttemptLaunched("alpha", 2)) == list(opening.chosen[1:])
+    assert opening.launched(on.AttemptLaunched("alpha", 2)) == []
+
+
+def test_all_begin_at_once_where_the_first_node_is_not_the_leads_own(opening: Opening) -> None:
+    """The lead's node was left out: another agent's word might be lost, and with it the start."""
+    assert opening.begin("left out") == list(opening.chosen)
+    assert opening.launched(on.AttemptLaunched("alpha", 2)) == []
+
+
+def test_who_has_not_begun_never_does_once_the_attempt_is_given_up(opening: Opening) -> None:
+    """A stop, or the first node's failure, came in between."""
+    opening.begin("alpha")
+    opening.given_up = True
+    assert opening.launched(on.AttemptLaunched("alpha", 2)) == []

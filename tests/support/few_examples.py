@@ -1,0 +1,9 @@
+"""How many examples a property gets that takes seconds where others take milliseconds."""
+
+from hypothesis import settings
+
+
+def few(count: int) -> int:
+    """`count` in a normal run, in a soak what every property gets: for `@settings(max_examples=few(20))`."""
+    soaks = settings.get_current_profile_name() == "soak"
+    return int(settings().max_examples) if soaks else count
