@@ -24,6 +24,7 @@ def test_a_second_attempt_may_succeed(make_run: Maker) -> None:
     """What failed once and then works is SUCCEEDED; each attempt keeps its own logs."""
     run = make_run(
         "import os; n = os.environ['TORCHDECK_ATTEMPT']; print('attempt', n); raise SystemExit(n == '1')",
+        nproc=1,  # a second rank that fails first would have this one ended before it writes
         policy=with_policy(max_restarts=1),
     ).start()
     assert run.finished()["state"] == "SUCCEEDED"
