@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from support.deepspeed_python import deepspeed_python
 from support.hosts import TestHosts, why_no_hosts
 from support.long_files import longest_first
+from support.torch_servers import serve_workers
 from torchdeck_app.window.qt_import import load_qt
 
 RUN_VARIABLES = (
@@ -40,6 +42,9 @@ def pytest_configure(config: pytest.Config) -> None:
         load_qt()  # as the window does first of all: modules are imported the same way, and quicker
     # xdist would begin with the files of most tests, not with those that take longest
     config.option.loadscopereorder = False
+    if config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput"):
+        for server in serve_workers([python for python in {sys.executable, deepspeed_python()} if python]):
+            config.add_cleanup(server.end)
     # without a deadline: an example of a busy machine takes as long as it likes
     settings.register_profile("sample", derandomize=True, max_examples=50, deadline=None)
     settings.register_profile("soak", max_examples=300, deadline=None)

@@ -18,7 +18,8 @@ from functools import partial
 from typing import Any
 
 from support.forked_rank import ForkedRank
-from support.torch_process import run_torch, sources
+from support.torch_process import run_torch
+from support.torch_servers import sources
 
 JOB_SECONDS = 200.0
 """Until ranks that hang are killed."""

@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from support.torch_process import TESTS, run_torch
+from support.torch_process import run_torch
+from support.torch_servers import TESTS
 
 LIMIT = 200.0
 

@@ -4,7 +4,7 @@
     rank = TorchProcess(["-m", "torchdeck.distributed.entry"], env={...})
 
 They are what `subprocess.run` and `subprocess.Popen` of Python with these arguments would be, but for the
-seconds of CPU that each import takes. The server that forks lives as long as the process of the tests.
+seconds of CPU that each import takes. What was forked lives no longer than the process of the tests.
 """
 
 from __future__ import annotations
@@ -25,49 +25,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-TESTS = Path(__file__).parents[1]
+from support.torch_servers import ADDRESSES, TorchServer, connected, said_by
+
 STARTED_IN = 120.0
 """Seconds in which a server forks, even where it must import torch first on a busy machine."""
-
-
-def sources(python: str) -> list[str]:
-    """What PYTHONPATH needs: tests, and for another Python, which has no Torchdeck, that too."""
-    beside = [] if python == sys.executable else [TESTS.parent / "core", TESTS.parent / "resources"]
-    return [str(path) for path in (TESTS, *beside)]
+_ADDRESSES: dict[str, str] = json.loads(os.environ.get(ADDRESSES, "{}"))
 
 
 @dataclass(frozen=True)
 class _Server:
-    """A process that forks, of one Python."""
+    """The process that forks, of one Python."""
 
-    process: subprocess.Popen[bytes]
+    folder: Path
     requests: socket.socket
-    said: IO[bytes]
-    """Its standard error, for where it ends by itself."""
 
 
 @functools.lru_cache(maxsize=4)
 def _server(python: str) -> _Server:
-    """This process's, started when it is first needed."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    said = tempfile.TemporaryFile()  # noqa: SIM115 - as long as this process
-    with theirs:
-        process = subprocess.Popen(
-            [python, "-m", "support.torch_server", str(theirs.fileno())],
-            env={
-                **os.environ,
-                "OMP_NUM_THREADS": "1",
-                "CUDA_VISIBLE_DEVICES": "",
-                "KINETO_LOG_LEVEL": "5",
-                "PYTHONPATH": os.pathsep.join(sources(python)),
-            },
-            cwd=TESTS,
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=said,
-        )
-    return _Server(process, ours, said)
+    """The one of all workers, or where there are none this process's own, once it is first needed."""
+    address = _ADDRESSES.get(python)
+    folder = TorchServer(python).folder if address is None else Path(address)
+    return _Server(folder, connected(folder))
 
 
 class TorchProcess:
@@ -136,7 +114,7 @@ class TorchProcess:
         if what == "status":
             self._status.close()
         if not content:
-            raise RuntimeError(f"the process that forks has ended: {_read(self._server.said)}")
+            raise RuntimeError(f"the process that forks has ended: {said_by(self._server.folder)}")
         return int(json.loads(content)[what])
 
 

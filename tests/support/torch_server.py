@@ -1,9 +1,10 @@
-"""A process that has torch imported and forks on request: `python -m support.torch_server FD`.
+"""A process that has torch imported and forks on request: `python -m support.torch_server LISTENING LIFE`.
 
-Each request on the socket FD is JSON, {"argv", "env", "cwd"}, with four descriptors: standard input, output
-and error, and a pipe on which the server tells {"pid"} and, at the end, {"status"}. The fork goes on as
-`python ARGV` would, but for the seconds that importing torch takes. With the socket's end the server ends,
-and what it forked.
+LISTENING and LIFE are descriptors. Whoever connects to the first asks; torch is imported once somebody does.
+Each request is JSON, {"argv", "env", "cwd"}, with four descriptors: standard input, output and error, and a
+pipe on which the server tells {"pid"} and, at the end, {"status"}. The fork goes on as `python ARGV` would,
+but for the seconds that importing torch takes. What was forked for a connection ends with it, and all with
+the end of LIFE, which nothing is ever read from.
 """
 
 from __future__ import annotations
@@ -21,70 +22,95 @@ import socket
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 LARGEST = 1 << 20
 """Bytes of a request."""
+
+
+class Fork(NamedTuple):
+    """What runs: the pipe on which its end is told, and who asked for it."""
+
+    pipe: int
+    client: socket.socket
 
 
 @dataclass
 class Server:
     """Forks, and tells how what it forked ended."""
 
-    requests: socket.socket
-    _pipes: dict[int, int] = field(default_factory=dict)
-    """Of what runs, by pid: where its end is told."""
+    listening: socket.socket
+    life: int
+    _clients: list[socket.socket] = field(default_factory=list)
+    _forks: dict[int, Fork] = field(default_factory=dict)
+    """By pid."""
+
+    def is_asked(self) -> bool:
+        """Wait for somebody; False where the server is to end instead."""
+        ready, _, _ = select.select([self.listening.fileno(), self.life], [], [])
+        return self.life not in ready
 
     def next_fork(self) -> dict[str, Any] | None:
-        """In each fork: what it is to be. In the server itself: None, once nobody asks any more."""
+        """In each fork: what it is to be. In the server itself: None, once it is to end."""
         ended, wake = os.pipe()
         os.set_blocking(wake, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         while True:
-            ready, _, _ = select.select([self.requests.fileno(), ended], [], [])
+            waited_for: list[int | socket.socket] = [ended, self.life, self.listening, *self._clients]
+            ready, _, _ = select.select(waited_for, [], [])
             if ended in ready:
                 os.read(ended, 4096)
                 self._reap()
-            if self.requests.fileno() in ready:
-                content, fds, _, _ = socket.recv_fds(self.requests, LARGEST, 4)
+            if self.life in ready:
+                self._end(self._clients)
+                return None
+            if self.listening in ready:
+                self._clients.append(self.listening.accept()[0])
+            for client in [one for one in self._clients if one in ready]:
+                content, fds, _, _ = socket.recv_fds(client, LARGEST, 4)
                 if not content:
-                    self._end_all()
-                    return None
-                request: dict[str, Any] = json.loads(content)
-                if self._fork(fds):
+                    self._end([client])
+                elif self._fork(client, fds):
                     signal.set_wakeup_fd(-1)
                     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                     for fd in (ended, wake):
                         os.close(fd)
+                    request: dict[str, Any] = json.loads(content)
                     return request
 
-    def _fork(self, fds: list[int]) -> bool:
+    def _fork(self, client: socket.socket, fds: list[int]) -> bool:
         """Whether this is the fork."""
         pid = os.fork()
         if pid:
             for fd in fds[:3]:
                 os.close(fd)
-            self._pipes[pid] = fds[3]
+            self._forks[pid] = Fork(fds[3], client)
             _tell(fds[3], {"pid": pid})
             return False
-        self.requests.close()
+        for one in (self.listening, *self._clients):
+            one.close()
         for number, fd in enumerate(fds[:3]):
             os.dup2(fd, number)
-        for fd in (*fds, *self._pipes.values()):
+        for fd in (self.life, *fds, *(fork.pipe for fork in self._forks.values())):
             os.close(fd)
         return True
 
     def _reap(self) -> None:
-        for pid, pipe in list(self._pipes.items()):
+        for pid, fork in list(self._forks.items()):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
-                _tell(pipe, {"status": os.waitstatus_to_exitcode(status)})
-                os.close(self._pipes.pop(pid))
+                _tell(fork.pipe, {"status": os.waitstatus_to_exitcode(status)})
+                os.close(self._forks.pop(pid).pipe)
 
-    def _end_all(self) -> None:
-        for pid in self._pipes:
-            os.kill(pid, signal.SIGKILL)
+    def _end(self, clients: list[socket.socket]) -> None:
+        """Nobody waits any more for what was forked for these."""
+        for pid, fork in self._forks.items():
+            if fork.client in clients:
+                os.kill(pid, signal.SIGKILL)
+        for client in list(clients):
+            self._clients.remove(client)
+            client.close()
 
 
 def _tell(pipe: int, what: dict[str, int]) -> None:
@@ -142,8 +168,11 @@ def become(request: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    import_what_takes_long()
-    request = Server(socket.socket(fileno=int(sys.argv[1]))).next_fork()
+    server = Server(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))
+    request = None
+    if server.is_asked():
+        import_what_takes_long()
+        request = server.next_fork()
     if request is None:
         os._exit(0)  # torch takes its time to end
     become(request)

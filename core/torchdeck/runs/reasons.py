@@ -75,8 +75,12 @@ def unfollowed(seconds: float) -> str:
 
 def unfollowed_node(found: LinkState, now: float) -> str:
     """The same of a node, with when it was heard of last."""
-    heard = "" if found.heard is None else f", heard of last {ago(max(0.0, now - found.heard))}"
-    return f"{UNFOLLOWED}{heard}"
+    return f"{UNFOLLOWED}{heard_of(found, now)}"
+
+
+def heard_of(found: LinkState, now: float) -> str:
+    """`, heard of last 3 min ago`; empty for a node that never was."""
+    return "" if found.heard is None else f", heard of last {ago(max(0.0, now - found.heard))}"
 
 
 def link_since(found: LinkState) -> float | None:

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from support.checkpoint_files import flip
-from support.torch_process import TESTS, run_torch
+from support.torch_process import run_torch
+from support.torch_servers import TESTS
 from torchdeck.distributed import (
     CheckpointManager,
     DistributedStrategy,

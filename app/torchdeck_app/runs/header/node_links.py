@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QWidget
 
-from torchdeck.quantities import ago, duration, size
+from torchdeck.quantities import duration, size
 from torchdeck.runs import reasons
 from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, UP, LinkState
 from torchdeck_app.theme.theme import Theme
@@ -95,8 +95,7 @@ def _counted(found: Sequence[tuple[LinkState, Look]]) -> tuple[tuple[str, Look],
 def _line(link: LinkState, look: Look, now: float) -> str:
     """One node, for the tooltip."""
     if look == ALONE:
-        heard = "" if link.heard is None else f", heard of last {ago(max(0.0, now - link.heard))}"
-        return f"{link.node}: {look.word} from here{heard}"
+        return f"{link.node}: {look.word} from here{reasons.heard_of(link, now)}"
     if link.is_sent_code:
         return reasons.code_to(link)
     begun = reasons.link_since(link)

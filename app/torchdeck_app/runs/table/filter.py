@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.runs.state import RunState
 from torchdeck_app.runs.table.columns import Row
+from torchdeck_app.runs.unfollowed import is_unfollowed
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class Group:
     """None stands for a run that cannot be read."""
 
 
+UNFOLLOWED = Group("unknown", "?", "unknown: nobody follows them here", "warn", frozenset())
+"""Runs that may be in any state by now; most people never have one."""
 GROUPS = (
     Group(
         "live",
@@ -38,6 +41,7 @@ GROUPS = (
             }
         ),
     ),
+    UNFOLLOWED,
     Group("queued", "◷", "queued or pending", "quiet", frozenset({RunState.PENDING, RunState.QUEUED})),
     Group("succeeded", "✓", "succeeded", "good", frozenset({RunState.SUCCEEDED})),
     Group(
@@ -70,6 +74,8 @@ def groups_of(entry: RunEntry) -> tuple[Group, ...]:
     """The group a run is in; none while it was not read yet."""
     if entry.view is None and not entry.is_unreadable:
         return ()
+    if is_unfollowed(entry.view):
+        return (UNFOLLOWED,)
     return tuple(group for group in GROUPS if entry.state in group.states)
 
 

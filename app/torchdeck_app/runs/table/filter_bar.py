@@ -74,9 +74,11 @@ class FilterBar(QWidget):
             chip.setChecked(key in wanted.groups)
 
     def set_counts(self, counts: Mapping[str, int]) -> None:
-        """Say how many runs each group of states has."""
+        """Say how many runs each group of states has; one of no states is shown while it has any."""
         for group in GROUPS:
-            self._chips[group.key].setText(f"{group.sign} {counts.get(group.key, 0):,}")
+            chip, count = self._chips[group.key], counts.get(group.key, 0)
+            chip.setText(f"{group.sign} {count:,}")
+            chip.setVisible(bool(group.states or count) or chip.isChecked())
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
         if event.key() == Qt.Key.Key_Down:

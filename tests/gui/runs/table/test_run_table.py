@@ -1,5 +1,7 @@
 """The list of runs, as a person uses it."""
 
+from dataclasses import replace
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
@@ -85,6 +87,18 @@ def test_a_chip_shows_only_its_states(table: RunTable) -> None:
     assert chip.text() == "✕ 1"
     QTest.mouseClick(chip, Qt.MouseButton.LeftButton)
     assert names(table) == [run_id(4)]
+
+
+def test_runs_that_nobody_follows_have_a_chip_while_there_are_any(table: RunTable) -> None:
+    chip = table.filter_bar.chip("unknown")
+    assert not chip.isVisible()
+    unfollowed = replace(live_view(run_id(4)), followed_until=1000.0)
+    table.set_seen(RunsSeen((entry(4, unfollowed), *entries(1, 2, 3))))
+    assert (chip.isVisible(), chip.text(), table.filter_bar.chip("live").text()) == (True, "? 1", "● 0")
+    QTest.mouseClick(chip, Qt.MouseButton.LeftButton)
+    assert names(table) == [run_id(4)]
+    table.set_seen(RunsSeen(entries(1, 2, 3)))
+    assert (chip.isVisible(), names(table)) == (True, []), "what is filtered by can be taken back"
 
 
 def test_the_keyboard_goes_from_the_filter_into_the_list(qtbot: QtBot, table: RunTable) -> None:
