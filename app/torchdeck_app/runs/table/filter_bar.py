@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLineEdit, QToolButton, QVBoxLayout, QWidget
 
 from torchdeck_app.runs.table.filter import GROUPS, RunFilter
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.flow import Flow
 from torchdeck_app.widgets.panel import GRID
+
+
+class _Chip(QToolButton):
+    """As wide as its text, which Qt would give two spaces more: five have room in the narrowest list."""
+
+    def sizeHint(self) -> QSize:  # noqa: N802 - Qt's name
+        hint = super().sizeHint()
+        hint.setWidth(self.fontMetrics().horizontalAdvance(self.text()) + GRID)
+        return hint
 
 
 class FilterBar(QWidget):
@@ -33,9 +43,8 @@ class FilterBar(QWidget):
         self._glass = self.field.addAction(
             icon("search", theme.palette), QLineEdit.ActionPosition.LeadingPosition
         )
-        self._chips = {group.key: QToolButton() for group in GROUPS}
-        row = QHBoxLayout()
-        row.setSpacing(4)
+        self._chips = {group.key: _Chip() for group in GROUPS}
+        row = Flow(across=2)
         for group in GROUPS:
             chip = self._chips[group.key]
             chip.setCheckable(True)
@@ -43,13 +52,12 @@ class FilterBar(QWidget):
             chip.setAccessibleName(f"Show runs that are {group.words}")
             chip.setToolTip(f"Only runs that are {group.words}")
             chip.toggled.connect(self._tell)
-            row.addWidget(chip)
-        row.addStretch(1)
+            row.add(chip)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(4)
         column.addWidget(self.field)
-        column.addLayout(row)
+        column.addWidget(row)
         self.field.textChanged.connect(self._tell)
         self.field.returnPressed.connect(self.left_downwards)
         theme.changed.connect(self._draw)

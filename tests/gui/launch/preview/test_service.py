@@ -239,7 +239,8 @@ def test_memory_that_others_take_or_free_is_followed(
     wait(qtbot, service, lambda state: state.version == 1)
     assert fake.asked == ["v1"]
     service.watch(watching=True)
-    qtbot.waitUntil(lambda: len(fake.asked) == 3, timeout=20_000)
+    # what moves while it is planned is planned once more
+    qtbot.waitUntil(lambda: len(fake.asked) >= 3, timeout=20_000)
     service.watch(watching=False)
 
 

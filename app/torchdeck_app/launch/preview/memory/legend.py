@@ -12,9 +12,9 @@ from torchdeck.plan.prediction import PredictedMemory
 from torchdeck.plan.preview.terms import TERMS, by_family
 from torchdeck.quantities import size
 from torchdeck_app.launch.preview.memory.colours import term_colour
-from torchdeck_app.launch.preview.parts.flow import Flow
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.flow import Flow
 from torchdeck_app.widgets.panel import GRID, label
 
 Mark = Literal["range", "capacity", "taken"]

@@ -21,13 +21,13 @@ from torchdeck_app.launch.preview.memory.legend import Legend
 from torchdeck_app.launch.preview.memory.strategies import compared, strategy_rows
 from torchdeck_app.launch.preview.memory.suggestions import SuggestionList
 from torchdeck_app.launch.preview.parts.figure import Figure
-from torchdeck_app.launch.preview.parts.flow import Flow
 from torchdeck_app.launch.preview.parts.latest import Latest
 from torchdeck_app.launch.preview.parts.sentences import once_traced, sentence
 from torchdeck_app.launch.preview.parts.tab import Column, PreviewTab
 from torchdeck_app.launch.preview.verdicts import VERDICT_COLOURS
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.flow import Flow
 from torchdeck_app.widgets.panel import Panel, label
 
 _SOURCES = {

@@ -27,11 +27,11 @@ from torchdeck_app.launch.preview.parameters.tree import ROOT, ParameterTree, pa
 from torchdeck_app.launch.preview.parameters.words import as_text, number_text
 from torchdeck_app.launch.preview.parts.calm_spin_box import CalmSpinBox
 from torchdeck_app.launch.preview.parts.figure import Figure
-from torchdeck_app.launch.preview.parts.flow import Flow
 from torchdeck_app.launch.preview.parts.latest import Latest
 from torchdeck_app.launch.preview.parts.sentences import once_traced, sentence
 from torchdeck_app.launch.preview.parts.tab import PreviewTab
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.flow import Flow
 from torchdeck_app.widgets.panel import GRID, label
 from torchdeck_app.widgets.search_line import SearchLine
 

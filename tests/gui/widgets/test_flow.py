@@ -3,7 +3,7 @@
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
-from torchdeck_app.launch.preview.parts.flow import Flow
+from torchdeck_app.widgets.flow import Flow
 
 
 def sized(width: int, height: int) -> QWidget:
