@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -38,7 +40,10 @@ def allocations_of(
     recipe: Recipe, model: nn.Module, make_batch: Callable[[], Any], samples: int, precision: str
 ) -> Allocations:
     """Train `model` on a batch of `samples` samples, once; gradients stay."""
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as profiler:
+    with (
+        _no_collection(),
+        profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as profiler,
+    ):
         # known to the profiler too, or it would not tell when it is freed
         run_microbatch(recipe, model, [make_batch()], samples, precision)
     events = sorted(_events(profiler.profiler.kineto_results.experimental_event_tree()))
@@ -46,6 +51,19 @@ def allocations_of(
     sizes = [size for _, size, _, _ in events]
     kept = [size for i, (_, size, _, _) in enumerate(events) if i not in workspace]
     return Allocations(list(accumulate(sizes)), list(accumulate(kept)))
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """When cycles are found is chance, be they this model's or those that an earlier test left."""
+    was_on = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _events(tree: Any) -> list[tuple[int, int, int, int]]:

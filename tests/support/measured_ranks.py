@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -18,6 +17,7 @@ from functools import partial
 from typing import Any
 
 from support.forked_rank import ForkedRank
+from support.free_port import free_port
 from support.torch_process import run_torch
 from support.torch_servers import sources
 
@@ -49,9 +49,7 @@ def measure(
 
 def run_job(body: Callable[[Job], Any], job: Job) -> list[Any]:
     """`body(job)` on each of the job's ranks."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     ranks = [ForkedRank.start(partial(_in_rank, body, job, rank, port)) for rank in range(job["world_size"])]
     deadline = time.monotonic() + JOB_SECONDS
     outcomes = [rank.finish(deadline, JOB_SECONDS) for rank in ranks]
