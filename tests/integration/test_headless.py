@@ -28,6 +28,7 @@ from support.waiting import wait_until
 from torchdeck.config.loader import load_config
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.rundir.processes import processes_of_run
+from torchdeck.runs.follower import read_run
 
 COUNTING = """
     import os, sys, time
@@ -114,9 +115,14 @@ def test_failed_rank_is_named_with_its_traceback(command: Command, tmp_path: Pat
         tmp_path,
         """
         import os, sys, time
+        from pathlib import Path
+        told = Path("@folder/told")
         print("starting", os.environ["RANK"], flush=True)
         if os.environ["RANK"] == "1":
+            while not told.exists():  # torchrun ends rank 0 as soon as this one has failed
+                time.sleep(0.02)
             raise ValueError("no such thing")
+        told.touch()
         time.sleep(60)
         """,
     )
@@ -144,6 +150,7 @@ def test_first_interrupt_stops_and_second_ends_everything(command: Command, tmp_
         run = command.the_run()
         wait_until(lambda: lines_of(run, 0) and lines_of(run, 1), 60, "the children of both ranks")
         assert len([p for p in processes_of_run(run.root.name) if b"SIG_IGN" in cmdline(p.pid)]) == 2
+        wait_for_state(run, "RUNNING")  # before, what is stopped has launch.kill_grace and no more
         interrupt(front)
         wait_for_state(run, "STOPPING")
         wait_until(lambda: "not yet" in lines_of(run, 0), 20, "SIGTERM to reach rank 0")
@@ -256,6 +263,7 @@ def test_detached_run_is_stopped_from_elsewhere(command: Command, tmp_path: Path
     assert stopped.returncode == 0, stopped.stdout + stopped.stderr
     assert "CANCELLED" in stopped.stdout
     wait_until_gone(run)
+    wait_until(lambda: not read_run(run).processes_alive, 20, "the agent to leave, too")
     again = command.run("runs", "stop", run.root.name)
     assert again.returncode == 3
     assert command.run("runs", "attach", "latest").returncode == 130

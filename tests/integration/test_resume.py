@@ -15,6 +15,7 @@ from support.command import (
     wait_for_step,
     wait_until_gone,
 )
+from support.held_training import hold
 from support.training import Training, assert_same_state, final_state, losses, uninterrupted
 from torchdeck.distributed.checkpoints.listing import list_checkpoints
 from torchdeck.rundir.layout import RunLayout
@@ -105,9 +106,10 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Command, RunLayout
     command = Command(folder / "home")
     training = Training(folder / "work", memory="refuse")
     arguments = ("--no-gui", "--trust", "--set", "launch.max_restarts=1", "--set", "launch.restart_delay=0.2")
-    with command.start(*arguments, training.write(PACE)) as front:
+    with command.start(*arguments, hold(training.write(0.05), step=15)) as front:
         run = command.the_run(90)  # the model is traced first
-        wait_for_step(run, 13)
+        wait_for_step(run, 13)  # once a second: without the hold, the next checkpoint may be there by then
+        wait_for_event(run, "checkpoint")
         rank_process(run, 1).send(signal.SIGKILL)
         output, _ = front.communicate(timeout=120)
         assert front.returncode == 0, output

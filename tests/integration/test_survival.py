@@ -16,8 +16,11 @@ from support.command import (
     wait_for_step,
     wait_until_gone,
 )
+from support.controlled_run import controllers
+from support.held_training import hold
 from support.small_disk import mounted
 from support.training import Training, losses, uninterrupted
+from support.waiting import wait_until
 from torchdeck.distributed.checkpoints.listing import newest_complete
 from torchdeck.rundir.journal import read_journal
 from torchdeck.rundir.layout import RunLayout
@@ -29,8 +32,9 @@ def survivor(tmp_path_factory: pytest.TempPathFactory) -> RunLayout:
     """A run whose controller, agent and holder were killed in turn, and which trained to its end."""
     folder = tmp_path_factory.mktemp("survivor")
     command = Command(folder / "home")
-    training = Training(folder / "work")
-    with command.start("--no-gui", "--trust", training.write(0.3)) as front:
+    gate = folder / "go on"
+    file = hold(Training(folder / "work").write(0.0), step=5, gate=gate)
+    with command.start("--no-gui", "--trust", file) as front:
         run = command.the_run()
         wait_for_step(run, 3)
         front.kill()
@@ -38,7 +42,7 @@ def survivor(tmp_path_factory: pytest.TempPathFactory) -> RunLayout:
     assert controller.send(signal.SIGKILL)
     first_agent = identity_in(agent_events(run), "agent_started")
     assert first_agent.send(signal.SIGKILL)
-    second_agent = wait_for_event(run, "agent_started", 20, count=2)
+    second_agent = wait_for_event(run, "agent_started", count=2)
     assert ProcessIdentity.from_json(second_agent.fields["identity"]) != first_agent
     assert second_agent.fields["adopted"] is True
     holder = ProcessIdentity.from_json(
@@ -46,8 +50,11 @@ def survivor(tmp_path_factory: pytest.TempPathFactory) -> RunLayout:
     )
     assert holder is not None
     assert holder.send(signal.SIGKILL)
-    attached = command.run("runs", "attach", run.root.name)
-    assert attached.returncode == 0, attached.stdout + attached.stderr
+    with command.start("runs", "attach", run.root.name) as attached:
+        wait_until(lambda: len(controllers(run)) == 2, 60, "another controller")
+        gate.touch()
+        output, _ = attached.communicate(timeout=120)
+    assert attached.returncode == 0, output
     return run
 
 
@@ -73,9 +80,11 @@ def test_power_cut_is_never_called_running(survivor: RunLayout, tmp_path: Path) 
     It then has the losses of a run whose ranks nobody touched.
     """
     command = Command(tmp_path / "home")
-    with command.start("--no-gui", "--trust", Training(tmp_path / "work").write(0.15)) as front:
+    file = hold(Training(tmp_path / "work").write(0.05), step=15)
+    with command.start("--no-gui", "--trust", file) as front:
         run = command.the_run()
         wait_for_step(run, 12)
+        wait_for_event(run, "checkpoint")
         supervisors = [
             identity_in(read_journal(run.journal), "controller_started"),
             identity_in(agent_events(run), "agent_started"),
@@ -139,7 +148,8 @@ def test_filling_disk_stops_the_run_with_a_checkpoint(
     It is not resumed until there is room; that it then goes on to its end is for a soak.
     """
     command = Command(small_disk / "home")
-    training = Training(tmp_path / "work", every=1000)
+    # far more steps than it gets to: until the disk is looked at may take a second or three
+    training = Training(tmp_path / "work", steps=100, every=1000)
     arguments = ("--no-gui", "--trust", "--set", "limits.min_free_disk='16MiB'")
     with command.start(*arguments, training.write(0.15)) as front:
         run = command.the_run()
@@ -162,4 +172,4 @@ def test_filling_disk_stops_the_run_with_a_checkpoint(
     (small_disk / "ballast").unlink()
     resumed = command.run("runs", "resume", run.root.name)
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
-    assert sorted(losses(run)) == list(range(1, 41))
+    assert sorted(losses(run)) == list(range(1, 101))
