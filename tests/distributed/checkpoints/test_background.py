@@ -21,7 +21,7 @@ def test_one_work_at_a_time_and_its_failure_is_heard_once() -> None:
     writer.start("checkpoint step_00000007", fail)
     assert writer.busy
     assert not writer.failed
-    with pytest.raises(CheckpointError, match="step_00000007 is still being written after 0 s"):
+    with pytest.raises(CheckpointError, match=r"step_00000007 is still being written after \d+ s"):
         writer.wait(0.01)
     with pytest.raises(RuntimeError, match="was not waited for"):
         writer.start("another", fail)
@@ -30,6 +30,20 @@ def test_one_work_at_a_time_and_its_failure_is_heard_once() -> None:
         writer.wait(30)
     assert not writer.failed
     writer.start("the next", lambda: None)
+    writer.wait(30)
+
+
+def test_an_error_of_the_work_is_no_limit_of_the_wait() -> None:
+    """A disk that runs out of time is the work's failure, heard once like any other."""
+    writer = BackgroundWriter()
+
+    def run_out_of_time() -> None:
+        raise TimeoutError("the disk does not answer")
+
+    writer.start("the work", run_out_of_time)
+    with pytest.raises(TimeoutError, match="the disk does not answer"):
+        writer.wait(30)
+    assert not writer.failed
     writer.wait(30)
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.checkpoint_files import FILES, fill, flip, manifest_of, save
+from torchdeck.distributed.checkpoints import listing
 from torchdeck.distributed.checkpoints.listing import inspect, is_leftover, list_checkpoints, newest_complete
 from torchdeck.distributed.checkpoints.manifest import (
     MANIFEST_NAME,
@@ -208,6 +210,22 @@ def test_a_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CheckpointError, match="cannot be listed"):
         list_checkpoints(tmp_path / "file")
+
+
+def test_what_is_deleted_while_it_is_looked_at_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Old checkpoints go at any moment, and whoever lists them meanwhile knows nothing of it."""
+    save(tmp_path, 2)
+    going = save(tmp_path, 1).rename(tmp_path / ".deleted-step_00000001-1")
+
+    def look(path: Path) -> int:
+        shutil.rmtree(going, ignore_errors=True)
+        return 0
+
+    monkeypatch.setattr(listing, "_file_size", look)
+    assert [info.path.name for info in list_checkpoints(tmp_path) if info.complete] == ["step_00000002"]
+    assert not going.exists()
 
 
 def test_a_short_file_makes_a_checkpoint_incomplete_without_hashing(tmp_path: Path) -> None:

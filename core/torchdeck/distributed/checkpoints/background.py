@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as StillRunning
+from concurrent.futures import wait as wait_for
 
 from torchdeck.distributed.checkpoints.manifest import CheckpointError
 
@@ -63,20 +63,16 @@ class BackgroundWriter:
         Raises:
             CheckpointError: the work failed, or still goes on after `limit`.
         """
-        if self._outcome is None:
+        outcome = self._outcome
+        if outcome is None:
             return
-        try:
-            self._outcome.result(limit)
-        except StillRunning:
-            if self._outcome.done():
-                raise  # the work's own
+        wait_for([outcome], limit)
+        if not outcome.done():
             raise CheckpointError(
                 f"{self._what} is still being written after {time.monotonic() - self._began:.0f} s"
-            ) from None
-        except BaseException:
-            self._outcome = None
-            raise
+            )
         self._outcome = None
+        outcome.result()
 
 
 def _do(action: Callable[[], None], outcome: Future[None]) -> None:

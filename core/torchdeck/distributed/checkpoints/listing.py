@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 from dataclasses import dataclass
@@ -116,7 +117,8 @@ def is_leftover(folder: Path) -> bool:
 
 
 def _size_on_disk(folder: Path) -> int:
-    return sum(_file_size(path) for path in folder.rglob("*"))
+    # not by rglob, which raises where a folder goes while it is looked at, as in a deletion
+    return sum(_file_size(Path(where, name)) for where, _, names in os.walk(folder) for name in names)
 
 
 def _file_size(path: Path) -> int:
