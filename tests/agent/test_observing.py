@@ -68,6 +68,17 @@ def test_complete_checkpoints_are_seen_once(tmp_path: Path) -> None:
     assert CheckpointWatch(tmp_path, "another", frozenset()).look() == []
 
 
+def test_a_checkpoint_that_came_within_a_tick_of_the_clock_is_seen(tmp_path: Path) -> None:
+    """Its folder's time does not tell of it: another change came just before the last look."""
+    save(tmp_path, 10)
+    watch = CheckpointWatch(tmp_path, RUN, frozenset())
+    watch.look()
+    times = tmp_path.stat()
+    second = save(tmp_path, 20)
+    os.utime(tmp_path, ns=(times.st_atime_ns, times.st_mtime_ns))  # as if the clock were that coarse
+    assert [item.path for item in watch.look()] == [str(second)]
+
+
 def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path) -> None:
     """One flipped byte in the newest: it is told, and the one before it is used."""
     older, newer = save(tmp_path, 10), save(tmp_path, 20)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from torchdeck.rundir.folder_names import FolderNames
+
 
 class SeenCheckpoint(NamedTuple):
     """A complete checkpoint, as journaled."""
@@ -29,19 +31,15 @@ class CheckpointWatch:
         self._run_id = run_id
         self._journaled = set(known)
         self._dismissed: dict[str, int] = {}
-        self._names: list[str] = []
-        self._changed = -1
+        self._names_in = FolderNames()
 
     def look(self) -> list[SeenCheckpoint]:
-        """New complete checkpoints, oldest first. Costs one stat while nothing happens."""
+        """New complete checkpoints, oldest first. Costs one stat while nothing happens, and one for each."""
         try:
-            changed = self._directory.stat().st_mtime_ns
+            names = [name for name in self._names_in(self._directory) if not name.startswith(".")]
         except OSError:
             return []
-        if changed != self._changed:
-            self._changed = changed
-            self._names = sorted(path.name for path in self._directory.glob("[!.]*"))
-        found = [seen for name in self._names if (seen := self._look_at(self._directory / name)) is not None]
+        found = [seen for name in names if (seen := self._look_at(self._directory / name)) is not None]
         return sorted(found)
 
     def _look_at(self, folder: Path) -> SeenCheckpoint | None:
