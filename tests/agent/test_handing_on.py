@@ -38,6 +38,23 @@ def test_two_who_ask_are_both_told(tmp_path: Path) -> None:
         ask.close()
 
 
+def test_an_agent_that_looks_while_a_pipe_is_made_does_not_take_it_for_nobodys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = os.mkfifo
+
+    def looked_at(path: Path, mode: int) -> None:
+        make(path, mode)
+        hand_on(tmp_path, KNOWN)
+
+    monkeypatch.setattr(os, "mkfifo", looked_at)
+    ask = HandoverAsk(tmp_path)
+    hand_on(tmp_path, KNOWN)
+    assert ask.read() == KNOWN.line()
+    assert list(tmp_path.iterdir()) == []
+    ask.close()
+
+
 def test_a_pipe_that_nobody_reads_is_removed(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / f"handover-{'a' * 32}.pipe")
     hand_on(tmp_path, KNOWN)

@@ -31,11 +31,18 @@ class HandoverAsk:
         inbox.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._path = inbox / f"handover-{os.urandom(16).hex()}.pipe"
         self._content = b""
-        os.mkfifo(self._path, 0o600)
+        # it gets its name once it is read from: an agent that looks before would remove it as nobody's
+        unnamed = inbox / f".{self._path.name}"
+        os.mkfifo(unnamed, 0o600)
         try:
-            self._reading = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
+            self._reading = os.open(unnamed, os.O_RDONLY | os.O_NONBLOCK)
+            try:
+                unnamed.rename(self._path)
+            except OSError:
+                os.close(self._reading)
+                raise
         except OSError:
-            self._path.unlink(missing_ok=True)
+            unnamed.unlink(missing_ok=True)
             raise
 
     def read(self) -> bytes | None:
