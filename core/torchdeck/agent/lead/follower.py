@@ -24,6 +24,7 @@ from torchdeck.rundir.journal import JournalWriter
 FIRST_DELAY = 0.1
 """Seconds before a lost connection is made again; doubles with each that fails."""
 LAST_DELAY = 2.0
+"""Seconds at most, and less where `launch.node_grace` is short: the lead gives up who is not back by then."""
 CONNECT_LIMIT = 10.0
 STALE = 8.0
 """Seconds without a word after which a connection is made anew; the lead asks every two."""
@@ -59,6 +60,7 @@ class Follower:
         self._exchange = Exchange(os.urandom(8).hex())
         self._silence = SilenceWatch([LEAD_NAME], plan.policy.node_silent, plan.policy.node_grace, now)
         self._stale = min(STALE, plan.policy.node_grace / 2)
+        self._last_delay = min(LAST_DELAY, plan.policy.node_grace / 4)
         self._unled: Unled | None = None
         self._running = False
         self._exited: on.TorchrunExited | None = None
@@ -178,7 +180,7 @@ class Follower:
         if why != self._said:
             print(why, file=sys.stderr, flush=True)
         self._said = why
-        self._due, self._delay = now + self._delay, min(LAST_DELAY, self._delay * 2)
+        self._due, self._delay = now + self._delay, min(self._last_delay, self._delay * 2)
 
     def _drop(self, why: str) -> None:
         if self._channel is not None:
