@@ -70,9 +70,9 @@ def test_usual_patterns_are_taken(text: str) -> None:
 def test_rules_and_bars_do_not_hold_up_the_agent(text: str, unit: str) -> None:
     """Repeats that match the same text are quick even for a line that is the same all along."""
     parser = LineParser([text])
-    begun = time.perf_counter()
+    begun = time.thread_time()
     assert parser.parse(unit * 4000) is None
-    assert time.perf_counter() - begun < 1
+    assert time.thread_time() - begun < 1
 
 
 def test_long_rule_beside_a_number() -> None:
@@ -83,7 +83,7 @@ def test_long_rule_beside_a_number() -> None:
 
 def test_slow_pattern_is_used_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pattern that took long for a line is said and given up; the known formats go on."""
-    monkeypatch.setattr("torchdeck.telemetry.user_patterns.SLOW_MATCH", 0.0)
+    monkeypatch.setattr("torchdeck.telemetry.user_patterns.SLOW_MATCH", -1.0)
     parser = LineParser([r"x (?P<x>\d+)"])
     assert parser.parse("x 1") == (None, {"x": 1.0})
     assert parser.parse("x 1") is None

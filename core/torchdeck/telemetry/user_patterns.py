@@ -20,7 +20,8 @@ from torchdeck.telemetry.stdout_patterns import NAME_LIMIT, Reading, number_in, 
 LINE_LIMIT = 1024
 """Most characters of a line that users' patterns see; the cost grows with a power of it."""
 SLOW_MATCH = 0.2
-"""Seconds; a pattern that took longer for one line is not used again."""
+"""Seconds of the processor, which others may have meanwhile; a pattern that took longer for one line is not
+used again."""
 _RUN = 32
 _RUNS = re.compile(rf"(.{{1,3}}?)\1{{{_RUN // 2},}}")
 _REPEATS = frozenset(("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"))
@@ -51,9 +52,9 @@ class LineParser:
         """The step and the metrics in one printed line; None when there are none. Never raises."""
         text = _shortened(line) if self._patterns else ""
         for pattern in tuple(self._patterns):
-            begun = time.perf_counter()
+            begun = time.thread_time()
             match = pattern.search(text)
-            if time.perf_counter() - begun > SLOW_MATCH:
+            if time.thread_time() - begun > SLOW_MATCH:
                 self._patterns.remove(pattern)
                 _log.warning("pattern %r takes over %s s a line: used no more", pattern.pattern, SLOW_MATCH)
             if match is not None and (reading := _reading_of(match)) is not None:
