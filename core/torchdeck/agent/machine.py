@@ -35,7 +35,8 @@ class MachineSampler:
         cpu = _cpu_ticks()
         total = cpu[1] - self._cpu[1]
         if total > 0:
-            values["cpu_percent"] = 100.0 * (cpu[0] - self._cpu[0]) / total
+            # the kernel may take waiting for a disk back, and then more is busy than there was (proc(5))
+            values["cpu_percent"] = 100.0 * min(1.0, max(0.0, (cpu[0] - self._cpu[0]) / total))
         self._cpu = cpu
         net = _net_bytes()
         values["net_rx_bytes_per_s"] = max(0.0, (net[0] - self._net[0]) / seconds)
