@@ -8,6 +8,7 @@ from support.agent_run import with_policy
 from support.agent_scripts import kill
 from support.gang_run import gone_within
 from support.gang_scripts import COOPERATIVE, END_LIMIT, WAITING, Maker, go, up
+from support.waiting import wait_until
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.rundir.atomic import read_json
 
@@ -74,6 +75,8 @@ def test_a_recipe_is_asked_by_rank_0s_node(make_gang: Maker) -> None:
     """The stop file lies where rank 0 looks; all ranks save, and nobody is signalled."""
     run = make_gang(COOPERATIVE, policy=with_policy(cooperative_stop=True)).start()
     run.wait("running")
+    progress = run.layouts["beta"].attempt(1).rank(1).progress
+    wait_until(progress.exists, 60, "the other rank to train: what has not begun is not begun any more")
     run.request("stop")
     assert run.finished()["state"] == "CANCELLED"
     assert all("saved" in run.stdout(rank) for rank in (0, 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from pathlib import Path
@@ -43,7 +44,9 @@ def test_secrets_reach_the_ranks_and_nothing_else(make_gang: Maker) -> None:
     needle = canary.encode()
     for name in run.names:
         for path in run.layouts[name].root.rglob("*"):
-            assert not path.is_file() or needle not in path.read_bytes(), path
+            # what is written anew each second has another name first, and is gone by that
+            with contextlib.suppress(FileNotFoundError):
+                assert not path.is_file() or needle not in path.read_bytes(), path
         for process in (run.agent(name), run.held(name, "holder")):
             assert process is not None
             assert needle not in Path(f"/proc/{process.pid}/environ").read_bytes()

@@ -48,8 +48,11 @@ def test_a_left_out_node_ends_what_goes_on_there_when_it_is_back(make_gang: Make
         run.wait("node_finished", node="beta")
         assert not any(rank is not None and rank.is_alive() for rank in left), run.describe()
     names = [event.name for event in run.events(node="beta")]
-    assert names[names.index("lead_back") :] == [
-        "lead_back", "signalled", "rank_exited", "attempt_over", "node_finished"
+    told = names[names.index("lead_lost") + 1 :]
+    assert told[0] == "lead_back"
+    # on a busy machine the lead may be silent for a moment at any time
+    assert [name for name in told if name not in ("lead_silent", "lead_back")] == [
+        "signalled", "rank_exited", "attempt_over", "node_finished"
     ]  # fmt: skip
 
 
@@ -58,9 +61,14 @@ def test_a_lead_that_is_left_out_leads_on(make_gang: Maker) -> None:
     run = make_gang(
         """
         import os, signal, time
+        from pathlib import Path
         if os.environ.get("TORCHDECK_NODE") == "alpha":
+            while not Path("beta runs").exists():  # what has not begun by then would not begin any more
+                time.sleep(0.02)
             os.kill(os.getpid(), signal.SIGKILL)
-        time.sleep(0.5)
+        Path("beta runs").touch()
+        if os.environ["TORCHDECK_ATTEMPT"] == "1":
+            time.sleep(60)
         """,
         change=shrinking,
     ).start()
