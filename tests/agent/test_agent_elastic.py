@@ -82,13 +82,13 @@ def test_an_agent_killed_before_the_smaller_start_is_followed_by_one_that_makes_
     """The decision stands in the journal, and nothing has come of it yet."""
     plan = elastic_plan(tmp_path)
     run = AgentRun(tmp_path / "home", dataclasses.replace(plan, policy=with_policy(restart_delay=2.0)))
-    (tmp_path / "go").touch()
     with cleaning([run]):
         run.start()
         run.wait("restarting")
         agent = run.agent()
         assert agent is not None
         agent.send(signal.SIGKILL)
+        (tmp_path / "go").touch()
         assert run.finished()["why"] == "all ranks finished, 2 in place of 3"
         started = [
             (event.fields["attempt"], event.fields["reason"]) for event in run.events("attempt_started")

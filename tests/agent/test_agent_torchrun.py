@@ -92,8 +92,8 @@ def test_a_forced_stop_under_torchrun(make_run: Maker) -> None:
         "import os, signal as s, time; s.signal(15, s.SIG_IGN); print('pid', os.getpid()); time.sleep(99)",
         torchrun=TORCHRUN,
     ).start()
-    run.wait_stdout("pid", rank=0, seconds=LIMIT)
-    run.wait_stdout("pid", rank=1, seconds=LIMIT)
+    for rank in (0, 1):
+        run.wait_stdout("\n", rank=rank, seconds=LIMIT)  # `print` writes word by word
     os.kill(int(run.stdout(1).split()[1]), signal.SIGSTOP)
     begun = time.monotonic()
     run.request("stop_now")

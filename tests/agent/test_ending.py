@@ -48,9 +48,13 @@ def test_sigterm_first_then_sigkill() -> None:
     try:
         for process in processes:
             first_line(process)
-        sweep = Sweep(run_id, None, 0.5, 10.0, time.monotonic())
-        assert finish(sweep) == 0
-        assert (obeying.wait(5), ignoring.wait(5)) == (-15, -9)
+        sweep = Sweep(run_id, None, 0.5, 10.0, 100.0)
+        assert sweep.step(100.0) is None
+        assert obeying.wait(20) == -15
+        assert sweep.step(100.4) is None
+        assert ignoring.poll() is None
+        wait_until(lambda: sweep.step(100.5) == 0, 20, "the sweep")
+        assert ignoring.wait(20) == -9
         assert sweep.killed == 1
         assert other.poll() is None
     finally:

@@ -48,7 +48,7 @@ def test_the_first_failing_rank_is_named_with_its_traceback(make_run: Maker) -> 
 def test_a_killed_rank_is_named_with_its_signal(make_run: Maker) -> None:
     """kill -9 of a rank: FAILED, with signal 9 and the hint at memory."""
     run = make_run("import os, time; print('pid', os.getpid()); time.sleep(60)").start()
-    run.wait_stdout("pid", rank=1)
+    run.wait_stdout("\n", rank=1)  # `print` writes word by word
     os.kill(int(run.stdout(1).split()[1]), signal.SIGKILL)
     finished = run.finished()
     failure = run.wait("attempt_ended").fields["first_failure"]

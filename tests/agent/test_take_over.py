@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import signal
 from pathlib import Path
 
 from support.agent_run import AgentRun, Maker, with_policy
@@ -10,26 +10,30 @@ from support.agent_scripts import WAITING, kill_and_wait
 from support.waiting import wait_until
 from torchdeck.agent.holder_start import PROCESS_NAME
 
+UNTIL_GO = """
+import os, time
+from pathlib import Path
+print("up")
+while not Path("go").exists():
+    time.sleep(0.02)
+"""
+
+
+def go(run: AgentRun) -> None:
+    """The ranks may end."""
+    (Path(run.plan.nodes[0].working_dir) / "go").touch()
+
 
 def test_a_killed_agent_is_started_again_and_adopts(make_run: Maker) -> None:
     """kill -9 of the agent: the holder starts another, which takes over and knows how the run ended."""
-    run = make_run(
-        """
-        import os, time
-        from pathlib import Path
-        print("up")
-        while not Path("go").exists():
-            time.sleep(0.02)
-        """
-    ).start()
+    run = make_run(UNTIL_GO).start()
     run.wait_stdout("up")
     first = run.agent()
     kill_and_wait(first)
     wait_until(lambda: run.agent() is not None and run.agent() != first, 10, "another agent")
     assert run.wait("agent_started", count=2).fields["adopted"] is True
     (run.layout.root / "x").touch()
-    working_dir = run.plan.nodes[0].working_dir
-    subprocess.run(["touch", "go"], cwd=working_dir, check=True)
+    go(run)
     assert run.finished()["state"] == "SUCCEEDED"
     assert len(run.events("attempt_started")) == 1
     assert sorted(event.fields["rank"] for event in run.events("rank_exited")) == [0, 1]
@@ -37,10 +41,17 @@ def test_a_killed_agent_is_started_again_and_adopts(make_run: Maker) -> None:
 
 def test_an_agent_killed_while_the_run_ends_leaves_its_status_known(make_run: Maker) -> None:
     """The ranks end while no agent lives: the next one still reads the exit status the holder wrote."""
-    run = make_run("import time; print('up'); time.sleep(1); raise SystemExit(7)").start()
+    run = make_run(UNTIL_GO + "raise SystemExit(7)").start()
     run.wait_stdout("up")
-    agent = run.agent()
-    kill_and_wait(agent)
+    run.wait("attempt_started")
+    holder, torchrun = run.holder(), run.torchrun()
+    assert holder is not None
+    assert torchrun is not None
+    holder.send(signal.SIGSTOP)  # or it would start another agent meanwhile
+    kill_and_wait(run.agent())
+    go(run)
+    wait_until(lambda: not torchrun.is_alive(), 30, "torchrun to end")
+    holder.send(signal.SIGCONT)
     finished = run.finished()
     assert finished["state"] == "FAILED"
     assert "exit code 7" in finished["why"]
@@ -48,7 +59,7 @@ def test_an_agent_killed_while_the_run_ends_leaves_its_status_known(make_run: Ma
 
 def test_a_killed_holder_changes_nothing_for_the_run(make_run: Maker) -> None:
     """kill -9 of the holder: torchrun lives on, and the verdict is read from the ranks' exit files."""
-    run = make_run("import time; print('up'); time.sleep(1.5)").start()
+    run = make_run(UNTIL_GO).start()
     run.wait_stdout("up", rank=1)
     run.wait("attempt_started")
     holder = run.holder()
@@ -56,16 +67,16 @@ def test_a_killed_holder_changes_nothing_for_the_run(make_run: Maker) -> None:
     # a copy of the agent, made before that had threads
     assert Path(f"/proc/{holder.pid}/comm").read_text() == f"{PROCESS_NAME}\n"
     kill_and_wait(holder)
+    go(run)
     assert run.finished()["state"] == "SUCCEEDED"
 
 
 def test_a_killed_holder_does_not_hide_a_failure(make_run: Maker) -> None:
     """The same, where a rank fails."""
-    run = make_run(
-        "import os, time; print('up'); time.sleep(1.5); os._exit(3 if os.environ['RANK'] == '0' else 0)"
-    )
+    run = make_run(UNTIL_GO + "os._exit(3 if os.environ['RANK'] == '0' else 0)")
     run.start().wait("attempt_started")
     kill_and_wait(run.holder())
+    go(run)
     finished = run.finished()
     assert finished["state"] == "FAILED"
     assert "rank 0" in finished["why"]

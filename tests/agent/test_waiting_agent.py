@@ -1,23 +1,28 @@
 """An agent that is not handed what it should be."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ONE = """
 import sys
 from torchdeck.agent import __main__ as agent, handover
-handover.READ_LIMIT = 0.1
-sys.exit(agent.main(sys.argv[1:]))
+handover.READ_LIMIT = float(sys.argv[1])
+sys.exit(agent.main(sys.argv[2:]))
 """
+
+
+def argv(folder: Path, seconds: float) -> list[str]:
+    """Of an agent that waits for so long."""
+    return [sys.executable, "-c", ONE, str(seconds), "--run-dir", str(folder / "run"), "--node", "a"]
 
 
 def test_nothing_that_comes_is_not_waited_for(tmp_path: Path) -> None:
     """Not even the end of its standard input; the journal is not begun."""
-    argv = [sys.executable, "-c", ONE, "--run-dir", str(tmp_path / "run"), "--node", "a"]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        argv(tmp_path, 0.1), stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stderr is not None
         assert process.wait(60) == 2  # its standard input is still open
         told = process.stderr.read()
@@ -25,16 +30,28 @@ def test_nothing_that_comes_is_not_waited_for(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("journal.jsonl"))
 
 
-@pytest.mark.parametrize(
-    ("sent", "said"), [(b'{"token": ', "did not end within"), (b"x" * (3 * 2**19), "more than 1024 KiB")]
-)
-def test_a_line_that_does_not_end_is_not_waited_for(tmp_path: Path, sent: bytes, said: str) -> None:
-    """Who writes it is stuck, or is no Torchdeck; the lock is not taken meanwhile."""
-    argv = [sys.executable, "-c", ONE, "--run-dir", str(tmp_path / "run"), "--node", "a"]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as process:
+def test_a_line_that_does_not_end_is_not_waited_for(tmp_path: Path) -> None:
+    """Who writes it is stuck; the lock is not taken meanwhile."""
+    reading, writing = os.pipe()
+    os.write(writing, b'{"token": ')  # before there is who reads it, and could wait in vain for its beginning
+    with subprocess.Popen(argv(tmp_path, 0.1), stdin=reading, stderr=subprocess.PIPE, text=True) as process:
+        os.close(reading)
+        assert process.stderr is not None
+        assert process.wait(60) == 2
+        told = process.stderr.read()
+    os.close(writing)
+    assert "did not end within" in told
+    assert not list(tmp_path.rglob("agent.lock"))
+
+
+def test_a_line_that_is_too_long_is_not_read_to_its_end(tmp_path: Path) -> None:
+    """Who writes it is no Torchdeck."""
+    rest = memoryview(b"x" * (3 * 2**19))
+    with subprocess.Popen(
+        argv(tmp_path, 60.0), stdin=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+    ) as process:
         assert process.stdin is not None
         assert process.stderr is not None
-        rest = memoryview(sent)
         while rest:
             try:
                 rest = rest[process.stdin.write(rest) or 0 :]
@@ -42,5 +59,5 @@ def test_a_line_that_does_not_end_is_not_waited_for(tmp_path: Path, sent: bytes,
                 break  # it has read enough
         assert process.wait(60) == 2
         told = process.stderr.read().decode()
-    assert said in told
+    assert "more than 1024 KiB" in told
     assert not list(tmp_path.rglob("agent.lock"))

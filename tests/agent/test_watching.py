@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Mapping
+from typing import Any
 
 from support.agent_run import AgentRun, Maker, with_policy
 from support.agent_scripts import COOPERATIVE
@@ -27,11 +29,17 @@ def test_a_stopped_rank_is_flagged_and_cleared(make_run: Maker) -> None:
     run.wait("running")
     pid = training(run, 1)
     os.kill(pid, signal.SIGSTOP)
-    hang = run.wait("hang").fields
-    assert (hang["rank"], hang["phase"]) == (1, "training")
+
+    def told(name: str) -> list[Mapping[str, Any]]:
+        """What is said of that rank; another may stand still for a second too, where the machine is busy."""
+        return [event.fields for event in run.events(name) if event.fields["rank"] == 1]
+
+    what = f"a hang of a stopped rank: {run.describe()}"
+    hang = wait_until(lambda: [hang for hang in told("hang") if "SIGSTOP" in hang["detail"]], 30, what)[0]
+    assert hang["phase"] == "training"
     assert "rank 1 is stopped (SIGSTOP)" in hang["detail"]
     os.kill(pid, signal.SIGCONT)
-    assert run.wait("hang_over").fields["rank"] == 1
+    wait_until(lambda: len(told("hang_over")) == len(told("hang")), 30, "the end of its hang")
 
 
 def test_a_hang_restarts_the_gang_where_the_policy_says_so(make_run: Maker) -> None:
