@@ -63,8 +63,9 @@ def test_processes_are_found_by_run_id_and_by_tree() -> None:
     other = subprocess.Popen(["sleep", "60"], env={**os.environ, RUN_ID_VARIABLE: run_id + "x"})
     parent = subprocess.Popen([sys.executable, "-c", program], env=env)
     try:
-        wait_until(lambda: len(processes_of_run(run_id)) == 2, 10, "parent and child")
-        found = processes_of_run(run_id)
+        found = wait_until(
+            lambda: found if len(found := processes_of_run(run_id)) == 2 else [], 20, "parent and child"
+        )
         assert {process.pid for process in found} == {
             parent.pid,
             *(child.pid for child in descendants(parent.pid)),

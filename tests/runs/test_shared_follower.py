@@ -57,21 +57,26 @@ def test_two_that_ask_at_about_the_same_time_share_a_look(
 def test_who_asks_while_a_look_goes_on_gets_that_one(
     layout: RunLayout, refreshes: list[RunLayout], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    goes_on, go = threading.Event(), threading.Event()
+    goes_on, asked = threading.Event(), threading.Event()
     original = RunFollower.refresh
 
     def slow(self: RunFollower) -> RunView:
         goes_on.set()
-        assert go.wait(20)
+        assert asked.wait(20)
         return original(self)
 
+    def monotonic() -> float:
+        """No time goes by; the second one asks for it first of all."""
+        if threading.current_thread() is threads[1]:
+            asked.set()
+        return 10.0
+
     monkeypatch.setattr(RunFollower, "refresh", slow)
-    follower, found = SharedFollower(layout), list[object]()
+    follower, found = SharedFollower(layout, monotonic=monotonic), list[object]()
     threads = [threading.Thread(target=lambda: found.append(follower.look())) for _ in range(2)]
     threads[0].start()
     assert goes_on.wait(20)
     threads[1].start()
-    go.set()
     for thread in threads:
         thread.join(20)
     assert found[0] is found[1]

@@ -1,7 +1,9 @@
 """A rank's progress record: whole or not at all."""
 
+import itertools
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -79,21 +81,25 @@ def test_reader_never_sees_half_a_record(tmp_path: Path) -> None:
     done = threading.Event()
 
     def write() -> None:
-        for step in range(1, 5000):
+        for step in itertools.count(1):
+            if done.is_set():
+                return
             file.report("training", step, total=step)
-        done.set()
 
     writer = threading.Thread(target=write)
     writer.start()
-    seen = 0
-    while not done.is_set():
-        progress = read_progress(path)
-        if progress is not None:
-            assert progress.step == progress.total
-            assert progress.step >= seen
-            seen = progress.step
-    writer.join()
-    assert seen > 0
+    seen, limit = 0, time.monotonic() + 60
+    try:
+        while seen < 5000:
+            assert time.monotonic() < limit, f"only {seen} records were read in 60 s"
+            progress = read_progress(path)
+            if progress is not None:
+                assert progress.step == progress.total
+                assert progress.step >= seen
+                seen = progress.step
+    finally:
+        done.set()
+        writer.join()
 
 
 def test_unwritable_progress_does_not_raise(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -173,9 +173,9 @@ def test_no_line_takes_long(repeated: list[str], end: list[str]) -> None:
     """Long lines made to almost match cost milliseconds, not a power of their length."""
     unit = "".join(repeated)
     line = unit * (20000 // len(unit) + 1) + "".join(end)
-    begun = time.perf_counter()
+    begun = time.thread_time()
     parse_line(line)
-    assert time.perf_counter() - begun < 0.5
+    assert time.thread_time() - begun < 0.5
 
 
 def test_far_end_of_a_line_is_not_looked_at() -> None:
