@@ -160,7 +160,7 @@ def test_a_removed_node_comes_back_byte_for_byte(board: Board, torchdeck_home: P
     qtbot.waitUntil(lambda: not place.board.cards, timeout=SLOW)
     assert "nodes" not in book(torchdeck_home)
     assert "groups" not in book(torchdeck_home)
-    assert place.bar.text.text() == "Removed old"
+    qtbot.waitUntil(lambda: place.bar.text.text() == "Removed old", timeout=SLOW)
     qtbot.mouseClick(place.bar.button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: "old" in place.board.cards, timeout=SLOW)
     assert (torchdeck_home / "nodes.toml").read_text() == BOOK

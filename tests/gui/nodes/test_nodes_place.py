@@ -10,6 +10,7 @@ from PySide6.QtTest import QAbstractItemModelTester
 from PySide6.QtWidgets import QLabel, QPushButton
 from pytestqt.qtbot import QtBot
 
+from gui.nodes.conftest import SLOW
 from torchdeck.nodes.activity import Activity, DeviceActivity, Owner, ProcessActivity
 from torchdeck.nodes.interpreter import installed_version
 from torchdeck.nodes.inventory import Device, InterpreterFacts
@@ -69,10 +70,10 @@ def names(card: MachineCard) -> set[str]:
 
 def test_the_machine_is_live_while_it_is_looked_at(place: NodesPlace, qtbot: QtBot) -> None:
     place.entered()
-    qtbot.waitUntil(lambda: place.card.processes.rowCount() > 0)
+    qtbot.waitUntil(lambda: place.card.processes.rowCount() > 0, timeout=SLOW)
     facts = probe_software()
     said = {f"torch: {installed_version('torch')}", f"Kernel: {facts.kernel}, {facts.machine}"}
-    qtbot.waitUntil(lambda: said <= names(place.card))
+    qtbot.waitUntil(lambda: said <= names(place.card), timeout=SLOW)
     place.left()
     assert not place._poller.is_running
 

@@ -28,6 +28,9 @@ from torchdeck_app.window.places import place_entries
 from torchdeck_app.window.session import VERSION as SESSION_VERSION
 from torchdeck_app.window.session import Session, session_file
 
+SLOW = 30_000
+"""Milliseconds for what the real places read."""
+
 
 def opened(
     home: Path, qapp: QApplication, qtbot: QtBot, entries: MakeEntries = lambda *_: fake_entries()
@@ -58,7 +61,7 @@ def test_the_real_places_are_connected(application: WindowApplication, tmp_path:
     launch, runs = stack.places["Launch"], stack.places["Runs"]
     runs.clone_asked.emit('[run]\nrecipe = "digits"\n', "a run")  # type: ignore[attr-defined]
     assert stack.current == "Launch"
-    qtbot.waitUntil(lambda: "digits" in json.dumps(launch.save_state()))
+    qtbot.waitUntil(lambda: "digits" in json.dumps(launch.save_state()), timeout=SLOW)
     launch.run_started.emit("20261121T034455Z-gpt-0a1b2c")  # type: ignore[attr-defined]
     assert stack.current == "Runs"
     stack.show_place("Nodes")
@@ -87,9 +90,9 @@ def test_no_two_shortcuts_that_work_at_once_are_the_same(
     made = opened(tmp_path / "home", qapp, qtbot, place_entries)
     made.connections.open_run(run_id(1))
     runs, launch = made.window.stack.places["Runs"], made.window.stack.places["Launch"]
-    qtbot.waitUntil(lambda: runs.page is not None)  # type: ignore[attr-defined]
+    qtbot.waitUntil(lambda: runs.page is not None, timeout=SLOW)  # type: ignore[attr-defined]
     launch.new_from_preset("quickstart")  # type: ignore[attr-defined]
-    qtbot.waitUntil(lambda: launch.document.text != "")  # type: ignore[attr-defined]
+    qtbot.waitUntil(lambda: launch.document.text != "", timeout=SLOW)  # type: ignore[attr-defined]
     made.window.show_place(name)
     place, own = made.window.stack.places[name], made.window.actions_by_place()[""]
     found = [action for action in own if action.isVisible()] + list(place.actions_offered())
@@ -261,7 +264,7 @@ def test_a_window_that_is_ended_has_kept_its_session(how: signal.Signals, tmp_pa
         assert process.stdout is not None
         assert process.stdout.readline() == "made\n"
         if how is signal.SIGKILL:
-            wait_until(lambda: kept_place(home) == "Nodes", 5, "the session to be written")
+            wait_until(lambda: kept_place(home) == "Nodes", 20, "the session to be written")
         process.send_signal(how)
         _, said = process.communicate(timeout=20)
     finally:

@@ -54,6 +54,7 @@ def test_one_that_is_slow_to_open_says_so(
     stack = stack_of(theme, importer, qtbot, entry)
     stack.begin()
     qtbot.waitUntil(lambda: any(label.text() == "Opening …" for label in stack.findChildren(QLabel)))
+    qtbot.waitUntil(lambda: hasattr(sys, "test_gate"))  # as far as the import has come by then
     with qtbot.waitSignal(stack.all_made):
         sys.test_gate.set()  # type: ignore[attr-defined]
     assert stack.places["Runs"].isVisible()
