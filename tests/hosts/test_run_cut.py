@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.held_training import hold
 from support.hosts_run import HostsRun
 from support.training import Training, losses
 from support.waiting import wait_until
@@ -20,8 +21,8 @@ TWO = ("--no-gui", "--trust", "--set", 'distributed.nodes=["node1","node2"]')
 def test_cut_and_healed_in_mid_run(across: AcrossOf, tmp_path: Path, seconds: int) -> None:
     """The run goes on, the terminal says since when; what was missed arrives, no gap, no step twice."""
     hosts = across(2)
-    training = Training(tmp_path / "work", nproc=1, steps=60, every=20)
-    with hosts.command.start(*TWO, training.write(0.1)) as front:
+    training, gate = Training(tmp_path / "work", nproc=1, steps=60, every=20), tmp_path / "go on"
+    with hosts.command.start(*TWO, hold(training.write(0.1), step=30, gate=gate)) as front:
         hosts.wait_begun(front)
         hosts.wait_step(5, host=2)
         hosts.made.cut(2)
@@ -34,6 +35,9 @@ def test_cut_and_healed_in_mid_run(across: AcrossOf, tmp_path: Path, seconds: in
         assert "node2: link lost" in shown.stdout, shown.stdout
         assert read_run(hosts.run).state == "RUNNING"
         hosts.made.heal(2)
+        hosts.wait_event(1, "node_back", 90)
+        wait_until(hosts.run_is_followed, 90, "the link to be back")  # tried less often with time
+        gate.touch()
         output, _ = front.communicate(timeout=150)
     assert front.returncode == 0, output
     assert 1 <= output.count("node node2: link lost") <= 4, output  # not once a second

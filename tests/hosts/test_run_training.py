@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from support.command import Command
+from support.held_training import hold
 from support.hosts_run import HostsRun
 from support.training import Training, losses, uninterrupted
 from torchdeck.distributed.checkpoints.listing import list_checkpoints
@@ -16,17 +17,25 @@ AcrossOf = Callable[..., HostsRun]
 TWO = ("--no-gui", "--trust", "--set", 'distributed.nodes=["node1","node2"]')
 
 
+def stopped_after_12(hosts: HostsRun, training: Training, gate: Path) -> None:
+    """Started, and stopped some steps after the twelfth: it goes no further before the stop is known."""
+    with hosts.command.start(*TWO, hold(training.write(0.05), step=14, gate=gate)) as front:
+        hosts.wait_begun(front)
+        hosts.wait_step(12)
+        with hosts.command.start("runs", "stop", hosts.run.root.name) as stopped:
+            hosts.wait_event(1, "request")
+            gate.touch()
+            said, _ = stopped.communicate(timeout=120)
+        assert stopped.returncode == 0, said
+        output, _ = front.communicate(timeout=60)
+    assert front.returncode == 130, output
+
+
 def test_ddp_is_stopped_and_resumed(across: AcrossOf, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Each node has its part of a checkpoint on its own disk; under --soak losses are those of ranks here."""
     hosts = across(2)
     training = Training(tmp_path / "work", nproc=1, steps=30)
-    with hosts.command.start(*TWO, training.write(0.1)) as front:
-        hosts.wait_begun(front)
-        hosts.wait_step(12)
-        stopped = hosts.command.run("runs", "stop", hosts.run.root.name)
-        assert stopped.returncode == 0, stopped.stdout + stopped.stderr
-        output, _ = front.communicate(timeout=60)
-    assert front.returncode == 130, output
+    stopped_after_12(hosts, training, tmp_path / "go on")
     hosts.wait_empty()
     hosts.assert_mirrored()
     for host in (1, 2):
@@ -82,12 +91,7 @@ def test_nodes_share_a_home(across: AcrossOf, tmp_path: Path) -> None:
     """As over NFS: one run directory for both, checkpoints in one folder, stopped and resumed."""
     hosts = across(2, shared_home=True)
     training = Training(tmp_path / "work", nproc=1, steps=30)
-    with hosts.command.start(*TWO, training.write(0.1)) as front:
-        hosts.wait_begun(front)
-        hosts.wait_step(12)
-        stopped = hosts.command.run("runs", "stop", hosts.run.root.name)
-        assert stopped.returncode == 0, stopped.stdout + stopped.stderr
-        front.communicate(timeout=60)
+    stopped_after_12(hosts, training, tmp_path / "go on")
     resumed = hosts.command.run("runs", "resume", hosts.run.root.name)
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
     hosts.wait_empty()
