@@ -221,11 +221,13 @@ class Window:
         return seen
 
     def key(self, *keys: str) -> None:
-        """Press keys such as `ctrl+Return`, one after the other."""
+        """Press keys such as `ctrl+Return`, one after the other, in the window or dialog in front."""
+        self.wait_until(lambda: self._ask({"keyboard": True}), "what is in front to have the keyboard")
         self._desktop.do("key", "--clearmodifiers", *keys)
 
     def type(self, text: str) -> None:
-        """Type on the keyboard."""
+        """Type on the keyboard, in the window or dialog in front."""
+        self.wait_until(lambda: self._ask({"keyboard": True}), "what is in front to have the keyboard")
         self._desktop.do("type", "--delay", "5", text)
 
     def kill(self) -> None:

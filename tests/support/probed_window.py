@@ -5,7 +5,7 @@ connects to the Unix socket sends one line of JSON a question and gets one line 
 "type": class, "whole": bool}: the visible widgets whose accessible name or text is `name`, or begins with it
 where it need not be whole, each with its `rect` on the screen [x, y, width, height] in pixels of the screen,
 `text`, `type`, `enabled`, `focused`; an empty name or class is any. To {"pulse": true}: what Pulse.take()
-gives. To {"focus": true}: what has the keyboard.
+gives. To {"focus": true}: what has the keyboard. To {"keyboard": true}: whether keys reach what is in front.
 And {"error": traceback} where the probe fails.
 """
 
@@ -72,7 +72,16 @@ class Probe(QObject):
         if question.get("focus"):
             widget: QWidget | None = QApplication.focusWidget()
             return [] if widget is None else parts(widget)[:1]
+        if question.get("keyboard"):
+            return has_keyboard()
         return seen(question["name"], question["type"], whole=question["whole"])
+
+
+def has_keyboard() -> bool:
+    """The window manager gives it to a window some time after that is there, or another is gone."""
+    active: QWidget | None = QApplication.activeWindow()
+    modal: QWidget | None = QApplication.activeModalWidget()
+    return active is not None and active.isVisible() and modal in (None, active)
 
 
 def seen(name: str, kind: str, *, whole: bool) -> list[dict[str, Any]]:
