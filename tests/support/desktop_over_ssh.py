@@ -7,7 +7,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,9 +60,8 @@ def forwarding_host(folder: Path) -> Iterator[ForwardingHost]:
     (folder / "client").write_text(_client(folder, port))
     (folder / "server").write_text(_server(folder, port))
     (folder / "forwarded").touch()  # else xauth tells of a new file
-    is_ours = os.geteuid() == 0 and not SEPARATION.exists()
-    if is_ours:
-        SEPARATION.mkdir(mode=0o755)
+    if os.geteuid() == 0:
+        SEPARATION.mkdir(mode=0o755, exist_ok=True)  # and left there: other tests' sshd may use it by the end
     program = sshd_program()
     assert program is not None
     with (folder / "sshd.log").open("wb") as log:
@@ -74,9 +73,6 @@ def forwarding_host(folder: Path) -> Iterator[ForwardingHost]:
     finally:
         server.terminate()
         server.wait(10)
-        if is_ours:
-            with suppress(OSError):  # another sshd uses it by now
-                SEPARATION.rmdir()
 
 
 def _listens(port: int) -> bool:
