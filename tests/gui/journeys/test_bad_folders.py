@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,7 @@ def test_a_slow_drive_is_said_and_holds_nothing_up(
             window.wait(shows)
         window.assert_flowed("a slow drive", 0.5)
         drive.fast()
+        window.wait_until(lambda: not window.look("Looking at"), "the notice above the runs to be gone")
         row = window.wait_until(lambda: window.look(kind="Row"), "the runs")[0]
         screen.do("mousemove", *map(str, row.centre), "click", "1")
         window.wait("succeeded", "StateBadge")
@@ -64,9 +66,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(folder: Path) -> Path:
-    """Leave no byte of its disk; the file that takes it all."""
+    """Leave no byte of its disk, also of what was freed since; the file that takes it all."""
     ballast = folder / "ballast"
-    with ballast.open("wb", buffering=0) as file, suppress(OSError):
+    with ballast.open("ab", buffering=0) as file, suppress(OSError):
         while file.write(bytes(4096)):
             pass
     return ballast
@@ -82,8 +84,9 @@ def test_a_full_disk_is_said_where_something_was_to_be_written(
     with screen.window(tmp_path, str(run_file), TORCHDECK_HOME=str(home)) as window:
         window.wait("Launch", "QPushButton")
         window.click("Show the run file as TOML")
-        ballast = fill(small_disk)
+        fill(small_disk)
         window.settle()
+        ballast = fill(small_disk)  # the window may have put a file in another's place meanwhile
         window.click("", "TomlEditor")
         window.key("ctrl+End")
         window.type("# more")
@@ -108,6 +111,11 @@ def said(window: Window, *words: str) -> list[Seen]:
     return [seen for seen in window.look() if any(word in seen.text for word in words)]
 
 
+def rows_of(window: Window, state: str) -> list[Seen]:
+    """Of runs in that state; one that was removed is in the list for a moment yet."""
+    return [seen for seen in window.look(kind="Row") if state in seen.text]
+
+
 def test_a_run_removed_while_it_is_shown(
     screen: Desktop, tmp_path: Path, pictures: Path, torchdeck_home: Path
 ) -> None:
@@ -117,7 +125,7 @@ def test_a_run_removed_while_it_is_shown(
     (torchdeck_home / "window.json").write_text('{"version": 1, "place": "Runs"}')
     with screen.window(tmp_path) as window:
         for layout, state in reversed([*zip(runs, ("succeeded", "running"), strict=True)]):
-            row = window.wait_until(lambda: window.look(kind="Row"), "the runs")[0]
+            row = window.wait_until(partial(rows_of, window, state), f"the run that is {state}")[0]
             screen.do("mousemove", *map(str, row.centre), "click", "1")
             window.wait(state, "StateBadge")
             window.wait("Plot of Loss", "PlotCanvas")

@@ -25,7 +25,7 @@ def test_a_thousand_runs(screen: Desktop, tmp_path: Path, pictures: Path, torchd
     with screen.window(tmp_path) as window:
         open_first(window, screen)
         window.settle()
-        window.wait("✓ 1,000", "QToolButton", seconds=60)
+        window.wait("✓ 1,000", "_Chip", seconds=60)
         window.assert_flowed("reading a thousand runs")
         window.click("Runs", "_RunView")
         window.key("End", "Home", "Next", "Next", "Prior")

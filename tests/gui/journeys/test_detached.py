@@ -85,6 +85,7 @@ def test_the_window_is_killed_and_closed_and_the_run_goes_on(
         wait_until(lambda: settings.exists() and '"ask_on_close": true' in settings.read_text(), 10, "a file")
         screen.screenshot(pictures / "2-settings.png")
         window.key("Escape")
+        window.wait_until(lambda: not window.look("Settings", "SettingsDialog"), "the settings to be gone")
         window.key("ctrl+q")
         window.wait("1 run goes on.")
         screen.screenshot(pictures / "3-asked.png")

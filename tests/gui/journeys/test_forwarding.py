@@ -59,8 +59,7 @@ def test_the_window_is_painted_and_driven_over_ssh(
     with forwarded(far_screen, host, "-X") as window:
         window.click("Runs", "QToolButton")
         window.wait("No runs yet")
-        far_screen.screenshot(pictures / "forwarded.png")
-        assert_painted(pictures / "forwarded.png")
+        window.wait_until(lambda: is_painted(far_screen, pictures / "forwarded.png"), "it to be painted")
         process = Path(f"/proc/{window.pulse().pid}")
         assert "DISPLAY=localhost:" in (process / "environ").read_text(), "it is not forwarded"
         mapped = (process / "maps").read_text()
@@ -78,9 +77,9 @@ def test_the_window_ends_with_its_connection(far_screen: Desktop, host: Forwardi
         wait_until(lambda: not process.exists(), 20, "the window to end")
 
 
-def assert_painted(picture: Path) -> None:
+def is_painted(screen: Desktop, picture: Path) -> bool:
     """The window fills the screen: it has its own ground, and not one colour only."""
+    screen.screenshot(picture)
     image = QImage(str(picture))
     colours = {image.pixel(x, y) for x in range(0, 1280, 8) for y in range(40, 720, 8)}
-    assert len(colours) > 20
-    assert image.pixelColor(900, 600).name() == "#fafafa"
+    return len(colours) > 20 and image.pixelColor(900, 600).name() == "#fafafa"

@@ -67,18 +67,22 @@ def other_menu(window: Window, before: str) -> list[Seen]:
     return window.wait_until(entries, "the next menu")
 
 
-def choose(window: Window, menu: int, entries: list[str], wanted: str) -> None:
-    """Go to an entry with the arrows, and press Enter."""
+def choose(window: Window, menu: int, wanted: str) -> None:
+    """Go to an entry with the arrows, which pass over what cannot be chosen, and press Enter."""
     window.key("alt+f", *["Right"] * menu)
     window.wait_until(lambda: wanted in texts(window), f"the menu of {wanted}")
-    window.key(*["Down"] * (entries.index(wanted) + 1))
-    for _ in range(2 * len(entries)):
-        if next((entry.text for entry in entries_of(window) if entry.focused), "") == wanted:
-            window.key("Return")
-            window.wait_until(lambda: not entries_of(window), f"{wanted} to be chosen")
-            return
-        window.key("Up")  # it has passed over what cannot be chosen
-    raise AssertionError(f"no way to {wanted} by keyboard: {entries}")
+    ready = [entry for entry in entries_of(window) if entry.enabled]
+    # a menu that was come to by an arrow has its first entry chosen already
+    chosen = next((at for at, entry in enumerate(ready) if entry.focused), -1)
+    left = [entry.text for entry in ready].index(wanted) - chosen
+    if left:
+        window.key(*["Down"] * left)
+    window.wait_until(
+        lambda: any(entry.focused and entry.text == wanted for entry in entries_of(window)),
+        f"the arrows to lead to {wanted}",
+    )
+    window.key("Return")
+    window.wait_until(lambda: not entries_of(window), f"{wanted} to be chosen")
 
 
 def texts(window: Window) -> list[str]:
@@ -105,14 +109,30 @@ def close_dialogs(window: Window) -> None:
 def walk(window: Window) -> list[Seen]:
     """What has the focus, one after the other, until it comes round."""
     found: list[Seen] = []
+    before = window.focus()
     for _ in range(MOST):
-        window.key("Tab")
-        now = window.focus()
-        assert now is not None
-        if any(now.type == seen.type and now.name == seen.name and now.rect == seen.rect for seen in found):
+        before = tab(window, before)
+        if any(is_same(before, seen) for seen in found):
             return found
-        found.append(now)
+        found.append(before)
     raise AssertionError(f"Tab does not come round: {found}")
+
+
+def tab(window: Window, before: Seen | None) -> Seen:
+    """What has the focus after Tab, which `before` had."""
+    window.key("Tab")
+
+    def moved() -> Seen | None:
+        now = window.focus()
+        return None if now is None or (before is not None and is_same(now, before)) else now
+
+    found = window.wait_until(moved, f"Tab to lead on from {before}")
+    assert found is not None
+    return found
+
+
+def is_same(one: Seen, other: Seen) -> bool:
+    return (one.type, one.name, one.rect) == (other.type, other.name, other.rect)
 
 
 def test_every_place_entry_and_dialog_by_keyboard(
@@ -137,7 +157,7 @@ def test_every_place_entry_and_dialog_by_keyboard(
                     if entry.text in tried or entry.text in ACTS or not entry.enabled:
                         continue
                     tried.add(entry.text)
-                    choose(window, at, [each.text for each in entries], entry.text)
+                    choose(window, at, entry.text)
                     if entry.text in SHEETS or (entry.text.endswith("…") and entry.text not in LEADS):
                         window.wait_until(lambda: dialogs(window), f"{entry.text} to open something")
                         screen.screenshot(pictures / f"{entry.text.strip(' …')}.png")

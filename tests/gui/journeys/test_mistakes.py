@@ -40,9 +40,10 @@ def test_three_mistakes_are_listed_and_lead_to_their_lines(
         window.key("ctrl+Return")
         window.wait("Nothing was started: 3 things are in the way, see the list of problems")
         screen.screenshot(pictures / "refused.png")
-        listed = window.focus()
-        assert listed is not None
-        assert listed.name == "List of problems"
+        window.wait_until(
+            lambda: (listed := window.focus()) is not None and listed.name == "List of problems",
+            "the list to have the keyboard",
+        )
         window.key("Down", "Return")
         window.wait_until(lambda: is_on(window.focus(), "CodeArea"), "the line of the second problem")
         assert not runs.ids()
