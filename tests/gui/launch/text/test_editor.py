@@ -154,12 +154,15 @@ def document_unchanged(editor: TomlEditor) -> bool:
 def test_a_megabyte_is_typed_into_without_delay(
     qtbot: QtBot, editor: TomlEditor, document: RunDocument
 ) -> None:
-    """A key press takes tens of milliseconds in a text of the greatest size that is read."""
+    """A key press takes tens of milliseconds in a text of the greatest size that is read.
+
+    In time of this thread: others on the machine do not count.
+    """
     import time
 
     document.load('[run]\nmodule = "m"\nargs = [\n' + '"--some-option=of-a-script",\n' * 30_000 + "]\n", None)
     put_cursor(editor, 'module = "m')
-    began = time.perf_counter()
+    began = time.thread_time()
     QTest.keyClicks(editor.area, "x")
-    assert time.perf_counter() - began < 0.5
+    assert time.thread_time() - began < 0.5
     assert 'module = "mx"' in document.text

@@ -1,5 +1,6 @@
 """The checkpoints of a run, and what is done with them."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -69,7 +70,8 @@ def test_verify_tells_the_sound_from_the_damaged(
     flip(layout.checkpoints / "step_00000010" / "__0_0.distcp", 5)
     view.list.setCurrentIndex(view.list.model().index(1, 0))
     press(view, "verify")
-    qtbot.waitUntil(lambda: states(view)[1] == "✕ damaged")
+    # the list may have read it already before it is told here
+    qtbot.waitUntil(lambda: states(view)[1] == "✕ damaged" and "is damaged: " in view.said.text())
     assert "__0_0.distcp" in view.said.text()
     assert not view.buttons["resume"].isEnabled()
 
@@ -158,8 +160,12 @@ def test_how_long_ago_it_was_verified_goes_on_though_nothing_changes(
     view.clock.setInterval(100)
     qtbot.waitUntil(lambda: len(states(view)) == 2)
     press(view, "verify")
-    qtbot.waitUntil(lambda: states(view)[0] in ("✓ verified now", "✓ verified 1 s ago"))
-    qtbot.waitUntil(lambda: states(view)[0] == "✓ verified 2 s ago")
+
+    def seconds() -> int:
+        said = re.fullmatch(r"✓ verified (\d+) s ago", states(view)[0])
+        return 0 if said is None else int(said[1])
+
+    qtbot.waitUntil(lambda: seconds() >= 2)  # a busy machine passes over one of them
 
 
 def test_a_run_without_a_checkpoint_says_whether_one_comes(

@@ -39,6 +39,13 @@ def say(layout: RunLayout, rank: int, text: str, stream: str = "stdout") -> None
         file.write(text)
 
 
+def note_times(layout: RunLayout, *rows: tuple[float, int]) -> None:
+    """When rank 0 had printed how many bytes; before it does, as lines are taken in once, with their time."""
+    folder = layout.attempt(1).rank(0).root
+    folder.mkdir(parents=True, exist_ok=True)
+    layout.attempt(1).rank(0).log_times.write_bytes(b"".join(ROW.pack(at, size, 0) for at, size in rows))
+
+
 def shown(view: LogView) -> list[str]:
     """The rows in sight."""
     area = view.area
@@ -126,9 +133,8 @@ def test_lines_are_copied_as_they_are(view: LogView, layout: RunLayout, qtbot: Q
 
 
 def test_the_time_cursor_goes_both_ways(view: LogView, layout: RunLayout, qtbot: QtBot) -> None:
+    note_times(layout, *((100.0 + second, 500 * (second + 1)) for second in range(10)))
     say(layout, 0, "".join(f"{number:04d}\n" for number in range(1000)))
-    with layout.attempt(1).rank(0).log_times.open("wb") as file:
-        file.write(b"".join(ROW.pack(100.0 + second, 500 * (second + 1), 0) for second in range(10)))
     qtbot.waitUntil(lambda: view.area._total == 1000)
     view.set_cursor(105.0)
     qtbot.waitUntil(lambda: "0500" in shown(view))
@@ -165,9 +171,8 @@ def test_away_and_back_shows_what_was_chosen(view: LogView, layout: RunLayout, q
 
 
 def test_a_time_cursor_that_leaves_puts_the_log_back(view: LogView, layout: RunLayout, qtbot: QtBot) -> None:
+    note_times(layout, *((100.0 + second, 500 * (second + 1)) for second in range(10)))
     say(layout, 0, "".join(f"{number:04d}\n" for number in range(1000)))
-    with layout.attempt(1).rank(0).log_times.open("wb") as file:
-        file.write(b"".join(ROW.pack(100.0 + second, 500 * (second + 1), 0) for second in range(10)))
     qtbot.waitUntil(lambda: shown(view)[-1:] == ["0999"])
     view.set_cursor(103.0)
     qtbot.waitUntil(lambda: "0300" in shown(view))
@@ -203,9 +208,8 @@ def test_too_much_is_copied_in_part_and_said(
 
 
 def test_a_replay_shows_what_was_there_then(view: LogView, layout: RunLayout, qtbot: QtBot) -> None:
+    note_times(layout, (100.0, 6), (200.0, 11))
     say(layout, 0, "early\nlate\n")
-    with layout.attempt(1).rank(0).log_times.open("wb") as file:
-        file.write(ROW.pack(100.0, 6, 0) + ROW.pack(200.0, 11, 0))
     qtbot.waitUntil(lambda: shown(view) == ["early", "late"])
     view.set_until(150.0)
     qtbot.waitUntil(lambda: shown(view) == ["early"])

@@ -162,9 +162,10 @@ def test_paused_it_stands_still_and_then_catches_up(
     canvas = shown(qtbot, board)
     board.toolbar.pause.trigger()
     assert board.toolbar.pause.text() == "Follow again"
-    log_more(qtbot, follower, tmp_path, "log-2", 50, 55)  # seen by whoever looks before the next is
+    log_more(qtbot, follower, tmp_path, "log-2", 50, 55)  # a look that had begun is over by then
+    rows = len(canvas.data.curves[0].x)
     log_more(qtbot, follower, tmp_path, "log-3", 55, 60)
-    assert len(canvas.data.curves[0].x) == 50
+    assert len(canvas.data.curves[0].x) == rows < 60
     board.toolbar.pause.trigger()
     qtbot.waitUntil(lambda: len(canvas.data.curves[0].x) == 60)
 
