@@ -43,6 +43,8 @@ def start(rank: Callable[..., None], *arguments: Any) -> tuple[Any, Connection]:
 
 def add_up(said: Connection, file: Path, rank: int, world_size: int) -> None:
     board = opened(file, rank, world_size)
+    said.send("here")
+    said.recv()  # all are: one that is not is taken for one that has ended
     found = []
     for number in range(SUMS):
         board.write([0.1 * rank + number, float(rank), *[1.0] * (number % 7)])
@@ -56,6 +58,11 @@ def test_ranks_get_the_same_sums_in_the_order_of_ranks(file: Path) -> None:
     expected = [
         [sum(0.1 * rank + number for rank in range(3)), 3.0, *[3.0] * (number % 7)] for number in range(SUMS)
     ]
+    for _, said in ranks:
+        assert said.poll(LIMIT)
+        assert said.recv() == "here"
+    for _, said in ranks:
+        said.send("begin")
     for process, said in ranks:
         assert said.poll(LIMIT)
         assert said.recv() == expected

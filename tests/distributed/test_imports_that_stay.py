@@ -10,7 +10,8 @@ from torchdeck.distributed.imports_that_stay import imports_that_stay
 
 @pytest.fixture(autouse=True)
 def thawed() -> Iterator[None]:
-    """What a test froze may be collected again."""
+    """The collector is on, whoever came before; what a test froze may be collected again."""
+    gc.enable()
     yield
     gc.unfreeze()
     gc.enable()

@@ -8,9 +8,14 @@ import pytest
 
 from support.rank_here import RankHere
 from support.recipe_ranks import FinishedRanks, recipe_settings, run_ranks
+from support.waiting import wait_until
+from torchdeck.distributed.checkpoints import store
 from torchdeck.distributed.checkpoints.listing import list_checkpoints
 from torchdeck.distributed.checkpoints.manifest import read_manifest
+from torchdeck.distributed.checkpoints.saving import Written, write_all
 from torchdeck.distributed.checkpoints.verification import verify
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.telemetry.progress import read_progress
 from torchdeck.telemetry.reader import RunMetrics
 
 RECIPE = """
@@ -96,8 +101,22 @@ def test_a_save_that_fails_in_the_background_ends_all_ranks(
     assert verify(tmp_path / "kept" / "step_00000004") == []
 
 
-def test_auto_measures_and_says_what_it_chose(tmp_path: Path, here: RankHere) -> None:
+def test_auto_measures_and_says_what_it_chose(
+    tmp_path: Path, here: RankHere, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The first checkpoint comes after 10 steps; metrics tell the stall, the whole save and the interval."""
+    file = RunLayout(tmp_path).attempt(1).rank(0).progress
+
+    def trains_again() -> bool:
+        progress = read_progress(file)
+        return progress is not None and progress.phase == "training" and progress.step >= 10
+
+    def written_late(*given: Any) -> Written:
+        # else all of it may be on disk before the thread that trains gets a core again
+        wait_until(trains_again, 30, "training to go on")
+        return write_all(*given)
+
+    monkeypatch.setattr(store, "write_all", written_late)
     checkpoint = {"auto": True, "background": True, "mtbf": 24.0, "max_stall": 0.01}
     settings = _settings(tmp_path, checkpoint=checkpoint, strategy="single", steps=30, final=False)
     assert here.run(settings, tmp_path)[0] == 0
