@@ -40,7 +40,7 @@ def test_killed_when(moment: str, across: AcrossOf, tmp_path: Path) -> None:
     if "is there" in moment:
         assert _is_made(home)
     if _is_made(home):
-        wait_until(lambda: read_run(hosts.run).is_over, 120, "the run's end")
+        wait_until(lambda: read_run(hosts.run).end_written, 120, "the run's end")
         assert read_run(hosts.run).state == "SUCCEEDED"
         hosts.wait_controller_gone(60)
     wait_no_early(home)

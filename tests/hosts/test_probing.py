@@ -8,7 +8,7 @@ import pytest
 
 from support.hosts import TestHosts
 from torchdeck.nodes.book.schema import NodeBook, NodeEntry
-from torchdeck.nodes.probe.probing import Connect, Probed, Question, clean_node, probe_nodes
+from torchdeck.nodes.probe.probing import LIMIT, Connect, Probed, Question, clean_node, probe_nodes
 from torchdeck.nodes.ssh.connection import Connection, connect
 from torchdeck.nodes.ssh.credentials import Credentials, NoAsker
 from torchdeck.nodes.ssh.target import target_of
@@ -45,7 +45,9 @@ def test_nodes_are_looked_at_at_once(hosts: HostsOf, tmp_path: Path) -> None:
     book = book_of(made)
     made.power_off(3)
     to = connecting(book, tmp_path)
-    found = probed(book, lambda name, _: to(name, 3.0), Question(peers=(made.address(1), made.address(2))))
+    limits = {"n1": LIMIT, "n2": LIMIT, "n3": 3.0}
+    peers = Question(peers=(made.address(1), made.address(2)))
+    found = probed(book, lambda name, _: to(name, limits[name]), peers)
     for i in (1, 2):
         facts, clock = found[f"n{i}"].facts, found[f"n{i}"].clock
         assert facts is not None, found[f"n{i}"].error

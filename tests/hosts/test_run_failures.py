@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import tomlkit
 
+from support.held_training import hold
 from support.hosts_run import HostsRun
 from support.training import Training, losses
 from support.waiting import wait_until
@@ -94,9 +95,10 @@ def test_all_are_started_again_from_the_last_checkpoint(across: AcrossOf, tmp_pa
     hosts = across(2)
     training = Training(tmp_path / "work", nproc=1, steps=40)
     two = ("--set", 'distributed.nodes=["node1","node2"]', "--set", "launch.max_restarts=1")
-    with hosts.command.start("--no-gui", "--trust", *two, training.write(0.1)) as front:
+    with hosts.command.start("--no-gui", "--trust", *two, hold(training.write(0.1), step=15)) as front:
         hosts.wait_begun(front)
         hosts.wait_step(12)
+        hosts.wait_event(1, "checkpoint")
         hosts.kill(2, "rank")
         output, _ = front.communicate(timeout=150)
     assert front.returncode == 0, output
@@ -117,9 +119,10 @@ def test_a_node_is_started_anew(across: AcrossOf, tmp_path: Path) -> None:
     hosts = across(2)
     training = Training(tmp_path / "work", nproc=1, steps=40)
     two = ("--set", 'distributed.nodes=["node1","node2"]', "--set", "launch.max_restarts=1")
-    with hosts.command.start("--no-gui", "--trust", *two, training.write(0.1)) as front:
+    with hosts.command.start("--no-gui", "--trust", *two, hold(training.write(0.1), step=15)) as front:
         hosts.wait_begun(front)
         hosts.wait_step(12)
+        hosts.wait_event(1, "checkpoint")
         hosts.made.power_off(2)
         hosts.made.boot(2)
         output, _ = front.communicate(timeout=200)

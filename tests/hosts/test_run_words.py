@@ -76,6 +76,7 @@ def test_words_and_secrets(
     for file in told:
         file.unlink()  # that the script wrote it down is its own affair
     hosts.wait_empty()
+    hosts.wait_controller_gone()  # it writes files that are read below
     assert CANARY not in output
     _assert_nowhere(CANARY, torchdeck_home, work, home, *(hosts.made.home(host) for host in (1, 2)))
 
