@@ -6,10 +6,16 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from support.local_stream import LocalStream
+from torchdeck.agent.link.frames import encode
+from torchdeck.launch.remote import session
 from torchdeck.launch.remote.clock import KEPT, ClockOffset, ClockOffsets
+from torchdeck.launch.remote.mirror import Mirror
+from torchdeck.launch.remote.session import LinkSession
 
 
 @pytest.fixture
@@ -31,6 +37,37 @@ def test_the_least_error_counts_for_a_while() -> None:
     for _ in range(KEPT):
         clock.add(asked=40.0, node_time=1044.0, now=42.0, wall=1041.0)
     assert clock.best == ClockOffset(4.0, 1.0)
+
+
+class HeldUp:
+    """Clocks of a process that stands still for a second before each look at one."""
+
+    def __init__(self) -> None:
+        self.passed = 0.0
+
+    def monotonic(self) -> float:
+        self.passed += 1.0
+        return 100.0 + self.passed
+
+    def time(self) -> float:
+        self.passed += 1.0
+        return 5_000.0 + self.passed
+
+
+def test_who_is_held_up_between_two_clocks_knows_how_wrong_the_offset_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node's clock is 7 s ahead; it answered half a second after it was asked."""
+    stream = LocalStream(["cat"])
+    try:
+        link = LinkSession(stream, Mirror(tmp_path, "n1"), lambda _text: None)
+        monkeypatch.setattr(session, "time", HeldUp())
+        link._take(encode("pong", t=100.0, node_time=5_007.5))
+    finally:
+        monkeypatch.undo()
+        stream.kill()
+    assert link.clock.best is not None
+    assert abs(link.clock.best.offset - 7.0) <= link.clock.best.error < 3.0
 
 
 @pytest.mark.usefixtures("_threads_change_often")

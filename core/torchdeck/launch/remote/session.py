@@ -212,7 +212,8 @@ class LinkSession:
         if frame.kind == "status":
             self._take_status(frame)
         elif frame.kind == "pong":
-            self.clock.add(frame.time("t"), frame.time("node_time"), time.monotonic(), time.time())
+            wall = time.time()  # first: what lies between the two clocks counts as time that the asking took
+            self.clock.add(frame.time("t"), frame.time("node_time"), time.monotonic(), wall)
         elif frame.kind == "reply":
             waiting = self._waiting.get(frame.number("id"))
             if waiting is not None:
