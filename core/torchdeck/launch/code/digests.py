@@ -74,7 +74,7 @@ class Digests:
         except OSError:
             return None
         found = Digest(digest.hexdigest(), holds_key(head[:HEAD]))
-        if stamp_of(before) == stamp_of(after) and not _is_fresh(after):
+        if stamp_of(before) == stamp_of(after) and not is_fresh(after):
             self._new[name] = stamp_of(after), found
         self._seconds += time.monotonic() - begun
         return found
@@ -99,7 +99,7 @@ def stamp_of(stat: os.stat_result) -> Stamp:
     return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino
 
 
-def _is_fresh(stat: os.stat_result) -> bool:
+def is_fresh(stat: os.stat_result) -> bool:
     """Whether the file was changed so lately that the next change could leave its times as they are."""
     fine = stat.st_ctime_ns % 1_000_000_000 != 0
     return time.time() - stat.st_ctime < (_FINE if fine else _COARSE)
