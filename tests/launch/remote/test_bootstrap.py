@@ -12,8 +12,9 @@ import pytest
 from support.linked import NODE, RUN_ID
 from support.local_stream import LocalStream, python_stream
 from support.old_python import python310
+from torchdeck.agent.link import loader
 from torchdeck.agent.link.frames import FrameReader
-from torchdeck.agent.link.loader import folder_hash
+from torchdeck.agent.link.loader import content_hash, folder_hash, write
 from torchdeck.launch.remote.bootstrap import PYTHON_ARGUMENTS, Bootstrap, BootstrapError, packed
 from torchdeck.launch.shipping import ship
 
@@ -144,6 +145,36 @@ def test_two_at_once_make_one_folder(node: Node) -> None:
     assert len(found) == 3
     assert folder_hash(node.installed) == node.shipped.name
     assert [path.name for path in node.installed.parent.iterdir()] == [node.shipped.name]
+
+
+def test_what_another_has_just_laid_down_is_not_taken_for_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes after the look and before the move; put aside, it would be gone while the other imports it."""
+    content = {"__init__.py": b"one = 1\n"}
+    name = content_hash(content)
+    folder, other = tmp_path / "shipped" / name, tmp_path / "other" / name
+    write(other, content, name)
+    others, looked, rename = other.stat().st_ino, loader.folder_hash, Path.rename
+
+    def it_comes() -> None:
+        if other.exists():
+            rename(other, folder)
+
+    def look(path: Path) -> str:
+        found = looked(path)
+        it_comes()
+        return found
+
+    def move(path: Path, target: Path) -> Path:
+        it_comes()
+        return rename(path, target)
+
+    monkeypatch.setattr(loader, "folder_hash", look)
+    monkeypatch.setattr(Path, "rename", move)
+    write(folder, content, name)
+    assert folder.stat().st_ino == others
+    assert [path.name for path in folder.parent.iterdir()] == [name]
 
 
 def test_what_a_login_prints_is_passed_over(node: Node) -> None:

@@ -249,16 +249,16 @@ def _compile(folder: Path, content: Mapping[str, bytes]) -> None:
 def _move(made: Path, folder: Path, wanted: str) -> None:
     """Put the folder in its place; one that is there is the same, or damaged and gives way."""
     for _ in range(TRIES):
-        if folder_hash(folder) == wanted:
-            return
-        if folder.exists():
-            damaged = Path(tempfile.mkdtemp(prefix=".damaged-", dir=folder.parent))
-            with contextlib.suppress(OSError):
-                folder.rename(damaged / folder.name)
-            shutil.rmtree(damaged, ignore_errors=True)
+        # first of all: what another puts there between a look and this would be taken for damaged
         with contextlib.suppress(OSError):
             made.rename(folder)
             return
+        if folder_hash(folder) == wanted:
+            return
+        damaged = Path(tempfile.mkdtemp(prefix=".damaged-", dir=folder.parent))
+        with contextlib.suppress(OSError):
+            folder.rename(damaged / folder.name)
+        shutil.rmtree(damaged, ignore_errors=True)
     raise LoaderError(f"{folder} cannot be put in its place: something else writes there")
 
 
