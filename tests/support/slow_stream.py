@@ -31,6 +31,8 @@ class SlowStream:
         self._news = threading.Condition()
         self._out: queue.Queue[tuple[float, bytes]] = queue.Queue()
         self._closed = threading.Event()
+        self.idle = 0.0
+        """Seconds in which there was nothing to carry from it."""
         for work in (self._take, self._carry, self._give):
             threading.Thread(target=work, daemon=True).start()
 
@@ -84,10 +86,13 @@ class SlowStream:
         """Out of the buffer, as fast as the link carries."""
         free = time.monotonic()
         while not self._closed.is_set():
+            begun = time.monotonic()
             try:
                 data = self._buffer.get(timeout=0.5)
             except queue.Empty:
                 continue
+            finally:
+                self.idle += time.monotonic() - begun
             free = max(free, time.monotonic()) + len(data) / self._rate
             time.sleep(max(0.0, free - time.monotonic()))
             with self._news:
