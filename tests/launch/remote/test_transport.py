@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator
@@ -20,8 +21,9 @@ from torchdeck.launch.remote.link import NodeLink
 from torchdeck.launch.remote.transport import SshTransport
 from torchdeck.launch.requests import STOP_NOW, Request
 from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.rundir.atomic import write_json
+from torchdeck.rundir.atomic import read_json, write_json
 from torchdeck.rundir.journal import read_journal
+from torchdeck.rundir.processes import ProcessIdentity
 from torchdeck.runs.history import RunHistory
 
 AGENT_NODE = "localhost"
@@ -46,6 +48,26 @@ class NodeRun(LinkedRun):
             for event in read_journal(self.here.node(AGENT_NODE).journal)
             if event.name == name
         ]
+
+    def cut(self) -> None:
+        """The link's end on the node is killed, and another is there."""
+        count = len(self.streams)
+        self.kill_server()
+        self.link.retry()
+        wait_until(lambda: len(self.streams) > count, 30, "another connection")
+        self.up()
+
+    def agent_is_gone(self) -> bool:
+        """It writes once more after it has said that the run is over."""
+        agent = ProcessIdentity.from_json(read_json(self.there.node(AGENT_NODE).lock))
+        return agent is None or not agent.is_alive()
+
+    def files(self) -> Iterator[tuple[Path, bytes]]:
+        """All there are on both sides, and what is in them; some are replaced meanwhile."""
+        for home in (self.home, self.node_home):
+            for path in (path for path in home.rglob("*") if path.is_file()):
+                with contextlib.suppress(FileNotFoundError):
+                    yield path, path.read_bytes()
 
 
 @pytest.fixture
@@ -86,10 +108,10 @@ def test_an_agent_outlives_its_link_and_is_followed(node_run: NodeRun, tmp_path:
     reached.start_agent(b"")
     wait_until(lambda: node_run.events("attempt_started"), 60, "the attempt, seen here")
     wait_until(reached.agent_is_starting, 20, "the agent to be said to live")
-    node_run.kill_server()
-    wait_until(lambda: node_run.link.state.state == "lost", 20, "the link to be lost")
-    node_run.up()
+    node_run.cut()
     wait_until(lambda: node_run.link.state.torchrun_alive, 30, "torchrun to be said to live")
+    printed = node_run.here.attempt(1).rank(0).stdout
+    wait_until(lambda: printed.exists() and b"begun" in printed.read_bytes(), 60, "rank 0 to begin")
     request = Request("1700000000-stop_now-ab", STOP_NOW, "test")
     reached.deliver(request)
     reached.deliver(request)
@@ -98,7 +120,6 @@ def test_an_agent_outlives_its_link_and_is_followed(node_run: NodeRun, tmp_path:
     wait_until(lambda: node_run.link.state.agent_alive is False, 20, "the agent to be gone")
     assert node_run.link.catch_up(20)
     assert node_run.differences() == []
-    assert b"begun" in node_run.here.attempt(1).rank(0).stdout.read_bytes()
 
 
 def test_a_failure_comes_over_with_its_traceback(node_run: NodeRun, tmp_path: Path) -> None:
@@ -107,6 +128,7 @@ def test_a_failure_comes_over_with_its_traceback(node_run: NodeRun, tmp_path: Pa
     transport(node_run).start_agent(b"")
     finished = wait_until(lambda: node_run.events("finished"), 60, "the end, seen here")
     assert "ValueError: words" in str(finished[0]["why"])
+    wait_until(node_run.agent_is_gone, 20, "the agent to be gone")
     assert node_run.link.catch_up(20)
     assert node_run.differences() == []
 
@@ -120,13 +142,10 @@ def test_a_living_agent_says_over_the_link_what_it_was_handed(node_run: NodeRun,
     handed = Handover("canary of a token", ("10.0.0.1", 4711), {"KEY": "canary of a secret"})
     reached.start_agent(handed.line())
     wait_until(lambda: node_run.events("attempt_started"), 60, "the attempt, seen here")
-    node_run.kill_server()
-    wait_until(lambda: node_run.link.state.state == "lost", 20, "the link to be lost")
-    node_run.up()
+    node_run.cut()
     assert handover_from(reached.ask_handover()) == handed
-    for home in (node_run.home, node_run.node_home):
-        for path in (path for path in home.rglob("*") if path.is_file()):
-            assert b"canary" not in path.read_bytes(), path
+    for path, content in node_run.files():
+        assert b"canary" not in content, path
 
 
 def test_an_agent_has_nothing_of_its_link_but_what_is_loaded(node_run: NodeRun, tmp_path: Path) -> None:
@@ -177,9 +196,8 @@ def test_secrets_stand_in_no_file_and_no_environment(node_run: NodeRun, tmp_path
     agent = json.loads(node_run.there.node(AGENT_NODE).lock.read_text())["pid"]
     for process in (server, Path(f"/proc/{agent}")):
         assert canary.encode() not in (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
-    for root in (node_run.here.root, node_run.there.root):
-        for path in root.rglob("*"):
-            assert not path.is_file() or canary.encode() not in path.read_bytes()
+    for path, content in node_run.files():
+        assert canary.encode() not in content, path
 
 
 def test_a_node_that_cannot_be_reached_is_an_error(node_run: NodeRun) -> None:
