@@ -69,6 +69,8 @@ def test_a_canary_is_in_the_ranks_environment_alone(
     (tmp_path / "go").touch()
     assert run.wait(30).state == "SUCCEEDED"
     assert hashlib.sha256(canary.encode()).hexdigest() in layout.attempt(1).rank(0).stdout.read_text()
+    # what still runs replaces files while they are read here
+    wait_until(lambda: not any(process.is_alive() for process in found), 20, "everything to end")
     for path in home.rglob("*"):
         assert not path.is_file() or canary.encode() not in path.read_bytes(), path
 

@@ -4,15 +4,16 @@ import socket
 import threading
 
 from support.checked_config import CheckedConfig, assert_refused
+from support.free_port import free_port
 from torchdeck.launch.preflight.network import HostNameCheck
 
 
 def test_a_port_in_use_is_refused(checked: CheckedConfig) -> None:
     """Only a fixed port is looked at, and only when it is taken it is refused."""
     with socket.socket() as taken:
-        taken.bind(("", 0))
+        port = free_port()
+        taken.bind(("", port))
         taken.listen()
-        port = taken.getsockname()[1]
         results = checked.script(distributed={"rendezvous": {"port": port}})
         assert_refused(results["port"], f"port {port} is in use", '"auto"')
     assert checked.script(distributed={"rendezvous": {"port": port}})["port"].status == "ok"
@@ -25,7 +26,7 @@ def test_an_unknown_host_name_is_a_warning() -> None:
     def unknown() -> None:
         raise socket.gaierror(-2, "Name or service not known")
 
-    check = HostNameCheck("localhost", unknown).result()
+    check = HostNameCheck("localhost", unknown).result(limit=30)
     assert (check.status, "/etc/hosts" in check.fix) == ("warning", True)
     assert "does not resolve" in check.what
 

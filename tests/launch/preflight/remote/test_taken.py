@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from support.free_port import free_port
 from torchdeck.agent.leases import Leases
 from torchdeck.launch.preflight.remote.taken import check_leases, check_port_of
 from torchdeck.nodes.probe.conversation import Conversation
@@ -58,9 +59,9 @@ def test_a_leased_device_is_said_with_its_run(
 def test_a_port_in_use_on_a_node_is_refused(talk: Conversation) -> None:
     """And is free again at once where it can be had."""
     with socket.socket() as other:
-        other.bind(("", 0))
+        port = free_port()
+        other.bind(("", port))
         other.listen(1)
-        port = other.getsockname()[1]
         check = check_port_of("a", talk, port)
         assert (check.name, check.status) == ("port", "failed")
         assert f"port {port}" in check.what
