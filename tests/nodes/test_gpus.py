@@ -14,7 +14,7 @@ from torchdeck.nodes.inventory import Device
 def test_nvidia_smi_is_read(tmp_path: Path) -> None:
     """Index, UUID, name, and memory in bytes: in all and free."""
     program = fake_nvidia_smi(tmp_path, f"cat <<'E'\n{H100}E")
-    assert devices_from_smi(program, 5) == (
+    assert devices_from_smi(program, 30) == (
         Device(0, "GPU-aaaa", "NVIDIA H100 80GB HBM3", 81559 * 2**20, 81000 * 2**20),
         Device(1, "GPU-bbbb", "NVIDIA H100 80GB HBM3", 81559 * 2**20, 559 * 2**20),
     )
@@ -23,7 +23,7 @@ def test_nvidia_smi_is_read(tmp_path: Path) -> None:
 def test_nvidia_smi_is_asked_for_what_is_parsed(tmp_path: Path) -> None:
     """The columns come in the order in which they are read."""
     program = fake_nvidia_smi(tmp_path, 'echo "$@" > "$(dirname "$0")/asked"')
-    assert devices_from_smi(program, 5) == ()
+    assert devices_from_smi(program, 30) == ()
     asked = "--query-gpu=index,uuid,memory.total,memory.free,driver_version,name"
     assert asked in (tmp_path / "asked").read_text()
 
