@@ -111,12 +111,24 @@ def test_a_stopped_run_loses_no_evaluation_and_sees_the_same_data(tmp_path: Path
         assert first.heldout() | second.heldout() == unbroken.heldout()
 
 
+HELD = """calls = []
+
+def loss(model, batch):
+    import os, pathlib, time
+    calls.append(1)
+    run = pathlib.Path(os.environ["TORCHDECK_RUN_DIR"])
+    if len(calls) == 7 and os.environ["TORCHDECK_ATTEMPT"] == "1" and run.name != "whole":
+        while not (run / "attempts" / "1" / "stop").exists():
+            time.sleep(0.01)"""
+"""With two microbatches a step, the fourth of the run that is stopped ends once the stop was asked for."""
+
+
 @pytest.mark.parametrize("strategy", ["ddp", pytest.param("fsdp", marks=pytest.mark.soak)])
 def test_stop_and_resume_is_bit_exact(strategy: str, tmp_path: Path) -> None:
     """A stop file ends all ranks at one step; resumed, losses and weights are an unbroken run's."""
-    slow = ("def loss(model, batch):", "def loss(model, batch):\n    import time; time.sleep(0.05)")
+    held = ("def loss(model, batch):", HELD)
     dropout = ("return nn.Linear(options", "return nn.Sequential(nn.Dropout(0.3), nn.Linear(options")
-    recipe = write_recipe(tmp_path, slow, dropout, ('["features"], 1)', '["features"], 1))'))
+    recipe = write_recipe(tmp_path, held, dropout, ('["features"], 1)', '["features"], 1))'))
     fsdp = {"wrap": "size", "min_params": 1}
     settings = own_settings(tmp_path, recipe, strategy=strategy, steps=24, accumulation=2, fsdp=fsdp)
     ranks = start_ranks(settings, tmp_path, 2)

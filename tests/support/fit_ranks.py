@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.distributed.trainer.step import StepResult
 
 FEATURES, CLASSES, HIDDEN = 6, 3, 16
+SETTLE_SECONDS = 10.0
 
 
 def points(size: int, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -278,11 +281,18 @@ def left(job: Job) -> Any:
         for _ in range(3):
             strategy.backward(wrapped(points(4)[0]).sum())
         during = _gloo_threads()
-    return during, _gloo_threads(), min(wrapped.state_dict())
+    # a thread that was joined is listed a moment longer
+    limit = time.monotonic() + SETTLE_SECONDS
+    while (after := _gloo_threads()) and time.monotonic() < limit:
+        time.sleep(0.01)
+    return during, after, min(wrapped.state_dict())
 
 
 def _gloo_threads() -> int:
-    names = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
+    names = []
+    for path in Path("/proc/self/task").glob("*/comm"):
+        with suppress(OSError):  # it has ended since
+            names.append(path.read_text())
     return sum("gloo" in name for name in names)
 
 
