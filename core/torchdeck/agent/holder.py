@@ -23,7 +23,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # -I leaves the shipped folder out
 
-from torchdeck.rundir.atomic import read_json, write_json
+from torchdeck.rundir.atomic import read_json, sync_file, sync_folder, write_json
 from torchdeck.rundir.layout import FORMAT_VERSION, NodeLayout, RunLayout
 from torchdeck.rundir.log_stream import log_to_standard_error
 from torchdeck.rundir.processes import ProcessIdentity, without_run_variables
@@ -230,7 +230,10 @@ def _hold(torchrun: subprocess.Popen[bytes], keeper: AgentKeeper, exit_file: Pat
     }
     # the leases stay here too until the next attempt or the end: no other run may come in between
     try:
-        write_json(exit_file, content)
+        # first of all it is there: the agent waits for it, and a busy disk may take longer than that
+        write_json(exit_file, content, durable=False)
+        sync_file(exit_file)
+        sync_folder(exit_file.parent)
     except OSError as error:
         # the agent judges by the ranks' own files then
         print(f"holder: {exit_file} cannot be written: {error}", file=sys.stderr, flush=True)
