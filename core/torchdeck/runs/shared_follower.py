@@ -33,7 +33,7 @@ class RunLook:
 
 
 class SharedFollower:
-    """Looks at one run for whoever asks, in any thread; who asks while a look goes on gets that one."""
+    """Looks at one run for whoever asks, in any thread; who asks when a look has just begun gets that one."""
 
     def __init__(
         self,
