@@ -235,14 +235,15 @@ class DocumentFile(QObject):
         if guarded:
             call = partial(disk_change.write_unless_changed, path, text, newline, base)
 
-        def failed() -> None:
-            self._is_saving = False
-
         self._is_saving = True
-        self._run(f"saving {path.name}", call, lambda disk: self._saved(disk, loaded), failed)
+        self._run(f"saving {path.name}", call, lambda disk: self._saved(disk, loaded), self._saving_is_over)
+
+    def _saving_is_over(self) -> None:
+        self._is_saving = False
+        self._watch.watch(self._document.path)  # what it told meanwhile was passed over
 
     def _saved(self, disk: DiskText, loaded: int) -> None:
-        self._is_saving = False
+        self._saving_is_over()
         if loaded != self._loaded:
             return  # another document is open by now, and it is not this file's
         self._base = disk

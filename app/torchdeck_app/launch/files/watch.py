@@ -26,6 +26,8 @@ class Seen:
     stamp: Stamp | None
     """None where there is no file."""
     error: str = ""
+    turn: int = 0
+    """How often it was said where to look: what there is is told each time, seen before or not."""
 
 
 class FileWatch(Poller[Seen]):
@@ -34,20 +36,22 @@ class FileWatch(Poller[Seen]):
     def __init__(self, parent: QObject | None = None, interval: float = INTERVAL) -> None:
         self._lock = threading.Lock()
         self._path: Path | None = None
+        self._turn = 0
         super().__init__("watching the run file", self._seen, interval, parent)
 
     def watch(self, path: Path | None) -> None:
-        """Look at `path` from now on; None: at nothing."""
+        """Look at `path` from now on, and tell what there is; None: at nothing."""
         with self._lock:
             self._path = path
+            self._turn += 1
         self.poke()
 
     def _seen(self) -> Seen:
         with self._lock:
-            path = self._path
+            path, turn = self._path, self._turn
         if path is None:
             return Seen(None, None)
         try:
-            return Seen(path, stamp_of(path))
+            return Seen(path, stamp_of(path), turn=turn)
         except OSError as error:
-            return Seen(path, None, error.strerror or str(error))
+            return Seen(path, None, error.strerror or str(error), turn)

@@ -14,7 +14,7 @@ from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.files import disk_change, document_file
 from torchdeck_app.launch.files.beginnings import Beginning
-from torchdeck_app.launch.files.disk import Stamp, write_text
+from torchdeck_app.launch.files.disk import Stamp, stamp_of, write_text
 from torchdeck_app.launch.files.document_file import DocumentFile
 from torchdeck_app.launch.files.file_control import FileControl
 from torchdeck_app.launch.files.folder_dialog import FolderDialog
@@ -151,6 +151,32 @@ def test_saving_over_somebodys_change_is_not_done(qtbot: QtBot, desk: Desk) -> N
     assert desk.path.read_text() == theirs
     desk.press("Take theirs")
     assert desk.document.text == theirs
+
+
+def test_a_change_right_after_saving_is_told(
+    qtbot: QtBot, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By who formats what is saved, say, before the window knows that it was."""
+    theirs, stamps, passed_over = (
+        TEXT.replace("lr = 0.1", "lr = 0.25"),
+        list[Stamp | None](),
+        threading.Event(),
+    )
+
+    def write_and_format(path: Path, text: str, newline: str) -> Stamp:
+        stamp = write_text(path, text, newline)
+        path.write_text(theirs)
+        stamps.append(stamp_of(path))
+        assert passed_over.wait(10)
+        return stamp
+
+    monkeypatch.setattr(disk_change, "write_text", write_and_format)
+    desk.file._watch.changed.connect(lambda seen: passed_over.set() if seen.stamp in stamps else None)
+    desk.document.set_value(("training", "steps"), 20)
+    desk.control.save()
+    qtbot.waitUntil(passed_over.is_set, timeout=10_000)
+    qtbot.waitUntil(lambda: "was changed on disk" in desk.said, timeout=10_000)
+    assert desk.path.read_text() == theirs
 
 
 def test_a_file_that_is_gone_can_be_written_again(qtbot: QtBot, desk: Desk) -> None:
