@@ -19,6 +19,8 @@ PIECE = 2**17
 """Bytes that are written at a time."""
 WRITE_LIMIT = 60.0
 """Seconds that the node may take no byte of what is written."""
+BREAKING = 2.0
+"""Seconds for a connection that breaks to be known as lost: it closes its channels first."""
 
 
 class RemoteProcess:
@@ -33,6 +35,7 @@ class RemoteProcess:
         self._errors = bytearray()
         self._taking = threading.Lock()
         self._closed = threading.Lock()
+        self._given_up = False
 
     def __enter__(self) -> Self:
         return self
@@ -128,6 +131,7 @@ class RemoteProcess:
 
     def close(self) -> None:
         """Close the channel; a reader is told the end."""
+        self._given_up = True
         self._channel.close()
         with self._closed:
             signal, self._signal = self._signal, -1
@@ -138,7 +142,12 @@ class RemoteProcess:
         return bool(self._channel.eof_received) or self._channel.closed
 
     def _lost(self) -> bool:
-        return not self._channel.get_transport().is_active()
+        """Whether the channel was closed by the end of its connection."""
+        transport = self._channel.get_transport()
+        if not (self._given_up or self._channel.eof_received):
+            # sshd ends a command's output before it closes: this connection has but a few steps left
+            transport.join(BREAKING)
+        return not transport.is_active()
 
     def _why_not_written(self) -> str:
         """With the last words of a command that has ended: all are here once its channel is closed."""
