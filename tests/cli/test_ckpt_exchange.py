@@ -109,16 +109,16 @@ def test_an_interpreter_without_torch_is_said(
 
 def test_a_process_that_says_nothing_or_dies_is_ended(tmp_path: Path) -> None:
     """There is no limit for work that goes on, only for silence."""
-    for name, body, said in (
-        ("silent", "sleep 60", "nothing was heard for 0.3 s"),
-        ("dying", "echo broken >&2; exit 3", "exit code 3: broken"),
-        ("odd", "echo hello", "which is no answer"),
+    for name, body, silence, said in (
+        ("silent", "exec sleep 60", 0.3, "nothing was heard for 0.3 s"),
+        ("dying", "echo broken >&2; exit 3", 30.0, "exit code 3: broken"),
+        ("odd", "echo hello", 30.0, "which is no answer"),
     ):
         program = tmp_path / name
         program.write_text(f"#!/bin/sh\n{body}\n")
         program.chmod(0o700)
         with pytest.raises(ExchangeFailedError, match=said):
-            exchange_in_process({}, str(program), print, silence=0.3)
+            exchange_in_process({}, str(program), print, silence=silence)
 
 
 @pytest.mark.soak

@@ -13,6 +13,7 @@ import pytest
 from support.asking import Person
 from support.hosts import TestHosts, make_key
 from support.ssh_agent import ssh_agent
+from support.waiting import wait_until
 from torchdeck.nodes.book.schema import NodeBook, NodeEntry
 from torchdeck.nodes.ssh.connection import Connection, connect
 from torchdeck.nodes.ssh.credentials import Asker, Credentials, NoAsker
@@ -266,9 +267,9 @@ def test_no_secret_is_in_any_file_command_line_environment_or_log(
     with connect(target(made, torchdeck_home, locked), credentials, person, LIMIT) as connection:
         assert _greets(connection)
         process = connection.start("exec sleep 30")
-        seen = processes(made)
+        # sshd says yes before the command is there
+        seen = wait_until(lambda: with_sleep(processes(made)), 20, "the command to run")
         process.close()
-    assert any(b"sleep" in text for text in seen)
     with pytest.raises(NeedsLoginError) as caught:
         works(target(made, torchdeck_home, locked), Person(passwords=["wrong canary"]))
     texts = [str(caught.value), repr(caught.value), repr(credentials), caplog.text, made.sshd_log(1)]
@@ -278,6 +279,11 @@ def test_no_secret_is_in_any_file_command_line_environment_or_log(
     assert not [content for content in contents if b"canary" in content]
     with pytest.raises(TypeError, match="not pickled"):
         credentials.__reduce__()
+
+
+def with_sleep(seen: list[bytes]) -> list[bytes]:
+    """Where the command is among them."""
+    return seen if any(b"sleep" in text for text in seen) else []
 
 
 def processes(made: TestHosts) -> list[bytes]:

@@ -1,5 +1,6 @@
 """A server (paramiko's own) that opens sessions and never says whether it starts the command."""
 
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -72,10 +73,14 @@ def test_who_starts_a_command_does_not_wait_for_ever(tmp_path: Path) -> None:
     with serving(tmp_path / "known_hosts") as target:
         credentials.set_password(target, "any")
         with connect(target, credentials, NoAsker(), 20.0) as connection:
-            with pytest.raises(
-                UnansweredError, match=r"node1: .* started no command in it within 0\.[0-9]* s"
-            ):
-                connection.start("true", 0.5)
+            said = ""
+            for limit in (0.5, 5.0, 20.0):
+                with pytest.raises(UnansweredError) as caught:
+                    connection.start("true", limit)
+                said = str(caught.value)
+                if "opened a session" in said:
+                    break  # a busy machine may not get that far
+            assert re.search(r"node1: .* started no command in it within [0-9.]+ s", said)
             assert connection.alive
 
 
