@@ -37,7 +37,7 @@ def controllers(layout: RunLayout) -> list[ProcessIdentity]:
     return [identity for identity in found if identity is not None]
 
 
-def wait_for_state(layout: RunLayout, state: str, seconds: float = 30) -> RunView:
+def wait_for_state(layout: RunLayout, state: str, seconds: float = 60) -> RunView:
     """The view, once it has this state."""
     what = f"{layout.root.name} to be {state}, it is {read_run(layout).state}"
     return wait_for_value(lambda: _view_if(layout, lambda view: view.state == state), seconds, what)
