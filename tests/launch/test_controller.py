@@ -48,7 +48,7 @@ def test_a_plan_is_carried_out_to_its_end(home: Path, tmp_path: Path) -> None:
     """A started run succeeds, its controller says that it ended, and nobody is left."""
     layout = new_run(make_plan(script(tmp_path, "print('done')"), tmp_path))
     run = Run(layout, start_controller(layout))
-    view = run.wait(30)
+    view = run.wait(60)
     assert view.state == "SUCCEEDED"
     assert layout.attempt(1).rank(1).stdout.read_text() == "done\n"
     wait_until(lambda: controller_events(layout, "controller_ended"), 20, "the controller to end")
@@ -59,7 +59,7 @@ def test_failed_rank_is_named(home: Path, tmp_path: Path) -> None:
     """Exit code and rank of the first failure reach the view."""
     text = "import os, sys, time; sys.exit(7) if os.environ['RANK'] == '1' else time.sleep(30)"
     layout = new_run(make_plan(script(tmp_path, text), tmp_path))
-    view = Run(layout, start_controller(layout)).wait(30)
+    view = Run(layout, start_controller(layout)).wait(60)
     assert view.state == "FAILED"
     assert view.first_failure is not None
     assert (view.first_failure.rank, view.first_failure.code) == (1, 7)
@@ -68,7 +68,7 @@ def test_failed_rank_is_named(home: Path, tmp_path: Path) -> None:
 def test_stop_is_forwarded_and_acknowledged(waiting: Run) -> None:
     """A request goes through the controller to the agent, which stops the run."""
     waiting.stop()
-    assert waiting.wait(20).state == "CANCELLED"
+    assert waiting.wait(60).state == "CANCELLED"
     # it is handed over first and written down then
     (forwarded,) = wait_until(lambda: controller_events(waiting.layout, "request"), 20, "it to be journaled")
     assert forwarded.fields["kind"] == STOP
@@ -89,7 +89,7 @@ def test_run_goes_on_without_controller_and_a_stop_brings_another(waiting: Run) 
     wait_until(lambda: not waiting.view().controller_alive, 5, "the controller to be gone")
     assert waiting.view().state == "RUNNING"
     waiting.stop(now=True)
-    assert waiting.wait(20).state == "CANCELLED"
+    assert waiting.wait(60).state == "CANCELLED"
     assert [event.fields["epoch"] for event in controller_events(waiting.layout, "controller_started")] == [
         1,
         2,
@@ -111,7 +111,7 @@ def test_a_request_arrives_though_the_controller_died_with_it(waiting: Run) -> N
         carrier.look(view)
         return view.is_over
 
-    wait_until(over, 20, "the run to be over")
+    wait_until(over, 60, "the run to be over")
     assert waiting.view().state == "CANCELLED"
 
 
@@ -125,7 +125,7 @@ def test_later_controller_has_the_run_and_the_earlier_watches(waiting: Run, tmp_
         assert controller_events(layout, "superseded")[0].fields["by"]["pid"] == second.pid
         assert first.is_alive()
         waiting.stop()
-        assert waiting.wait(20).state == "CANCELLED"
+        assert waiting.wait(60).state == "CANCELLED"
         second.communicate(timeout=20)
     assert len(controller_events(layout, "request")) == 1
     assert second.returncode == 0
@@ -135,11 +135,11 @@ def test_later_controller_has_the_run_and_the_earlier_watches(waiting: Run, tmp_
 def test_controller_started_on_a_finished_run_says_so(home: Path, tmp_path: Path) -> None:
     """There is nothing to control, and nothing is written."""
     layout = new_run(make_plan(script(tmp_path, ""), tmp_path))
-    Run(layout, start_controller(layout)).wait(30)
+    Run(layout, start_controller(layout)).wait(60)
     assert ensure_controller(layout) is None
     before = layout.journal.read_bytes()
     argv = [sys.executable, "-m", "torchdeck.cli.main", "--no-gui", "--plan", str(layout.root)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0
     assert "is over" in done.stdout
     assert layout.journal.read_bytes().startswith(before)
@@ -157,7 +157,7 @@ def test_a_node_that_the_book_does_not_know_any_more_ends_the_run_with_a_reason(
     placed = tuple(dataclasses.replace(rank, node="gone") for rank in plan.ranks)
     layout = new_run(dataclasses.replace(plan, nodes=(elsewhere,), ranks=placed))
     controller = start_controller(layout)
-    wait_until(lambda: controller.exit_code() == 3, 30, "the controller to give up")
+    wait_until(lambda: controller.exit_code() == 3, 60, "the controller to give up")
     (failed,) = controller_events(layout, "transport_failed")
     assert "gone" in str(failed.fields["why"]) or "nodes.toml" in str(failed.fields["why"])
 
@@ -167,7 +167,7 @@ def test_agent_that_cannot_start_fails_the_run_with_its_words(home: Path, tmp_pa
     layout = new_run(make_plan(script(tmp_path, ""), tmp_path))
     for agent in (home / "shipped").glob("*/torchdeck/agent/__main__.py"):
         agent.write_text("raise SystemExit('this node is not for you')")
-    view = Run(layout, start_controller(layout)).wait(30)
+    view = Run(layout, start_controller(layout)).wait(60)
     assert view.state == "FAILED"
     assert "this node is not for you" in view.why
     assert read_run(layout).first_failure is None
@@ -181,7 +181,7 @@ def test_unusable_plan_is_a_sentence(home: Path, tmp_path: Path, content: str | 
     if content is not None:
         layout.plan.write_text(content)
     argv = [sys.executable, "-m", "torchdeck.cli.main", "--no-gui", "--plan", str(layout.root)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 3
     assert "cannot be controlled" in done.stderr
 
@@ -191,7 +191,7 @@ def test_cancelled_script_is_not_resumed(waiting: Run) -> None:
     with pytest.raises(NotResumableError, match="RUNNING"):
         resume(waiting.layout, "test")
     waiting.stop()
-    waiting.wait(20)
+    waiting.wait(60)
     with pytest.raises(NotResumableError, match="start it anew"):
         resume(waiting.layout, "test")
 
@@ -244,10 +244,10 @@ def stopped_recipe_run(folder: Path, *, min_free_bytes: int = 0) -> RunLayout:
     policy = with_policy(cooperative_stop=True, stop_grace=5.0, min_free_bytes=min_free_bytes)
     layout = new_run(make_plan(script(folder, text), folder, kind="recipe", policy=policy))
     run = Run(layout, start_controller(layout))
-    wait_until((layout.root / "up1").exists, 20, "the ranks to be up")
+    wait_until((layout.root / "up1").exists, 60, "the ranks to be up")
     save_checkpoint(layout, 3)
     run.stop()
-    view = run.wait(20)
+    view = run.wait(60)
     assert view.state == "CANCELLED"
     assert view.resumable
     return layout
