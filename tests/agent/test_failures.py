@@ -100,6 +100,23 @@ def test_a_slow_interpreter_exit_does_not_hide_who_failed_first(tmp_path: Path) 
     assert failure.rank == 0
 
 
+def test_who_raised_first_failed_first_whoever_ends_before(tmp_path: Path) -> None:
+    """A script has no error.json: torch's words of its exception are written before its connections close.
+
+    A traceback without torch's prefix may be one that was caught long ago.
+    """
+    peer = TRACE + "RuntimeError: Connection closed by peer\n"
+    for prefix, first in (("[rank1]: ", 1), ("", 0)):
+        attempt = AttemptLayout(tmp_path / f"of {first}")
+        mine = "".join(f"{prefix}{line}\n" for line in (TRACE + "ValueError: mine").splitlines())
+        for rank, words, wrote, ended in ((0, peer, 1001.0, 1001.5), (1, mine, 1000.5, 1002.0)):
+            rank_with(attempt, rank, 1, ended, stderr=words)
+            os.utime(attempt.rank(rank).stderr, (wrote, wrote))
+        failure = first_failure(attempt, range(2), tmp_path / "log", FOREVER, stopped=False)
+        assert failure is not None
+        assert failure.rank == first
+
+
 def test_an_explained_error_needs_no_traceback(tmp_path: Path) -> None:
     """Our trainer's own sentences stand alone; their traceback stays in error.json."""
     attempt = AttemptLayout(tmp_path)

@@ -27,6 +27,8 @@ EXIT_DELAY = 0.9
 _HEAD = "Traceback (most recent call last):"
 _PREFIX = re.compile(r"^\[rank\d+\]: ?", re.MULTILINE)
 """torch puts it before each line of an uncaught exception once a process group is up."""
+_UNCAUGHT = re.compile(r"^\[rank\d+\]: ?" + re.escape(_HEAD), re.MULTILINE)
+"""By that prefix it is not one that the script caught and went on after (torch.distributed's excepthook)."""
 _OF_ABORT = ("terminate called", "what():")
 """How the C++ runtime begins its lines when it aborts a process."""
 _OF_TORCHRUN = re.compile(r"exitcode: (-?\d+)\)\s+local_rank: (\d+)")
@@ -79,11 +81,23 @@ def rank_failure(rank: RankLayout, number: int, ahead: float = 0.0) -> Failure |
     code = read_exit(rank.exit)
     if code is None or code == 0:
         return None
-    # an interpreter may take seconds from exception to exit, while its peers die of the lost connection
-    ended = min(path.stat().st_mtime for path in (rank.exit, rank.error) if path.exists()) - ahead
     sig = signal_of(code)
-    message, traceback = _words(rank) if sig is None or _aborted_at_exit(rank, sig) else ("", None)
+    by_itself = sig is None or _aborted_at_exit(rank, sig)
+    message, traceback = _words(rank) if by_itself else ("", None)
+    ended = _ended(rank, by_itself=by_itself) - ahead
     return Failure(number, code, sig, message or how_it_ended(code), traceback, ended, FILE_ERROR)
+
+
+def _ended(rank: RankLayout, *, by_itself: bool) -> float:
+    """Unix time, by its files' clock, from when on its peers may have failed of this rank's end.
+
+    An interpreter may take seconds from exception to exit, and drops its connections meanwhile. What it says
+    of an exception is written before; after that it may write other lines, but none before.
+    """
+    files = [rank.exit, rank.error]
+    if by_itself and _UNCAUGHT.search(read_tail(rank.stderr)):
+        files.append(rank.stderr)
+    return min(path.stat().st_mtime for path in files if path.exists())
 
 
 def _aborted_at_exit(rank: RankLayout, sig: int) -> bool:
