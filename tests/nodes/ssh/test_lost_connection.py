@@ -55,7 +55,8 @@ class Closed:
         raise OSError("Socket is closed")
 
     def close(self) -> None:
-        pass
+        if not self.eof_received:
+            raise EOFError  # as paramiko's, where it cannot tell sshd any more
 
 
 @contextmanager

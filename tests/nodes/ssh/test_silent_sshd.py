@@ -105,6 +105,24 @@ def test_a_limit_replaces_no_interruption() -> None:
         _execute(cast("paramiko.Channel", channel), "true", "node1", 0.0)
 
 
+class Broken(Interrupted):
+    """A channel whose connection breaks as the limit comes: its end can be told to nobody."""
+
+    def exec_command(self, _line: bytes) -> None:
+        assert self.closed.wait(SECONDS)
+        raise paramiko.SSHException("Channel closed.")
+
+    def close(self) -> None:
+        super().close()
+        raise EOFError
+
+
+def test_a_limit_that_comes_as_the_connection_breaks_is_still_said() -> None:
+    """And the timer's thread ends quietly: what it raised would be printed over the terminal."""
+    with pytest.raises(UnansweredError, match="started no command"):
+        _execute(cast("paramiko.Channel", Broken()), "true", "node1", 0.0)
+
+
 class Started:
     """A channel on which a command starts as its limit comes: this one's timer is never called off."""
 

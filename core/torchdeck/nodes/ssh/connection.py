@@ -23,7 +23,7 @@ from torchdeck.nodes.ssh.host_keys import KnownKey, Verdict, fingerprint, judge,
 from torchdeck.nodes.ssh.login import log_in
 from torchdeck.nodes.ssh.questions import Asked, Question, TrustQuestion
 from torchdeck.nodes.ssh.quick_paramiko import import_paramiko
-from torchdeck.nodes.ssh.remote_process import RemoteProcess
+from torchdeck.nodes.ssh.remote_process import RemoteProcess, close_channel
 from torchdeck.nodes.ssh.target import SshTarget
 from torchdeck.nodes.ssh.way import Way, open_way
 
@@ -213,7 +213,7 @@ def _execute(channel: Channel, line: str, name: str, deadline: float) -> None:
 
     def give_up() -> None:
         if is_first("limit"):  # a channel that was handed out is no longer this one's to close
-            channel.close()  # wakes who waits
+            close_channel(channel)
 
     left = max(0.0, deadline - time.monotonic())
     timer = threading.Timer(left, give_up)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import threading
@@ -132,7 +133,7 @@ class RemoteProcess:
     def close(self) -> None:
         """Close the channel; a reader is told the end."""
         self._given_up = True
-        self._channel.close()
+        close_channel(self._channel)
         with self._closed:
             signal, self._signal = self._signal, -1
         if signal >= 0:
@@ -174,3 +175,11 @@ class RemoteProcess:
         poll = select.poll()
         poll.register(signal, select.POLLIN)
         poll.poll(min(remaining, 1.0) * 1000)
+
+
+def close_channel(channel: Channel) -> None:
+    """Close it, and wake who waits for it; its sshd is told, where the connection still holds."""
+    from paramiko.ssh_exception import SSHException
+
+    with contextlib.suppress(SSHException, EOFError, OSError):
+        channel.close()
