@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from torchdeck.rundir.bounded_json import LIMIT, JsonError, read_json_file
+
 
 def sync_folder(folder: Path) -> None:
     """Make the names in `folder` durable (a rename is only on disk after this)."""
@@ -59,11 +61,15 @@ def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
     write_bytes(path, text.encode("utf-8") + b"\n", durable=durable, private=True)
 
 
-def read_json(path: Path) -> Any:
-    """The JSON value in `path`; None when the file is not there or is not whole."""
+def read_json(path: Path, *, limit: int = LIMIT) -> Any:
+    """The JSON value in `path`; None when the file is not there, is not whole, or exceeds the bounds of JSON.
+
+    Raises:
+        OSError: it is there and cannot be read.
+    """
     try:
-        return json.loads(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return read_json_file(path, limit=limit)
+    except (FileNotFoundError, NotADirectoryError, JsonError):
         return None
 
 
