@@ -7,3 +7,8 @@ def few(count: int) -> int:
     """`count` in a normal run, in a soak what every property gets: for `@settings(max_examples=few(20))`."""
     soaks = settings.get_current_profile_name() == "soak"
     return int(settings().max_examples) if soaks else count
+
+
+def cases() -> int:
+    """Of a fuzzer of what comes from outside: a sample in a normal run, 5,000 in a soak."""
+    return 5000 if settings.get_current_profile_name() == "soak" else int(settings().max_examples)

@@ -119,7 +119,7 @@ class Execution:
     def _announce(self, command: do.Command) -> None:
         if isinstance(command, do.AnnounceQueued):
             self._journal.append(
-                "queued", devices=[held["device"] for held in command.held_by], held_by=command.held_by
+                "queued", devices=[held.get("device") for held in command.held_by], held_by=command.held_by
             )
         elif isinstance(command, do.AnnounceRefused):
             self._journal.append("refused", held_by=command.held_by)

@@ -6,16 +6,23 @@ import json
 from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.few_examples import cases
 from torchdeck.agent import commands as do
 from torchdeck.agent import events as on
-from torchdeck.agent.lead.messages import MessageError, command_from_json, event_from_json, to_json
+from torchdeck.agent.lead.messages import (
+    MessageError,
+    command_from_json,
+    event_from_json,
+    number_of,
+    to_json,
+)
 
 ATOMS: dict[Any, st.SearchStrategy[Any]] = {
     str: st.text(max_size=5),
-    int: st.integers(),
+    int: st.integers(-(1 << 63) + 1, (1 << 63) - 1),
     float: st.floats(allow_nan=False, allow_infinity=False),
     bool: st.booleans(),
     type(None): st.none(),
@@ -79,3 +86,32 @@ def test_a_time_that_is_none_is_refused() -> None:
     clean = on.NodeClean("a", 1, 0, 0, on.Failure(1, 1, None, "", None, float("nan")))
     with pytest.raises(MessageError, match="time"):
         event_from_json(json.loads(json.dumps(to_json(clean))))
+
+
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+NESTED = st.recursive(
+    PLAIN,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=cases())
+@given(st.data())
+def test_whatever_a_hostile_node_sends_is_an_event_or_refused(data: st.DataObject) -> None:
+    """Any value in any field: numbers without bounds, nesting, other types."""
+    kind = data.draw(st.sampled_from(get_args(on.Event)))
+    fields = {name: data.draw(NESTED) for name in kind._fields if data.draw(st.booleans())}
+    try:
+        event = event_from_json({"is": kind.__name__, **fields})
+    except MessageError as error:
+        assert len(str(error)) < 1000  # noqa: PT017 - most cases are refused, some are events
+    else:
+        json.dumps(to_json(event))
+
+
+@pytest.mark.parametrize("value", [None, "1", True, [1], float("nan"), float("inf"), 10**400])
+def test_a_clock_that_is_no_number_is_refused(value: Any) -> None:
+    """What a node answers to a ping."""
+    with pytest.raises(MessageError, match="wall"):
+        number_of({"wall": value}, "wall")

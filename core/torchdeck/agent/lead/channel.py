@@ -118,14 +118,16 @@ class Channel:
         return found
 
     def _read(self) -> bool:
+        # of strangers no more than they may say: what a node sends right after its proof is read next time
+        chunk, limit = (_CHUNK, LINE_LIMIT) if self.ready else (GREETING_LIMIT, GREETING_LIMIT)
         try:
             while True:
-                data = self._socket.recv(_CHUNK)
+                data = self._socket.recv(chunk)
                 if not data:
                     return True
                 self.heard = time.monotonic()
                 self._incoming += data
-                if len(self._incoming) > LINE_LIMIT:
+                if len(self._incoming) > limit:
                     return False
         except BlockingIOError:
             return False
@@ -135,7 +137,7 @@ class Channel:
     # who is there
 
     def _greeted(self, line: bytes) -> None:
-        greeting = _object(line)
+        greeting = _flat(_object(line))
         if self._role == LEAD and FOLLOWER not in self._nonces:
             self._hello(greeting)
         elif self._role == FOLLOWER and LEAD not in self._nonces:
@@ -150,14 +152,16 @@ class Channel:
     def _hello(self, greeting: dict[str, Any]) -> None:
         node = greeting.get("node")
         if greeting.get("v") != VERSION or not isinstance(node, str):
-            raise ChannelError(f"it speaks format {greeting.get('v')!r}, this lead {VERSION}")
+            raise ChannelError(f"it speaks format {repr(greeting.get('v'))[:20]}, this lead {VERSION}")
         self._claimed = node
         self._nonces[FOLLOWER] = _nonce(greeting)
         self._write({"nonce": self._nonces[LEAD], "proof": self._proof(LEAD)})
 
     def _check(self, role: str, greeting: dict[str, Any]) -> None:
         proof = greeting.get("proof")
-        if not isinstance(proof, str) or not hmac.compare_digest(proof.encode(), self._proof(role).encode()):
+        # compare_digest takes ASCII alone, and a lone surrogate cannot be encoded
+        known = isinstance(proof, str) and proof.isascii() and hmac.compare_digest(proof, self._proof(role))
+        if not known:
             raise ChannelError("it does not hold the token of this run")
 
     def _begin(self) -> None:
@@ -193,11 +197,18 @@ class Channel:
 def _object(line: bytes) -> dict[str, Any]:
     try:
         value = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ChannelError("a line is not JSON") from error
     if not isinstance(value, dict):
         raise ChannelError("a line is not a JSON object")
     return value
+
+
+def _flat(greeting: dict[str, Any]) -> dict[str, Any]:
+    """A greeting names texts and numbers; with anything nested in it, it is not one of ours."""
+    if not all(isinstance(value, (str, int)) for value in greeting.values()):
+        raise ChannelError("its greeting is not one of ours")
+    return greeting
 
 
 def _nonce(greeting: dict[str, Any]) -> str:

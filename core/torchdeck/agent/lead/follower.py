@@ -138,7 +138,11 @@ class Follower:
         if self._connecting is not None:
             self._connected(now)
         elif self._channel is None and now >= self._due:
-            found = socket.socket(family_of(self._lead[0]))
+            try:
+                found = socket.socket(family_of(self._lead[0]))
+            except OSError as error:  # no descriptor is left, say
+                self._retry(now, f"no connection to the lead: {error.strerror or error}")
+                return
             found.settimeout(0)
             try:
                 found.connect(self._lead)

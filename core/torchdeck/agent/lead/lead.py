@@ -15,7 +15,7 @@ from torchdeck.agent.lead.channel import ChannelError
 from torchdeck.agent.lead.clocks import ClockWatch, measured
 from torchdeck.agent.lead.exchange import Exchange
 from torchdeck.agent.lead.listener import Listener
-from torchdeck.agent.lead.messages import MessageError, event_from_json, to_json
+from torchdeck.agent.lead.messages import MessageError, event_from_json, number_of, to_json
 from torchdeck.agent.lead.opening import Opening
 from torchdeck.agent.lead.silence import Silence, SilenceWatch
 from torchdeck.agent.past import Past
@@ -183,7 +183,7 @@ class Lead:
         self._listener.send(node, {"ping": now, "wall": time.time()})
 
     def _measure(self, node: str, message: dict[str, Any], now: float) -> None:
-        asked, wall, theirs = (float(message[name]) for name in ("pong", "wall", "time"))
+        asked, wall, theirs = (number_of(message, name) for name in ("pong", "wall", "time"))
         news = self._clocks[node].add(measured(wall, wall + (now - asked), theirs))
         if news is not None:
             self._journal.append("clock", node=node, offset=news.seconds, error=news.error)

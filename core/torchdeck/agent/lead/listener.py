@@ -11,9 +11,13 @@ from typing import Any
 
 from torchdeck.agent.attempt_plan import family_of
 from torchdeck.agent.lead.channel import LEAD, Channel, ChannelError
+from torchdeck.agent.lead.pending import Pending, Rejections
 
-PENDING_LIMIT = 64
-"""Connections that have not proved themselves; more are closed at once."""
+ACCEPT_LIMIT = 64
+"""Connections accepted in one look: the agent has other things to do."""
+ACCEPT_PAUSE = 0.5
+"""Seconds in which none is accepted after descriptors or memory ran out."""
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 BIND_LIMIT = 20.0
 """Seconds to wait for a port that an agent of this run listened on a moment ago."""
 BIND_DELAY = 0.2
@@ -54,29 +58,33 @@ def _bound(address: str, port: int) -> socket.socket | OSError:
 
 
 class Listener:
-    """Accepts followers; the newest connection of a node counts."""
+    """Accepts followers; the newest connection of a node counts. No stranger can end it or keep nodes out."""
 
     def __init__(self, found: socket.socket, token: bytes, run_id: str, nodes: frozenset[str]) -> None:
         self._socket = found
         self._token, self._run_id, self._nodes = token, run_id, nodes
-        self._pending: list[Channel] = []
+        self._pending = Pending(len(nodes))
+        self._rejections = Rejections()
+        self._accept_at = 0.0
         self.channels: dict[str, Channel] = {}
 
     @property
     def descriptors(self) -> list[tuple[int, int]]:
         """(descriptor, events to poll for)."""
-        channels = (*self._pending, *self.channels.values())
-        return [
-            (self._socket.fileno(), select.POLLIN),
-            *((channel.fileno(), channel.awaits) for channel in channels),
-        ]
+        channels = (*self._pending.channels, *self.channels.values())
+        # while none can be accepted it would be readable all the time
+        accepts = [(self._socket.fileno(), select.POLLIN)] if time.monotonic() >= self._accept_at else []
+        return [*accepts, *((channel.fileno(), channel.awaits) for channel in channels)]
 
     def look(self) -> tuple[list[str], list[tuple[str, dict[str, Any]]]]:
         """(nodes that have just connected, what came from whom)."""
-        self._accept()
-        joined, came = self._greet()
+        now = time.monotonic()
+        if now >= self._accept_at:
+            self._accept(now)
+        joined, came = self._greet(now)
         for node in list(self.channels):
             came += [(node, message) for message in self._receive(node)]
+        self._rejections.look(now)
         return joined, came
 
     def _receive(self, node: str) -> list[dict[str, Any]]:
@@ -106,53 +114,77 @@ class Listener:
             channel.close()
 
     def close(self) -> None:
-        for channel in (*self._pending, *self.channels.values()):
+        for channel in (*self._pending.channels, *self.channels.values()):
             channel.close()
         self._socket.close()
 
-    def _accept(self) -> None:
-        while True:
+    def _accept(self, now: float) -> None:
+        for _ in range(ACCEPT_LIMIT):
             try:
-                connection, _ = self._socket.accept()
-            except OSError:
+                connection, source = self._socket.accept()
+            except BlockingIOError:
                 return
-            if len(self._pending) >= PENDING_LIMIT:
-                connection.close()
-                continue
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._pending.append(Channel(connection, LEAD, self._token, self._run_id))
+            except OSError as error:
+                if error.errno in _EXHAUSTED:
+                    self._pause(error, now)
+                    return
+                continue  # a connection that broke before it was accepted
+            self._admit(connection, str(source[0]), now)
 
-    def _greet(self) -> tuple[list[str], list[tuple[str, dict[str, Any]]]]:
+    def _admit(self, connection: socket.socket, address: str, now: float) -> None:
+        try:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            channel = Channel(connection, LEAD, self._token, self._run_id)
+        except OSError:
+            connection.close()
+            return
+        victim = self._pending.add(channel, address)
+        if victim is not None:
+            self._turn_away(victim, "too many connections have not said who they are", now)
+
+    def _pause(self, error: OSError, now: float) -> None:
+        """No descriptor or memory is left: a stranger's connection goes, and the next wait a moment."""
+        self._accept_at = now + ACCEPT_PAUSE
+        why = f"no connection can be accepted: {error.strerror or error}"
+        victim = self._pending.drop_any()
+        if victim is not None:
+            self._turn_away(victim, why, now)
+        else:
+            self._rejections.note("any address", why, now)
+
+    def _greet(self, now: float) -> tuple[list[str], list[tuple[str, dict[str, Any]]]]:
         joined: list[str] = []
         came: list[tuple[str, dict[str, Any]]] = []
-        waiting, self._pending = self._pending, []
-        for channel in waiting:
-            early = self._proved(channel)
+        for channel in self._pending.channels:
+            early = self._proved(channel, now)
             if early is None:
                 continue
+            self._pending.remove(channel)
             self.drop(channel.node, "it connected anew")
             self.channels[channel.node] = channel
             joined.append(channel.node)
             came += [(channel.node, message) for message in early]
         return joined, came
 
-    def _proved(self, channel: Channel) -> list[dict[str, Any]] | None:
+    def _proved(self, channel: Channel, now: float) -> list[dict[str, Any]] | None:
         """What a node said with its proof; None while it has not proved itself, or is nobody."""
         try:
             early = channel.receive()
             channel.flush()
         except ChannelError as error:
-            _turn_away(channel, str(error))
+            self._turn_away(channel, str(error), now)
+            return None
+        except Exception as error:  # noqa: BLE001 - whatever a stranger sends ends its connection, not the run
+            self._turn_away(channel, f"it sent what cannot be read ({type(error).__name__})", now)
             return None
         if not channel.ready:
-            self._pending.append(channel)
             return None
         if channel.node not in self._nodes:
-            _turn_away(channel, f"{channel.node!r} is no other node of this run")
+            self._turn_away(channel, f"{channel.node[:60]!r} is no other node of this run", now)
             return None
         return early
 
-
-def _turn_away(channel: Channel, why: str) -> None:
-    print(f"a connection was closed: {why}", file=sys.stderr, flush=True)
-    channel.close()
+    def _turn_away(self, channel: Channel, why: str, now: float) -> None:
+        self._rejections.note(self._pending.address(channel), why, now)
+        self._pending.remove(channel)
+        channel.close()

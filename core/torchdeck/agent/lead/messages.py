@@ -12,6 +12,8 @@ from torchdeck.agent import commands as do
 from torchdeck.agent import events as on
 
 _UNIONS = (typing.Union, types.UnionType)
+_WHOLE_LIMIT = 1 << 63
+"""What a whole number must stay below: no step, rank or port comes near."""
 
 
 class MessageError(ValueError):
@@ -35,6 +37,14 @@ def command_from_json(value: object) -> do.Command:
     return command
 
 
+def number_of(message: Mapping[str, Any], name: str) -> float:
+    """The finite number `name` of a message. Raises MessageError."""
+    value = message.get(name)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < _WHOLE_LIMIT:
+        raise MessageError(f"{name} is {_shown(value)}, not a number")
+    return float(value)
+
+
 def _fields(message: Any) -> dict[str, Any]:
     return {name: _plain(item) for name, item in message._asdict().items()}
 
@@ -51,7 +61,7 @@ def _message(value: object, kinds: Mapping[str, Any]) -> Any:
     name = value.get("is") if isinstance(value, dict) else None
     kind = kinds.get(name) if isinstance(name, str) else None
     if kind is None or not isinstance(value, dict):
-        raise MessageError(f"{name!r} is none of {', '.join(kinds)}")
+        raise MessageError(f"{_shown(name)} is none of {', '.join(kinds)}")
     return _tuple({field: item for field, item in value.items() if field != "is"}, kind, kind.__name__)
 
 
@@ -62,7 +72,8 @@ def _tuple(value: object, kind: Any, where: str) -> Any:
     unknown = set(value) - set(hints)
     missing = set(hints) - set(value) - set(kind._field_defaults)
     if unknown or missing:
-        raise MessageError(f"{where} has {sorted(unknown)} that it should not, and lacks {sorted(missing)}")
+        names = f"{where} has {sorted(unknown)} that it should not, and lacks {sorted(missing)}"
+        raise MessageError(names[:400])
     return kind(**{name: _checked(item, hints[name], f"{where}.{name}") for name, item in value.items()})
 
 
@@ -70,7 +81,7 @@ def _checked(value: object, kind: Any, where: str) -> Any:
     """`value` as a `kind`, an annotation of a message's field. Raises MessageError."""
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is Any:
-        return value
+        return _shallow(value, where)
     if origin in _UNIONS:
         if value is None and type(None) in arguments:
             return None
@@ -82,14 +93,27 @@ def _checked(value: object, kind: Any, where: str) -> Any:
     if origin is not None:  # Mapping[str, Any]
         if not isinstance(value, dict):
             raise MessageError(f"{where} is {type(value).__name__}, not an object")
-        return value
+        return {name: _shallow(item, f"{where}.{name[:40]}") for name, item in value.items()}
     if hasattr(kind, "_fields"):
         return _tuple(value, kind, where)
+    if type(value) is int and abs(value) >= _WHOLE_LIMIT:
+        raise MessageError(f"{where} is larger than any number of a run")
     if kind is float and type(value) is int:
         return float(value)
     if type(value) is not kind or (isinstance(value, float) and not math.isfinite(value)):
-        raise MessageError(f"{where} is {str(value)[:40]!r}, not {kind.__name__}")
+        raise MessageError(f"{where} is {_shown(value)}, not {kind.__name__}")
     return value
+
+
+def _shallow(value: object, where: str) -> object:
+    """A plain value of any kind: what is nested deeper could not be written down again."""
+    if isinstance(value, (list, dict)):
+        raise MessageError(f"{where} is {type(value).__name__}, not a plain value")
+    return value
+
+
+def _shown(value: object) -> str:
+    return type(value).__name__ if isinstance(value, (list, dict)) else repr(value)[:40]
 
 
 _known_hints: dict[Any, dict[str, Any]] = {}
