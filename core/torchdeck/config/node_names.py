@@ -6,6 +6,8 @@ import itertools
 import re
 from collections.abc import Iterable
 
+from torchdeck.config.host_names import host_fault
+
 MOST = 65_536
 """Nodes that one text may name: more is a slip of the keyboard."""
 
@@ -25,13 +27,17 @@ def expand(text: str) -> tuple[str, ...]:
     Several ranges give every combination, the last one counting fastest.
 
     Raises:
-        NodeNameError: a bracket is not closed, a range is none or goes down, or there are more than `MOST`.
+        NodeNameError: a bracket is not closed, a range is none or goes down, there are more than `MOST`, or
+            no host may be called so.
     """
     if not text or text.startswith(("-", ".")) or re.search(r"[\s\x00-\x1f/]", text):
         raise NodeNameError("it names nothing")
     matches = list(_PART.finditer(text))
     if "".join(match.group() for match in matches) != text:
         raise NodeNameError("its brackets do not match")
+    literal = "".join(match.group() for match in matches if match.group(1) is None)
+    if literal and (fault := host_fault(literal)):
+        raise NodeNameError(fault)
     parts = [match.group() if match.group(1) is None else _numbers(match.group(1)) for match in matches]
     count = 1
     for part in parts:

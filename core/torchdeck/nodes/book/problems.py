@@ -12,8 +12,9 @@ from pydantic.fields import FieldInfo
 
 from torchdeck.config.document import KeyPath
 from torchdeck.config.fields import Section
+from torchdeck.config.host_names import RIGHT_HOST, RIGHT_USER, host_fault, user_fault
 from torchdeck.config.problems import ConfigError, Problem, dotted, kind, shown
-from torchdeck.nodes.book.address import taken_apart
+from torchdeck.nodes.book.address import RIGHT_HOP, hop_fault, taken_apart
 from torchdeck.nodes.book.names import TAG, NodeNamesError, members
 from torchdeck.nodes.book.schema import BOOK_VERSION, NodeBook, NodeEntry, NodeGroup
 
@@ -127,6 +128,22 @@ def _contradictions(book: NodeBook) -> Iterator[Wrong]:
             yield ("groups", name, "nodes"), str(error), "names of nodes and groups that are in this file"
 
 
+def _names_in_commands(path: KeyPath, entry: NodeEntry) -> Iterator[Wrong]:
+    """Names that would mean more than a name where a command has them in it, such as a ProxyCommand."""
+    checked = (
+        ("address", entry.address, host_fault, RIGHT_HOST),
+        ("user", entry.user, user_fault, RIGHT_USER),
+        ("interface", entry.interface, host_fault, 'the name of an interface, such as "eth0"'),
+        ("training_address", entry.training_address, host_fault, RIGHT_HOST),
+    )
+    for key, name, fault_of, right in checked:
+        if name is not None and (fault := fault_of(name)):
+            yield (*path, key), f"{shown(name)} is no name: {fault}", right
+    for index, hop in enumerate(entry.jump):
+        if fault := hop_fault(hop):
+            yield (*path, "jump", index), f"{shown(hop)} is no jump host: {fault}", RIGHT_HOP
+
+
 def _with_port(parts: Mapping[str, Any]) -> str:
     return f"address = {shown(parts['address'])} and port = {parts['port']}"
 
@@ -135,6 +152,7 @@ def _of_entry(path: KeyPath, entry: NodeEntry) -> Iterator[Wrong]:
     parts = taken_apart(entry.address)
     if "port" in parts:
         yield (*path, "address"), f"{shown(entry.address)} has a port in it", _with_port(parts)
+    yield from _names_in_commands(path, entry)
     pythons = [key for key in ("python", "venv", "conda") if getattr(entry, key) is not None]
     if len(pythons) > 1:
         yield (*path, pythons[1]), f"{' and '.join(pythons)} name a Python each", "one of them"

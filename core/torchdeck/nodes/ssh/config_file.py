@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import re
 import shlex
 from collections.abc import Iterator
@@ -12,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.nodes.ssh.errors import TargetError
-from torchdeck.nodes.ssh.quick_paramiko import give_invoke, import_paramiko
+from torchdeck.nodes.ssh.host_names import check_names
+from torchdeck.nodes.ssh.parsed_config import parsed_config
+from torchdeck.nodes.ssh.quick_paramiko import import_paramiko
 
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 MOST_INCLUDES = 16
@@ -48,9 +51,10 @@ class SshConfig:
         import_paramiko()
         from paramiko.ssh_exception import SSHException
 
+        check_names(host, host, given.get("User") or getpass.getuser())
         first = "Host *\n" + "".join(f"{key} {value}\n" for key, value in given.items())
         try:
-            return dict(_parsed(first + self._text(host)).lookup(host))
+            return dict(parsed_config(first + self._text(host)).lookup(host))
         except (SSHException, ImportError, KeyError, ValueError) as error:
             raise TargetError(host, f"the SSH config cannot be understood: {error}") from error
 
@@ -129,7 +133,7 @@ def _included(file: Path, value: str) -> Iterator[Path]:
 
 def _is_about(block: tuple[str, str], host: str) -> bool:
     key, value = block
-    return "identitiesonly" in _parsed(f"{key} {value}\nIdentitiesOnly yes\n").lookup(host)
+    return "identitiesonly" in parsed_config(f"{key} {value}\nIdentitiesOnly yes\n").lookup(host)
 
 
 def config_words(value: str) -> list[str]:
@@ -138,12 +142,3 @@ def config_words(value: str) -> list[str]:
         return shlex.split(value)
     except ValueError:
         return value.split()
-
-
-def _parsed(text: str) -> Any:
-    import_paramiko()
-    from paramiko import SSHConfig
-
-    if "exec" in text.casefold():
-        give_invoke()
-    return SSHConfig.from_text(text)

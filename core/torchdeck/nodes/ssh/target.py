@@ -10,18 +10,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from torchdeck.nodes.book.address import RIGHT_HOP, hop_fault, jump_parts
 from torchdeck.nodes.book.schema import NodeBook, NodeEntry
 from torchdeck.nodes.ssh.config_file import SshConfig, config_words
 from torchdeck.nodes.ssh.errors import TargetError
+from torchdeck.nodes.ssh.host_names import check_names
 
 DEFAULT_PORT = 22
 DEFAULT_KEYS = ("id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk")
 """In ~/.ssh, in the order in which OpenSSH tries them."""
 MOST_HOPS = 16
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
-_HOP = re.compile(
-    r"(?:ssh://)?(?:(?P<user>[^@\s]+)@)?(?P<host>\[[^\]\s]+\]|[^\s:@\[\]]+)(?::(?P<port>[0-9]{1,5}))?/?"
-)
 
 
 @dataclass(frozen=True)
@@ -128,13 +127,13 @@ class _Finder:
         entry = self.book.nodes.get(written)
         if entry is not None:
             return self.of_entry(written, entry)
-        match = _HOP.fullmatch(written)
-        if match is None:
-            raise TargetError(
-                written, "a jump host is written as [USER@]HOST[:PORT], or is the name of a node"
-            )
-        host = match["host"].strip("[]")
-        given = {key: value for key, value in (("User", match["user"]), ("Port", match["port"])) if value}
+        parts = jump_parts(written)
+        if parts is None:
+            raise TargetError(written, f"a jump host is written as {RIGHT_HOP}")
+        if fault := hop_fault(written):
+            raise TargetError(written, f"it is no jump host: {fault}")
+        user, host, port = parts
+        given = {key: value for key, value in (("User", user), ("Port", port)) if value}
         found = self._lookup(written, host, given)
         return self._target(f"jump host {host}", host, found), _jumps(found)
 
@@ -146,11 +145,13 @@ class _Finder:
 
     def _target(self, name: str, host: str, found: Mapping[str, Any]) -> SshTarget:
         ours = self.home / "known_hosts"
+        address, user = found.get("hostname") or host, found.get("user") or getpass.getuser()
+        check_names(name, address, user)
         return SshTarget(
             name=name,
-            host=found.get("hostname") or host,
+            host=address,
             port=_port(name, found.get("port")),
-            user=found.get("user") or getpass.getuser(),
+            user=user,
             identity_files=_identity_files(found),
             proxy_command=_proxy_command(found),
             host_key_alias=found.get("hostkeyalias"),

@@ -1,0 +1,37 @@
+"""paramiko's reading of an SSH config, with names checked before they become part of a command."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Mapping
+from typing import Any
+
+from torchdeck.nodes.ssh.host_names import check_names
+from torchdeck.nodes.ssh.quick_paramiko import give_invoke, import_paramiko
+
+_COMMANDS = ("match-exec", "proxycommand")
+"""What paramiko calls the values that a shell runs."""
+
+
+def parsed_config(text: str) -> Any:
+    """A `paramiko.SSHConfig` of `text`.
+
+    Its `lookup` raises TargetError if a command would have something in it that is no name of a host or user.
+    """
+    import_paramiko()
+    from paramiko import SSHConfig
+
+    class ParsedConfig(SSHConfig):
+        def _tokenize(self, config: Mapping[str, Any], target_hostname: str, key: str, value: str) -> str:
+            """Fill in `%h`, `%r` and the like: the only place that sees the names and the command."""
+            if key in _COMMANDS:
+                user = config.get("user", getpass.getuser())
+                check_names(target_hostname, target_hostname, user)
+                host = config.get("hostname", target_hostname)
+                check_names(target_hostname, host, user, config.get("port", 22))
+            filled: str = super()._tokenize(config, target_hostname, key, value)  # type: ignore[misc]  # not in its stubs
+            return filled
+
+    if "exec" in text.casefold():
+        give_invoke()
+    return ParsedConfig.from_text(text)
