@@ -81,6 +81,22 @@ class AttemptState:
             self.gone, self.gone_why = place, why
         self.add_failure(Failure(None, None, None, why, None, 0.0))
 
+    def node_gone(self, node: str, why: str, heard: float) -> None:
+        """A node does not answer any more, since `heard` (seconds since the epoch)."""
+        if self.gone is None:
+            self.gone, self.gone_why = Place(node, None), why
+        self.add_failure(Failure(None, None, None, why, None, heard, gone=True))
+
+    @property
+    def gone_node(self) -> bool:
+        """A node does not answer any more."""
+        return any(failure.gone for failure in self._failures)
+
+    @property
+    def never_ran(self) -> bool:
+        """No rank of it was started, as far as any node has said."""
+        return not self.up and not self.progressed
+
     def give_up(self, nodes: Sequence[str]) -> None:
         """Wait no longer for those of `nodes` that are not clean."""
         for node in nodes:
@@ -96,10 +112,14 @@ class AttemptState:
     def failure(self) -> Failure | None:
         """The first of all nodes; a rank's own explains more than torchrun's.
 
-        Who was killed or crashed is told before who, a moment earlier, says that a connection is lost. Those
-        that the clocks' error does not let tell apart are named with it.
+        Who was killed or crashed is told before who, a moment earlier, says that a connection is lost; a node
+        that is gone before ranks that lost their connections to it. Those that the clocks' error does not let
+        tell apart are named with it.
         """
-        first = min(self._failures, key=_order, default=None)
+        gone = min((found for found in self._failures if found.gone), key=_order, default=None)
+        first = min((found for found in self._failures if not found.gone), key=_order, default=None)
+        if gone is not None and (first is None or _follows_from(first, gone)):
+            return gone
         if first is None or first.rank is None:
             return first
         own = [failure for failure in self._failures if failure.rank is not None]
@@ -134,6 +154,13 @@ def _cannot_tell(one: Failure, other: Failure) -> bool:
     return (one.signal in CRASHES) == (other.signal in CRASHES) and abs(one.time - other.time) < (
         one.error + other.error
     )
+
+
+def _follows_from(failure: Failure, gone: Failure) -> bool:
+    """Whether it may be a consequence of the node that is gone: a crash is none, nor what came before."""
+    if failure.rank is None:
+        return True
+    return failure.signal not in CRASHES and failure.time + failure.error >= gone.time
 
 
 def _order(failure: Failure) -> tuple[bool, float]:

@@ -24,6 +24,8 @@ class Failure(NamedTuple):
     """Seconds by which `time` may be wrong: times of files tick, and another node's clock is another one."""
     tied: tuple[int, ...] = ()
     """Ranks of other nodes that failed within the clocks' error of it: any of them may have been first."""
+    gone: bool = False
+    """A node is gone, since `time`: ranks of other nodes that fail later fail because of it."""
 
     @property
     def explained(self) -> bool:
@@ -74,11 +76,30 @@ class Offered(NamedTuple):
     """Why it cannot begin at all."""
 
 
+class NodeSilent(NamedTuple):
+    """The node does not answer; it may still come back."""
+
+    node: str
+    seconds: float
+    """Since its last word."""
+    heard: float
+    """When that was, seconds since the epoch."""
+
+
+class NodeBack(NamedTuple):
+    """A silent node answers again."""
+
+    node: str
+
+
 class NodeLost(NamedTuple):
     """The node has been silent for longer than it may; nothing can be ordered there."""
 
     node: str
-    why: str
+    seconds: float
+    """Since its last word."""
+    heard: float = 0.0
+    """When that was, seconds since the epoch."""
 
 
 class AttemptLaunched(NamedTuple):
@@ -182,6 +203,8 @@ Event = (
     | LeasesGranted
     | LeasesHeld
     | Offered
+    | NodeSilent
+    | NodeBack
     | NodeLost
     | AttemptLaunched
     | LaunchFailed

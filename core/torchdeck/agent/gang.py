@@ -14,11 +14,12 @@ from torchdeck.agent import events as on
 from torchdeck.agent.attempt_state import AttemptState, Ending
 from torchdeck.agent.escalation import Escalation
 from torchdeck.agent.gathering import Gathering, refusal_text
+from torchdeck.agent.gone_node import not_answering, ranks_on
 from torchdeck.agent.intent import Intent
 from torchdeck.agent.past import Past
 from torchdeck.agent.recovery import Recovery, Restart
 from torchdeck.agent.verdict import describe_failure, final_state
-from torchdeck.plan.elastic import Elastic, Place
+from torchdeck.plan.elastic import Elastic
 from torchdeck.plan.policy import Policy
 
 QUEUE_RETRY = 1.0
@@ -52,6 +53,8 @@ class Gang:
         self._escalation = Escalation(policy)
         self._reason = "first"
         self._attempt = AttemptState(0)
+        self._silent: dict[str, tuple[float, float]] = {}
+        """Nodes that do not answer → when they were heard last: monotonic seconds, and since the epoch."""
 
     def handle(self, event: on.Event, now: float) -> list[do.Command]:
         """Take in one event; `now` in monotonic seconds. Those of earlier attempts do nothing."""
@@ -66,8 +69,8 @@ class Gang:
         if isinstance(event, on.CheckpointSaved):
             self._recovery.checkpoint_saved()
             return []
-        if isinstance(event, on.NodeLost):
-            return self._node_lost(event, now)
+        if isinstance(event, (on.NodeSilent, on.NodeBack, on.NodeLost)):
+            return self._silence(event, now)
         if isinstance(event, on.Offered):
             return []
         if event.attempt != self.number or self.phase not in ("starting", "running", "stopping"):
@@ -203,18 +206,32 @@ class Gang:
         news = self._attempt.node_clean(event)
         return self._judge(now) if news and self._attempt.clean == set(self._nodes) else []
 
-    def _node_lost(self, event: on.NodeLost, now: float) -> list[do.Command]:
+    def _silence(self, event: on.NodeSilent | on.NodeBack | on.NodeLost, now: float) -> list[do.Command]:
+        if isinstance(event, on.NodeBack):
+            self._silent.pop(event.node, None)
+            return []
+        # a new attempt gives a node another grace; how long it has not answered goes on counting
+        self._silent.setdefault(event.node, (now - event.seconds, event.heard))
+        return self._node_lost(event.node, now) if isinstance(event, on.NodeLost) else []
+
+    def _node_lost(self, node: str, now: float) -> list[do.Command]:
         """Go on as if its torchrun were gone, and nothing left there."""
-        attempt, node = self._attempt, event.node
+        attempt = self._attempt
         if node not in self._nodes or self.phase == "waiting":
             return []
         if self.phase not in ("starting", "running", "stopping"):
-            return self._finish("FAILED", event.why)
+            return self._finish("FAILED", not_answering(node, now - self._silent[node][0]))
         if node in attempt.clean:
             return []
-        attempt.place_gone(Place(node, None), event.why)
+        self._blame_silent(node, now)
         orders = self._torchrun_gone(node, None, completed=False, now=now)
         return orders + self._node_clean(on.NodeClean(node, self.number, 0, 0, None), now)
+
+    def _blame_silent(self, node: str, now: float) -> None:
+        """The attempt fails because this node does not answer."""
+        monotonic, heard = self._silent[node]
+        ranks = [] if self._attempt.never_ran else ranks_on(self._recovery.roster, node)
+        self._attempt.node_gone(node, not_answering(node, now - monotonic, ranks), heard)
 
     # stopping
 
@@ -255,6 +272,9 @@ class Gang:
         alive = attempt.alive(self._nodes)
         if alive and attempt.ending is not Ending.KILL:
             return self._kill(now) if attempt.ending is Ending.TERM else self._end_attempt("now", now)
+        for node in self._nodes:
+            if node in self._silent and node not in attempt.clean:
+                self._blame_silent(node, now)
         # what SIGKILL does not end is in the kernel's hands: the run's verdict does not wait for it
         attempt.give_up(self._nodes)
         return self._judge(now)

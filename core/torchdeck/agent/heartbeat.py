@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from torchdeck.agent.rank_watch import RankState
-from torchdeck.rundir.atomic import write_json
+from torchdeck.rundir.atomic import read_json, write_json
 from torchdeck.rundir.layout import FORMAT_VERSION
 from torchdeck.rundir.processes import ProcessIdentity
 
@@ -65,6 +65,13 @@ class Heartbeat:
             if not self._failing:
                 print(f"heartbeat: {error}", file=sys.stderr, flush=True)
             self._failing = True
+
+
+def last_beat(path: Path) -> float:
+    """When an earlier agent of the node beat last, seconds since the epoch; 0 if it is not known."""
+    value = read_json(path)
+    found = value.get("t") if isinstance(value, dict) else None
+    return float(found) if isinstance(found, (int, float)) else 0.0
 
 
 def _rank_json(state: RankState) -> dict[str, object]:

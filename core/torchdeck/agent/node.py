@@ -11,8 +11,11 @@ from pathlib import Path
 from torchdeck.agent import events as on
 from torchdeck.agent.attempt_plan import Given, PreparedAttempt, describe_size
 from torchdeck.agent.ending import Sweep, kill_all
+from torchdeck.agent.events import Failure
 from torchdeck.agent.failures import first_failure, torchrun_failure
+from torchdeck.agent.gone_node import started_again
 from torchdeck.agent.handover import NOTHING, Handover, MissingSecretError
+from torchdeck.agent.heartbeat import last_beat
 from torchdeck.agent.holder_start import HolderStart
 from torchdeck.agent.local_attempt import LINGER_LIMIT, LocalAttempt
 from torchdeck.agent.node_devices import NodeDevices
@@ -22,7 +25,7 @@ from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.rundir.atomic import read_json
 from torchdeck.rundir.journal import JournalWriter
 from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import NODE_VARIABLE, ProcessIdentity
+from torchdeck.rundir.processes import NODE_VARIABLE, ProcessIdentity, boot_id
 
 SWEEP_LIMIT = 10.0
 """Seconds after SIGKILL until what still lives is given up."""
@@ -75,6 +78,8 @@ class LocalNode:
         self._swept_at = 0.0
         self._tree = TorchrunTree()
         self._former_holder: ProcessIdentity | None = None
+        self._last_beat = 0.0
+        """When the agent before this one was last seen to live, seconds since the epoch."""
 
     @property
     def plan(self) -> LaunchPlan:
@@ -139,6 +144,7 @@ class LocalNode:
         self._take_part(plan)
         self.local = self._local(number, plan)
         self.local.adopt()
+        self._last_beat = last_beat(self._layout.node(self._name).heartbeat)
         self.stopped_at = stopped_at
         self.devices.retake_if_free(self._holder)
 
@@ -256,10 +262,17 @@ class LocalNode:
         log = local.files.torchrun_log
         failure = first_failure(local.attempt, self._ranks, log, until, stopped=stopped)
         code = local.code if local.code is not None else local.ranks_say(exits)
-        if failure is None and code != 0 and not stopped and local.torchrun is not None:
-            failure = torchrun_failure(code, log)
+        if failure is None and code != 0:
+            failure = self._torchrun_failure(local, code, stopped=stopped)
         local.close()
         return [on.NodeClean(self._name, local.number, self._killed + sweep.killed, left, failure)]
+
+    def _torchrun_failure(self, local: LocalAttempt, code: int | None, *, stopped: bool) -> Failure | None:
+        """Why torchrun ended, if no rank says it."""
+        if local.torchrun is not None and local.torchrun.boot != boot_id():
+            why = started_again(self._name, self._ranks)
+            return Failure(None, None, None, why, None, self._last_beat, gone=True)
+        return None if stopped or local.torchrun is None else torchrun_failure(code, local.files.torchrun_log)
 
     def _local(self, number: int, plan: LaunchPlan) -> LocalAttempt:
         node = plan.node(self._name)

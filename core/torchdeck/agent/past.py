@@ -41,6 +41,8 @@ class Past(NamedTuple):
     restarts: int = 0
     """At the size that the gang has now."""
     port_retries: int = 0
+    never_ran: int = 0
+    """Attempts in a row that ended before a rank was started, because a node did not answer."""
     ran: bool = False
     """An attempt of this life trained."""
     suspect: Place | None = None
@@ -181,6 +183,9 @@ def _restarting(past: Past, fields: Mapping[str, Any]) -> Past:
     reason, suspect = fields.get("reason"), _place(fields.get("suspect"))
     if reason == "port":
         return past._replace(restart_reason="port", port_retries=past.port_retries + 1)
+    if reason == "never_ran":
+        return past._replace(restart_reason="never_ran", never_ran=past.never_ran + 1)
+    past = past._replace(never_ran=0)
     if reason == "smaller" and suspect is not None:
         left_out = (*past.left_out, suspect)
         return past._replace(restart_reason="smaller", restarts=0, suspect=None, left_out=left_out)
@@ -219,4 +224,5 @@ def _failure(value: object) -> Failure | None:
         time=float(value.get("time") or 0.0),
         error=float(value.get("error") or 0.0),
         tied=tuple(rank for rank in value.get("tied") or () if isinstance(rank, int)),
+        gone=value.get("gone") is True,
     )

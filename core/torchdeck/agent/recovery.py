@@ -14,11 +14,16 @@ PORT_RETRIES = 3
 """Attempts that follow a lost port; they do not count against max_restarts."""
 
 
+NEVER_RAN_RETRIES = 10
+"""Attempts in a row that may end before a rank was started, because a node does not answer; each waits for
+it for `launch.node_grace`, and none counts against max_restarts."""
+
+
 class Restart(NamedTuple):
     """Another attempt is due."""
 
     reason: str
-    """`restart`, `port` or `smaller`."""
+    """`restart`, `port`, `smaller`, or `never_ran`: the last one started no rank, and is tried again."""
     suspect: Place | None = None
     """Whose failure ended the attempt, where the gang may go on without; given up, where it is smaller."""
     why: str = ""
@@ -42,6 +47,7 @@ class Recovery:
         self._elastic = elastic
         self._restarts = 0
         self._port_retries = 0
+        self._never_ran = 0
         self._ran = False
         self._suspect: Place | None = None
 
@@ -54,6 +60,7 @@ class Recovery:
     def resume(self, past: Past) -> None:
         """Go on where the journal ends."""
         self._restarts, self._port_retries = past.restarts, past.port_retries
+        self._never_ran = past.never_ran
         self._ran, self._suspect = past.ran, past.suspect
         self.left_out = past.left_out
         self.roster = self._elastic.without(self.left_out) or self._elastic.full
@@ -76,6 +83,12 @@ class Recovery:
         why = self._why(attempt, suspect, used_up=used_up)
         if suspect is not None and why and self._do_without(suspect):
             return Restart("smaller", suspect, why)
+        if attempt.gone_node and attempt.never_ran:
+            if self._never_ran >= NEVER_RAN_RETRIES:
+                return None
+            self._never_ran += 1
+            return Restart("never_ran")
+        self._never_ran = 0
         if used_up:
             if suspect is not None:
                 self.at_least = f"; it ran on the fewest ranks that it may, {self.roster.world_size}"
@@ -127,5 +140,5 @@ class Recovery:
         if roster is None:
             return False
         self.roster, self.left_out = roster, left_out
-        self._restarts, self._suspect = 0, None
+        self._restarts, self._never_ran, self._suspect = 0, 0, None
         return True

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
+
 from support.gang_story import POLICY, RECIPE, Story, failure, finish, kinds
 from torchdeck.agent import commands as do
 from torchdeck.agent import events as on
+from torchdeck.agent.escalation import KILL_LIMIT
 from torchdeck.agent.gang import NODE_GRACE
+from torchdeck.agent.past import fold_past
+from torchdeck.agent.recovery import NEVER_RAN_RETRIES
+from torchdeck.rundir.journal import Event
 
 
 def test_restarts_are_counted_and_delayed() -> None:
@@ -79,26 +85,111 @@ def test_nodes_that_end_well_apart_are_waited_for() -> None:
 def test_a_lost_node_ends_the_attempt_and_is_not_waited_for() -> None:
     """As if its torchrun were gone and nothing left there; the others are ended, and the run says why."""
     story = Story(nodes=("a", "b")).train()
-    orders = story.tell(on.NodeLost("b", "node b has been silent for 120 s"))
+    orders = story.tell(on.NodeLost("b", 120.0))
     assert orders == [do.Sweep("b", 1, 10.0), do.Terminate("a")]
-    assert story.tell(on.NodeLost("b", "again")) == []
+    assert story.tell(on.NodeLost("b", 121.0)) == []
     story.exit(143, "a")
-    assert finish(story.clean("a")) == do.Finish("FAILED", "node b has been silent for 120 s")
+    why = "node b has not answered for 120 s; its rank 1 is gone"
+    assert finish(story.clean("a")) == do.Finish("FAILED", why)
 
 
 def test_a_node_that_never_comes_fails_the_run() -> None:
     """There is nothing to start without it."""
     story = Story(nodes=("a", "b"))
     story.tell(on.NodeReady("a"))
-    assert story.tell(on.NodeLost("b", "silent")) == [do.Finish("FAILED", "silent")]
+    lost = on.NodeLost("b", 120.0)
+    assert story.tell(lost) == [do.Finish("FAILED", "node b has not answered for 120 s")]
 
 
-def test_a_rank_that_failed_explains_more_than_a_lost_node() -> None:
-    """The node it was on may be lost for it."""
+@pytest.mark.parametrize(
+    ("heard", "signal", "named"),
+    [
+        (6.0, None, "rank 0 failed first"),  # the node still answered when the rank failed
+        (4.0, None, "node b has not answered for 120 s; its rank 1 is gone"),
+        (4.0, 9, "rank 0 failed first"),  # a lost connection kills no rank
+    ],
+)
+def test_a_node_that_is_gone_is_named_before_ranks_that_lost_it(
+    heard: float, signal: int | None, named: str
+) -> None:
+    """A survivor's "connection reset by peer" follows from it; what came before, or a crash, does not."""
     story = Story(nodes=("a", "b")).train()
-    story.tell(on.NodeLost("b", "silent"))
+    story.tell(on.NodeLost("b", 120.0, heard))
     story.exit(1, "a")
-    assert "rank 1 failed first" in finish(story.clean("a", failure())).why
+    reset = on.Failure(0, 1, signal, "Connection reset by peer", None, 5.0)
+    assert named in finish(story.clean("a", reset)).why
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_silent_node_is_named_though_survivors_end_first(*, back: bool) -> None:
+    """The attempt is judged some seconds after SIGKILL, which may be long before launch.node_grace."""
+    story = Story(nodes=("a", "b")).train()
+    story.tell(on.NodeSilent("b", 15.0, 4.0))
+    if back:
+        story.tell(on.NodeBack("b"))
+    story.exit(1, "a")
+    story.clean("a", on.Failure(0, 1, None, "Connection reset by peer", None, 5.0))
+    assert story.tell(on.Tick(), after=POLICY.kill_grace) == [do.Kill("b")]
+    why = finish(story.tell(on.Tick(), after=KILL_LIMIT)).why
+    gone = "node b has not answered for 40 s; its rank 1 is gone"
+    assert why == ("rank 0 failed first: Connection reset by peer (exit code 1)" if back else gone)
+
+
+def test_a_node_that_was_rebooted_is_named_before_ranks_that_lost_it() -> None:
+    """Its new agent says so; the survivor failed in between."""
+    story = Story(nodes=("a", "b")).train()
+    story.exit(1, "a")
+    story.clean("a", on.Failure(0, 1, None, "Connection reset by peer", None, 5.0))
+    story.exit(None, "b")
+    rebooted = on.Failure(None, None, None, "node b lost power or was rebooted", None, 4.0, gone=True)
+    assert finish(story.clean("b", rebooted)).why == "node b lost power or was rebooted"
+
+
+def _try_without_b(story: Story) -> list[do.Command]:
+    """An attempt that starts no rank, as b does not answer."""
+    story.tell(on.NodeLost("b", 120.0), after=120.0)
+    story.exit(None, "a")
+    return story.clean("a")
+
+
+def test_an_attempt_that_started_no_rank_burns_no_restart() -> None:
+    """The gang waits for the node for ten more graces; then it has the restarts that it had."""
+    story = Story(dataclasses.replace(POLICY, max_restarts=2), ("a", "b")).train()
+    story.tell(on.NodeLost("b", 120.0))
+    story.exit(1, "a")
+    assert story.clean("a")[-1] == do.AnnounceRestart(1, 2.0, "restart", None)
+    for _ in range(NEVER_RAN_RETRIES - 1):
+        story.tell(on.Tick(), after=2.0)
+        last = _try_without_b(story)[-1]
+        assert isinstance(last, do.AnnounceRestart)
+        assert last.reason == "never_ran"
+    story.tell(on.NodeBack("b"), on.Tick(), after=2.0)
+    story.up().tell(on.RankProgress(story.gang.number, 0, 1))
+    story.exit(1, "a")
+    story.exit(1, "b")
+    story.clean("b")
+    last = story.clean("a", failure())[-1]
+    assert isinstance(last, do.AnnounceRestart), "the second restart is still there"
+    assert last.reason == "restart"
+    story.tell(on.Tick(), after=2.0)
+    for _ in range(NEVER_RAN_RETRIES):
+        assert isinstance(_try_without_b(story)[-1], do.AnnounceRestart)
+        story.tell(on.Tick(), after=2.0)
+    assert "node b has not answered for" in finish(_try_without_b(story)).why
+
+
+def test_attempts_that_started_no_rank_are_counted_by_the_next_agent_too() -> None:
+    """As the journal says."""
+    story = Story(dataclasses.replace(POLICY, max_restarts=1), ("a", "b")).launch()
+    journal = []
+    for number in range(1, 4):
+        restart = _try_without_b(story)[-1]
+        assert isinstance(restart, do.AnnounceRestart)
+        journal.append(Event("attempt_started", 1.0, 0.0, {"attempt": number}))
+        journal.append(Event("restarting", 1.0, 0.0, restart._asdict()))
+        story.tell(on.Tick(), after=2.0)
+    past = fold_past(journal, 0)
+    assert (past.restart_reason, past.restarts, past.never_ran) == ("never_ran", 0, 3)
 
 
 def test_the_first_failure_of_all_nodes_is_told_by_corrected_times() -> None:

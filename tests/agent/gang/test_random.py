@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torchdeck.agent import commands as do
 from torchdeck.agent import events as on
 from torchdeck.agent.gang import Gang
-from torchdeck.agent.recovery import PORT_RETRIES
+from torchdeck.agent.recovery import NEVER_RAN_RETRIES, PORT_RETRIES
 from torchdeck.plan.elastic import Elastic, Place, Roster
 from torchdeck.plan.policy import Policy
 
@@ -43,7 +43,7 @@ HAPPENINGS = st.one_of(
         st.just("stop"), st.sampled_from(["graceful", "now"]), st.sampled_from(["user", "disk", "limit"])
     ),
     st.tuples(st.just("hang"), st.integers(0, 2)),
-    st.tuples(st.just("lost"), st.integers(0, 2)),
+    st.tuples(st.sampled_from(["silent", "back", "lost"]), st.integers(0, 2)),
     st.tuples(st.just("again"), st.integers(0, 5)),
     st.tuples(st.just("time"), st.sampled_from([0.1, 1.0, 6.0, 40.0])),
 )
@@ -125,7 +125,9 @@ class World:
             "holder": lambda: on.HolderLost(node, number),
             "stop": lambda: on.StopRequested(what[1], what[2]),
             "hang": lambda: on.HangFlagged(number, 0, "stands"),
-            "lost": lambda: on.NodeLost(node, "silent"),
+            "silent": lambda: on.NodeSilent(node, 15.0, self.now),
+            "back": lambda: on.NodeBack(node),
+            "lost": lambda: on.NodeLost(node, 120.0, self.now),
         }
         event = events[what[0]]()
         self.events.append(event)
@@ -145,7 +147,8 @@ def test_no_history_breaks_the_rules(
     for what in history:
         world.happen(what)
     shrinks = 0 if least is None else NPROC * nodes
-    assert world.count(do.LaunchAttempt) <= (1 + policy.max_restarts) * (1 + shrinks) + PORT_RETRIES
+    tries = (1 + policy.max_restarts) * (1 + shrinks) + PORT_RETRIES
+    assert world.count(do.LaunchAttempt) <= tries * (1 + NEVER_RAN_RETRIES)
     assert world.count(do.EndAttempt) <= world.count(do.LaunchAttempt)
     assert world.count(do.Finish) <= 1
 

@@ -33,7 +33,7 @@ def test_a_node_that_is_cut_for_good_is_given_up(make_gang: Maker) -> None:
         gone_within(run, END_LIMIT)
         finished = run.finished(30)
     assert finished["state"] == "FAILED"
-    said = re.search(r"node beta has been silent for (\d+) s", finished["why"])
+    said = re.search(r"node beta has not answered for (\d+) s; its rank 1 is gone", finished["why"])
     assert said is not None, finished["why"]
     assert int(said[1]) >= int(SHORT_GRACE)
     assert run.events("lead_lost", node="beta")

@@ -195,10 +195,10 @@ class Lead:
             seconds=round(news.seconds, 3),
             grace=self._plan.policy.node_grace,
         )
-        if news.what != "lost":
-            return []
-        why = f"node {news.node} has been silent for {news.seconds:.0f} s (launch.node_grace)"
-        return self._tell(on.NodeLost(news.node, why), now)
+        if news.what == "back":
+            return self._tell(on.NodeBack(news.node), now)
+        kind = on.NodeLost if news.what == "lost" else on.NodeSilent
+        return self._tell(kind(news.node, news.seconds, time.time() - news.seconds), now)
 
     # what the gang decides
 
