@@ -12,6 +12,7 @@ need_packages() {
   libraries=$(ldconfig -p)
   for pair in util-linux:mount g++:g++ xvfb:Xvfb xauth:xauth openbox:openbox xdotool:xdotool scrot:scrot fontconfig:fc-list \
     openssh-server:sshd openssh-client:ssh iproute2:ip nftables:nft faketime:faketime openssl:openssl \
+    tcsh:tcsh zsh:zsh fish:fish \
     munge:munged slurmctld:slurmctld slurmd:slurmd slurm-client:sbatch \
     libegl1:libEGL.so.1 libgl1:libGL.so.1 libglib2.0-0:libglib-2.0.so.0 libxkbcommon0:libxkbcommon.so.0 \
     libfontconfig1:libfontconfig.so.1 libdbus-1-3:libdbus-1.so.3 libxcb-cursor0:libxcb-cursor.so.0 \

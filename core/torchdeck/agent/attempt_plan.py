@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -73,12 +74,19 @@ def prepare_attempt(
     else:
         resume, step = _given_checkpoint(given, plan.checkpoint.resume, directory)
         port = given.port
-    filled = plan.filled({**values, "port": str(port), "resume": resume, "shipped": str(shipped)})
+    values |= {"port": str(port), "resume": resume, "shipped": str(shipped), "node_path": _node_path()}
+    filled = plan.filled(values)
     attempt = layout.attempt(number)
     path = attempt.plan if given is None or given.leads else attempt.node(given.node).plan
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_json(path, filled.document())
     return PreparedAttempt(number, filled, port, resume, step)
+
+
+def _node_path() -> str:
+    """What fills the slot `node_path`: an empty entry of a PYTHONPATH would be the working directory."""
+    own = os.environ.get("PYTHONPATH", "").strip(":")
+    return f":{own}" if own else ""
 
 
 def code_folder(layout: RunLayout, plan: LaunchPlan) -> str:

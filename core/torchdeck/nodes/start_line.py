@@ -13,7 +13,7 @@ CONDA_ROOTS = ("miniforge3", "miniconda3", "mambaforge", "anaconda3", "conda")
 
 
 def python_line(entry: NodeEntry, arguments: Sequence[str]) -> str:
-    """A line for the login shell of a node that runs its Python with `arguments`, byte for byte.
+    """A script for a POSIX shell of a node that runs its Python with `arguments`, byte for byte.
 
     The shell becomes that Python, which has the line's standard input and output for itself: what activating
     an environment prints goes to standard error, and it reads nothing.

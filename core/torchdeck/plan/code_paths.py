@@ -134,12 +134,14 @@ def _dumped(value: dict[str, Any]) -> str:
 
 def _module_path(text: str, code: CodeTree, here: str) -> str:
     """PYTHONPATH with the user's folders in the copy; ours comes first in it."""
-    first, colon, rest = text.partition(":")
+    own = text.removesuffix(slot("node_path"))
+    first, colon, rest = own.partition(":")
     if not colon:
         return text
     folders = [fill(folder, {}) for folder in rest.split(":")]
     # an empty entry is the working directory
-    return ":".join((first, *(_entry(posixpath.join(here, folder), folder, code) for folder in folders)))
+    copied = ":".join((first, *(_entry(posixpath.join(here, folder), folder, code) for folder in folders)))
+    return copied + text[len(own) :]
 
 
 def _entry(place: str, written: str, code: CodeTree) -> str:

@@ -34,13 +34,15 @@ def rank_environment(
     if share.node.described or share.node.remote:
         environ = {}  # this shell's paths and threads mean nothing there
     users_path = own.get("PYTHONPATH", environ.get("PYTHONPATH", ""))
+    # torch itself may be found by what an activation script or a module system sets there
+    nodes_path = slot("node_path") if share.node.remote else ""
     env = {
         "OMP_NUM_THREADS": environ.get("OMP_NUM_THREADS") or str(max(1, share.node.cpu_count // share.nproc)),
         "PYTHONUNBUFFERED": "1",
         **({} if alone else _among_nodes(share)),
         **{name: escape(value) for name, value in own.items()},
         "CUDA_VISIBLE_DEVICES": escape(",".join(device.key for device in share.devices)),
-        "PYTHONPATH": slot("shipped") + (f":{escape(users_path)}" if users_path else ""),
+        "PYTHONPATH": slot("shipped") + (f":{escape(users_path)}" if users_path else "") + nodes_path,
         "TORCHDECK_RUN_ID": slot("run_id"),
         "TORCHDECK_RUN_DIR": slot("run_dir"),
         "TORCHDECK_ATTEMPT": slot("attempt"),

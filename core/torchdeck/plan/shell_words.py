@@ -89,11 +89,12 @@ def environment(node: NodePlan) -> dict[str, str]:
 
 
 def without_shipped(text: str) -> str:
-    """`text`, a path of modules, without the shipped folder; any other text as it is."""
+    """`text`, a path of modules, without the shipped folder and the node's own; any other text as it is."""
     pieces = split(text)
     if ("", "shipped") not in pieces:
         return text
-    kept = (slot(name) if name else escape(literal) for literal, name in pieces if name != "shipped")
+    left_out = ("shipped", "node_path")
+    kept = (slot(name) if name else escape(literal) for literal, name in pieces if name not in left_out)
     return "".join(kept).lstrip(":")
 
 

@@ -30,8 +30,15 @@ print(json.dumps({"torch": torch.__version__, "cuda": torch.version.cuda, "nccl"
 
 
 def own_python() -> dict[str, Any]:
-    """The Python that runs this, which is the one that runs would use."""
-    return {**_facts(sys.executable, sys.version.split()[0], sys.path), "chosen": True}
+    """The Python that runs this, which is the one that runs would use.
+
+    It is asked in a process of its own: this one is isolated (`-I`), and sees neither PYTHONPATH, which an
+    activation script or a module system sets, nor the user's site-packages. Ranks see both.
+    """
+    found = asked_python(sys.executable)
+    if found["error"]:
+        found = _facts(sys.executable, sys.version.split()[0], sys.path)
+    return {**found, "chosen": True}
 
 
 def other_pythons(most: int = 8) -> Iterator[dict[str, Any]]:
@@ -50,12 +57,13 @@ def other_pythons(most: int = 8) -> Iterator[dict[str, Any]]:
 def asked_python(path: str, limit: float = LIMIT) -> dict[str, Any]:
     """What the Python at `path` has, found by asking it where it looks for packages."""
     try:
+        # from /, as -c puts the working directory on the module path
         answer = subprocess.run(
-            [path, "-I", "-c", _PATHS], capture_output=True, text=True, timeout=limit, check=True, cwd="/"
+            [path, "-c", _PATHS], capture_output=True, text=True, timeout=limit, check=True, cwd="/"
         )
-        version, folders = json.loads(answer.stdout)
+        version, folders = json.loads(answer.stdout.splitlines()[-1])
         return _facts(path, str(version), folders)
-    except (OSError, subprocess.SubprocessError, ValueError) as error:
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
         return {**_facts(path, "", ()), "error": f"it cannot be asked: {error}"}
 
 
@@ -63,7 +71,7 @@ def deep_python(path: str, limit: float = DEEP_LIMIT) -> dict[str, Any]:
     """What torch itself says, imported in a process of its own; `error` says why it cannot be."""
     try:
         answer = subprocess.run(
-            [path, "-I", "-c", _DEEP], capture_output=True, text=True, timeout=limit, check=False, cwd="/"
+            [path, "-c", _DEEP], capture_output=True, text=True, timeout=limit, check=False, cwd="/"
         )
     except subprocess.TimeoutExpired:
         return {"error": f"importing torch took more than {limit:g} s"}

@@ -15,8 +15,12 @@ from torchdeck.nodes.ssh.errors import (
     UnansweredError,
 )
 from torchdeck.nodes.ssh.errors import NeedsLoginError as LoginError
+from torchdeck.nodes.ssh.login_shell import LoginShellError, start_in_shell
 from torchdeck.nodes.ssh.remote_process import RemoteProcess
 from torchdeck.nodes.ssh.target import SshTarget
+
+LEAST_SHELL_START = 10.0
+"""Seconds for a login shell to run its start-up files, however long connecting took."""
 
 
 class SshStream:
@@ -66,7 +70,7 @@ class SshDial:
             target: the node.
             credentials: passwords and passphrases that were given beforehand.
             asker: who is asked for others; a controller has nobody to ask.
-            line: the shell line that starts the node's Python with `bootstrap.PYTHON_ARGUMENTS`.
+            line: for a POSIX shell, starts the node's Python with `bootstrap.PYTHON_ARGUMENTS`.
         """
         self._target = target
         self._credentials = credentials
@@ -78,7 +82,8 @@ class SshDial:
 
         Raises:
             NeedsLoginError: the node lets nobody in with what is known.
-            RefusedError: its host key is unknown or has changed, or what is known of it leads to no host.
+            RefusedError: its host key is unknown or has changed, what is known of it leads to no host, or its
+                login shell runs no commands.
             OSError: it cannot be reached within `limit` seconds.
         """
         try:
@@ -90,7 +95,10 @@ class SshDial:
         except SshError as error:
             raise ConnectionError(str(error)) from error
         try:
-            return SshStream(connection, connection.start(self._line))
+            left = max(LEAST_SHELL_START, limit - connection.seconds)
+            return SshStream(connection, start_in_shell(connection, self._line, left))
         except SshError as error:
             connection.close()
+            if isinstance(error, LoginShellError):
+                raise RefusedError(str(error)) from error
             raise ConnectionError(str(error)) from error

@@ -108,8 +108,8 @@ class Conversation:
             version = answer["v"]
         except (ValueError, TypeError, KeyError):
             raise ProbeError(
-                f"{self._node} answered {line[:200].decode('utf-8', 'replace')!r}: does its shell print "
-                "something at login? Torchdeck needs that to be silent"
+                f"{self._node} answered {line[:200].decode('utf-8', 'replace')!r}, which is no answer: "
+                "does its Python print something when it starts (sitecustomize, a .pth file)?"
             ) from None
         if version != _VERSION:
             raise ProbeError(f"{self._node} answered in format {version}, this Torchdeck reads {_VERSION}")

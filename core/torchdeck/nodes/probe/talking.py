@@ -10,6 +10,7 @@ from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck.nodes.probe.conversation import Conversation
 from torchdeck.nodes.probe.sent_code import ARGUMENTS
 from torchdeck.nodes.ssh.connection import Connection
+from torchdeck.nodes.ssh.login_shell import start_in_shell
 from torchdeck.nodes.start_line import python_line
 
 LIMIT = 12.0
@@ -36,7 +37,7 @@ def talk(name: str, entry: NodeEntry, connect: Connect, limit: float) -> Iterato
     """
     with connect(name, limit) as connection:
         until = time.monotonic() + limit - connection.seconds
-        process = connection.start(python_line(entry, ARGUMENTS), left(until))
+        process = start_in_shell(connection, python_line(entry, ARGUMENTS), left(until))
         conversation = Conversation(process, f"node {name}", limit - left(until))
         try:
             yield conversation

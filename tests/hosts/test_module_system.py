@@ -1,0 +1,61 @@
+"""Nodes of a cluster: torch is not in the interpreter but where a module system or the user has put it."""
+
+import sys
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.hosts_run import HostsRun
+from torchdeck.launch.reach import Reach
+from torchdeck.nodes.book.schema import NodeEntry
+from torchdeck.nodes.probe.probing import Question, probe_node
+
+AcrossOf = Callable[..., HostsRun]
+BARE = str(Path(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}"))
+"""The interpreter under the virtual environment: it has no torch."""
+SCRIPT = "import os, torch\nprint('rank', os.environ['RANK'], 'has torch in', torch.__path__[0])\n"
+
+
+def folder_of_torch() -> str:
+    torch = pytest.importorskip("torch", reason="it is what nodes must find")
+    return str(Path(torch.__path__[0]).parent)
+
+
+def test_torch_on_the_path_that_an_activation_script_sets_is_found_by_checks_and_ranks(
+    across: AcrossOf, tmp_path: Path
+) -> None:
+    """As `module load PyTorch` of Lmod and EasyBuild does. The script's own PYTHONPATH is kept beside it."""
+    activate = tmp_path / "activate.sh"
+    activate.write_text(f"export PYTHONPATH={folder_of_torch()}\n")
+    script = tmp_path / "work" / "train.py"
+    script.parent.mkdir()
+    (script.parent / "more").mkdir()
+    (script.parent / "more" / "mine.py").write_text("WORD = 'mine'\n")
+    script.write_text(f"import mine\n{SCRIPT}print(mine.WORD)\n")
+    hosts = across(1, {1: {"python": BARE, "activate": str(activate)}})
+    done = hosts.command.run(
+        *("--no-gui", "--trust", "--set", 'distributed.nodes=["node1"]'),
+        *("--set", f'run.env.PYTHONPATH="{script.parent / "more"}"', "--script", str(script)),
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"rank 0 has torch in {folder_of_torch()}" in done.stdout
+    assert "mine" in done.stdout
+
+
+def test_torch_in_the_users_site_packages_is_found(across: AcrossOf, torchdeck_home: Path) -> None:
+    """As `pip install --user torch` leaves it."""
+    hosts = across(1, {1: {"python": BARE}})
+    base = hosts.made.home(1) / ".local"
+    names = {"userbase": str(base), "platlibdir": "lib"}
+    folder = Path(sysconfig.get_path("purelib", "posix_user", names))
+    folder.mkdir(parents=True)
+    (folder / "torch.pth").write_text(f"{folder_of_torch()}\n")
+    entry = NodeEntry.model_validate(hosts.made.entry(1, python=BARE))
+    found = probe_node("node1", entry, Reach(torchdeck_home).connect, Question(deep=True))
+    assert found.facts is not None, found.error
+    assert found.facts.python.torch is not None
+    assert found.facts.python.deep is not None
+    assert found.facts.python.deep.error == ""
