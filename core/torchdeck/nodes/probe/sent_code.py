@@ -35,6 +35,8 @@ MODULES = (
     "torchdeck.agent.snapshots.manifest",
     "torchdeck.rundir",
     "torchdeck.rundir.atomic",
+    "torchdeck.rundir.bounded_file",
+    "torchdeck.rundir.bounded_json",
     "torchdeck.rundir.file_names",
     "torchdeck.rundir.layout",
     "torchdeck.rundir.lock_file",

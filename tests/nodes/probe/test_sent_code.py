@@ -1,0 +1,20 @@
+"""The code that is sent to look at a node."""
+
+import subprocess
+import sys
+
+from torchdeck.nodes.probe.sent_code import LOADER, MODULES, payload
+
+
+def test_every_module_that_is_sent_finds_all_it_imports() -> None:
+    """Where no Torchdeck is installed: a module that one of them has come to import must be sent, too."""
+    imports = "".join(f"import {name}\n" for name in MODULES)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", LOADER.replace("\nmain()\n", f"\n{imports}")],
+        input=payload(),
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stderr.decode() == ""
+    assert done.returncode == 0
