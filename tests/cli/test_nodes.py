@@ -66,6 +66,21 @@ def test_a_node_is_added_changed_listed_and_removed(command: Command) -> None:
     assert "there are no nodes yet" in command.run("nodes", "list").stdout
 
 
+def test_a_range_of_nodes_is_edited_at_once_or_not_at_all(command: Command) -> None:
+    for number in range(1, 5):
+        command.run("nodes", "add", f"gpu{number}", f"10.0.0.{number}")
+    edited = command.json("nodes", "edit", "gpu[1-3]", "--venv", "~/torch", "--tags", "fast")
+    assert [node["node"] for node in edited["nodes"]] == ["gpu1", "gpu2", "gpu3"]
+    assert [entry.venv for entry in book_of(command).values()] == ["~/torch"] * 3 + [None]
+    assert command.run("nodes", "edit", "tag:fast", "--max-ranks", "2").stdout.count("changed") == 3
+    before = book_of(command)
+    refused = command.run("nodes", "edit", "gpu[3-5]", "--port", "7")
+    assert (refused.returncode, "there is no node or group gpu5" in refused.stderr) == (2, True)
+    shared = command.run("nodes", "edit", "gpu[1-2]", "--address", "10.0.0.9")
+    assert (shared.returncode, "change the addresses one by one" in shared.stderr) == (2, True)
+    assert book_of(command) == before
+
+
 def test_every_key_of_the_schema_is_an_option(command: Command) -> None:
     values = {
         "port": 22,
@@ -107,11 +122,14 @@ def test_every_key_of_the_schema_is_an_option(command: Command) -> None:
             ["add", "b", "x", "--venv", "/v", "--conda", "c"],
             "nodes.b.conda: venv and conda name a Python each",
         ),
-        (["edit", "aa", "--port", "1"], "there is no node aa; did you mean a?"),
+        (["edit", "aa", "--port", "1"], "there is no node or group aa; did you mean a?"),
         (["edit", "a", "--unset", "prot"], "there is no key prot"),
         (["edit", "a", "--unset", "address"], "nodes.a: there is no address in it"),
         (["edit", "a"], "nothing is said of what to change in a;"),
-        (["edit", "zzz", "--port", "1"], "there is no node zzz; `torchdeck nodes list` shows what there is"),
+        (
+            ["edit", "zzz", "--port", "1"],
+            "there is no node or group zzz; `torchdeck nodes list` shows what there is",
+        ),
         (["add", "b", "me@x", "--user", "you"], "me@x says user me, and --user says you"),
         (["add", "b", "x:70000"], "nodes.b.port: 70000 will not do"),
         (["remove", "b"], "there is no node or group b to remove; there is a"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +26,8 @@ def add_parsers(commands: argparse._SubParsersAction[Any]) -> None:
     _add_options(add, without=("address",))
     add.set_defaults(handler=run_add)
 
-    edit = commands.add_parser("edit", help="change what the node book says of a node")
-    edit.add_argument("name", metavar="NAME", help="the node's name")
+    edit = commands.add_parser("edit", help="change what the node book says of one or several nodes")
+    edit.add_argument("name", metavar="NAME", help="a node, a range such as gpu[1-3], a group, tag:TAG")
     _add_options(edit, without=())
     edit.add_argument(
         "--unset", nargs="+", default=[], metavar="KEY", help="take keys out, such as --unset port"
@@ -64,27 +65,40 @@ def run_add(args: argparse.Namespace) -> int:
 
 @says_what_is_wrong
 def run_edit(args: argparse.Namespace) -> int:
-    """Change a node; 2 when there is none of that name or a value will not do."""
+    """Change nodes, all or none; 2 if there is none of that name or a value will not do."""
     from torchdeck.nodes.book.file import change_book, read_book
-    from torchdeck.nodes.book.problems import made_entry
+    from torchdeck.nodes.book.schema import NodeEntry
     from torchdeck.nodes.book.text import with_node
 
     path = book_file()
-    before = _node(read_book(path), args.name)
-    unknown = [key for key in args.unset if key not in type(before).model_fields]
+    before = _nodes(read_book(path), args.name)
+    unknown = [key for key in args.unset if key not in NodeEntry.model_fields]
     if unknown:
-        raise NodesUsageError(
-            f"there is no key {unknown[0]}; there are {', '.join(type(before).model_fields)}"
-        )
+        raise NodesUsageError(f"there is no key {unknown[0]}; there are {', '.join(NodeEntry.model_fields)}")
     given = _given(args)
     if not given and not args.unset:
         raise NodesUsageError(
             f"nothing is said of what to change in {args.name}; `torchdeck nodes edit --help` has the options"
         )
-    values = {**before.model_dump(exclude_defaults=True), **given}
-    entry = made_entry(args.name, {key: value for key, value in values.items() if key not in args.unset})
-    change_book(path, lambda text: with_node(text, args.name, entry))
-    return _tell(args, "changed", args.name, entry, before)
+    if "address" in given and len(before) > 1:
+        raise NodesUsageError(
+            f"{args.name} names {len(before)} nodes, which cannot share the address {given['address']}; "
+            "change the addresses one by one"
+        )
+    after = {name: _changed(name, entry, given, args.unset) for name, entry in before.items()}
+    change_book(
+        path, lambda text: functools.reduce(lambda so_far, new: with_node(so_far, *new), after.items(), text)
+    )
+    if args.json and len(after) > 1:
+        print(
+            json.dumps(
+                {"nodes": [_as_json(name, entry) for name, entry in after.items()]}, ensure_ascii=False
+            )
+        )
+        return 0
+    for name, entry in after.items():
+        _tell(args, "changed", name, entry, before[name])
+    return 0
 
 
 @says_what_is_wrong
@@ -121,14 +135,27 @@ def run_remove(args: argparse.Namespace) -> int:
     return 0
 
 
-def _node(book: NodeBook, name: str) -> NodeEntry:
-    from torchdeck.config.spelling import nearest
+def _nodes(book: NodeBook, text: str) -> dict[str, NodeEntry]:
+    """The nodes that `text` names, by name."""
+    from torchdeck.nodes.book.names import NodeNamesError, named_nodes
 
-    if name not in book.nodes:
-        near = nearest(name, book.nodes)
-        meant = f"; did you mean {near[0]}?" if near else "; `torchdeck nodes list` shows what there is"
-        raise NodesUsageError(f"there is no node {name}{meant}")
-    return book.nodes[name]
+    try:
+        return {name: book.nodes[name] for name in named_nodes(book, [text])}
+    except NodeNamesError as error:
+        sentence = str(error)
+        told = (
+            sentence
+            if "did you mean" in sentence
+            else f"{sentence}; `torchdeck nodes list` shows what there is"
+        )
+        raise NodesUsageError(told) from error
+
+
+def _changed(name: str, entry: NodeEntry, given: dict[str, Any], unset: list[str]) -> NodeEntry:
+    from torchdeck.nodes.book.problems import made_entry
+
+    values = {**entry.model_dump(exclude_defaults=True), **given}
+    return made_entry(name, {key: value for key, value in values.items() if key not in unset})
 
 
 def _add_options(parser: argparse.ArgumentParser, without: tuple[str, ...]) -> None:
@@ -177,11 +204,15 @@ def _given(args: argparse.Namespace) -> dict[str, Any]:
     return {**said, **parts}
 
 
+def _as_json(name: str, entry: NodeEntry) -> dict[str, Any]:
+    return {"node": name, **entry.model_dump()}
+
+
 def _tell(
     args: argparse.Namespace, done: str, name: str, entry: NodeEntry, before: NodeEntry | None = None
 ) -> int:
     if args.json:
-        print(json.dumps({"node": name, **entry.model_dump()}, ensure_ascii=False))
+        print(json.dumps(_as_json(name, entry), ensure_ascii=False))
     elif before == entry:
         print(f"{name} is so already")
     elif before is not None and all(getattr(before, key) == getattr(entry, key) for key in WAY):
