@@ -189,20 +189,14 @@ def test_scripts_are_exported(run_file: Path, capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == f"{script}\n"
     assert script.read_text().startswith("#!/bin/sh\n")
     assert script.stat().st_mode & 0o100
-    assert command(str(run_file), "--export", "bat") == 0
-    assert capsys.readouterr().out.startswith("@echo off")
+    assert command(str(run_file), "--export", "sh") == 0
+    assert capsys.readouterr().out.startswith("#!/bin/sh\n")
 
 
 def test_a_folder_that_cannot_be_written_is_said(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One sentence, exit 2."""
     assert command(str(run_file), "--export", "sh", "--out", str(run_file / "x")) == 2
     assert "cannot be written" in capsys.readouterr().err
-
-
-def test_what_a_batch_file_cannot_say_is_said(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A line break in an argument: exit 2 and the way out."""
-    assert command("--script", "train.py", "--export", "bat", "--", "a\nb") == 2
-    assert "--export sh" in capsys.readouterr().err
 
 
 def test_problems_have_file_and_line(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:

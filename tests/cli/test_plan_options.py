@@ -27,7 +27,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         (("--rank", "0", "--export", "sh"), "leave --export or --rank out"),
         (("--compare", "ddp", "--svg", "x.svg"), "leave --svg or --compare out"),
         (("--compare", "ddp", "--rank", "0"), "--rank and --compare are two questions"),
-        (("--out", "x"), "give --export sh, bat or sbatch"),
+        (("--out", "x"), "give --export sh or sbatch"),
         (("--trust", "--no-trace"), "--no-trace asks for none"),
     ],
 )

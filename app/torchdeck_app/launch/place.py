@@ -195,7 +195,7 @@ class LaunchPlace(Place):
             diff=self.show_diff_to_run,
             check=self._typed_first(self.control.check),
             launch=self._typed_first(self.control.launch),
-            export_scripts=lambda: self._export(lambda: self.pane.commands.save_all("sh")),
+            export_scripts=lambda: self._export(self.pane.commands.save_all),
             export_job=lambda: self._export(self.pane.commands.save_job),
         )
         self.addActions(actions.all)

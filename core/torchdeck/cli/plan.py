@@ -69,7 +69,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     form.add_argument("--svg", type=Path, metavar="FILE", help="write the preview as a picture")
     form.add_argument(
         "--export",
-        choices=("sh", "bat", "sbatch"),
+        choices=("sh", "sbatch"),
         help="write a script for each node that runs without Torchdeck, or one for Slurm's sbatch",
     )
     parser.add_argument(

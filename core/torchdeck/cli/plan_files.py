@@ -23,19 +23,14 @@ def export_scripts(plan: LaunchPlan, form: str, out: Path | None) -> int:
 
     Args:
         plan: what they start.
-        form: `sh` or `bat`, a script for each node in the folder `out`; `sbatch`, one in the file `out`.
+        form: `sh`, a script for each node in the folder `out`; `sbatch`, one in the file `out`.
         out: where to; None prints, where it is one.
     """
     if form == "sbatch":
         return _export_job(plan, out)
-    from torchdeck.plan.export_bat import ExportError, export_bat
     from torchdeck.plan.export_sh import export_sh
 
-    export = export_sh if form == "sh" else export_bat
-    try:
-        scripts = {f"{node.name}.{form}": export(plan, node) for node in plan.nodes}
-    except ExportError as error:
-        return plan_failure(str(error))
+    scripts = {f"{node.name}.sh": export_sh(plan, node) for node in plan.nodes}
     if out is None:
         if len(scripts) > 1:
             return plan_failure("there is a script for each of the nodes: say --out DIR")

@@ -92,22 +92,22 @@ class CommandsView(QWidget):
         self.nodes.setEnabled(len(names) > 1)
         self._show_node()
 
-    def save_script(self, form: str) -> QFileDialog:
+    def save_script(self) -> QFileDialog:
         """Ask where the script of the node shown is to be written, and write it."""
-        name = "" if self._node() is None else f"{self.nodes.currentText()}.{form}"
-        dialog = QFileDialog(self, "Export script", name, f"Scripts (*.{form})")
+        name = "" if self._node() is None else f"{self.nodes.currentText()}.sh"
+        dialog = QFileDialog(self, "Export script", name, "Scripts (*.sh)")
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-        dialog.setDefaultSuffix(form)
+        dialog.setDefaultSuffix("sh")
         dialog.selectFile(name)
-        dialog.fileSelected.connect(lambda path: self._write(form, Path(path)))
+        dialog.fileSelected.connect(lambda path: self._write(Path(path)))
         return _opened(dialog)
 
-    def save_all(self, form: str) -> QFileDialog:
+    def save_all(self) -> QFileDialog:
         """Ask for a folder, and write the script of every node there."""
         dialog = QFileDialog(self, "Export the scripts of all nodes into a folder")
         dialog.setFileMode(QFileDialog.FileMode.Directory)
         dialog.setOption(QFileDialog.Option.ShowDirsOnly)
-        dialog.fileSelected.connect(lambda path: self._write_all(form, Path(path)))
+        dialog.fileSelected.connect(lambda path: self._write_all(Path(path)))
         return _opened(dialog)
 
     def save_job(self) -> QFileDialog:
@@ -137,11 +137,8 @@ class CommandsView(QWidget):
 
     def _export_menu(self) -> QMenu:
         menu = QMenu(self)
-        menu.addAction("&Shell script of this node …", lambda: self.save_script("sh"))
-        menu.addAction("Shell scripts of &all nodes …", lambda: self.save_all("sh"))
-        menu.addSeparator()
-        menu.addAction("&Batch file of this node …", lambda: self.save_script("bat"))
-        menu.addAction("Batch &files of all nodes …", lambda: self.save_all("bat"))
+        menu.addAction("&Shell script of this node …", self.save_script)
+        menu.addAction("Shell scripts of &all nodes …", self.save_all)
         menu.addSeparator()
         menu.addAction("Script for S&lurm's sbatch …", self.save_job)
         return menu
@@ -183,24 +180,24 @@ class CommandsView(QWidget):
             QGuiApplication.clipboard().setText(command_line(node))
             self._say("copied")
 
-    def _write(self, form: str, path: Path) -> None:
+    def _write(self, path: Path) -> None:
         node, preview = self._node(), self._preview
         if node is None or preview is None:
             return
         self._operations.run(
             f"writing {path.name}",
-            lambda _progress, _cancel: write_script(preview.plan, node, form, path),
+            lambda _progress, _cancel: write_script(preview.plan, node, path),
             done=lambda written: self._written(written, [node]),
             failed=lambda error: self._not_written(path, error),
         )
 
-    def _write_all(self, form: str, folder: Path) -> None:
+    def _write_all(self, folder: Path) -> None:
         preview = self._preview
         if preview is None:
             return
         self._operations.run(
             f"writing scripts into {folder.name}",
-            lambda _progress, cancel: write_scripts(preview.plan, form, folder, cancel.check),
+            lambda _progress, cancel: write_scripts(preview.plan, folder, cancel.check),
             done=lambda written: self._written(written, list(preview.plan.nodes)),
             failed=lambda error: self._not_written(folder, error),
         )

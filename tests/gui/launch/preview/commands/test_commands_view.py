@@ -59,7 +59,7 @@ def test_a_script_is_written_where_the_dialog_says(qtbot: QtBot, view: CommandsV
     first = dataclasses.replace(first, env={**first.env, "HF_TOKEN": "abc"})
     made = dataclasses.replace(made, plan=dataclasses.replace(made.plan, nodes=(first, second)))
     view.show_preview(made)
-    dialog = view.save_script("sh")
+    dialog = view.save_script()
     dialog.fileSelected.emit(str(tmp_path / "start.sh"))
     dialog.reject()
     qtbot.waitUntil(lambda: "written" in view.told.text(), timeout=20_000)
@@ -73,11 +73,11 @@ def test_scripts_of_all_nodes_are_written_into_a_folder(
     qtbot: QtBot, view: CommandsView, tmp_path: Path
 ) -> None:
     view.show_preview(preview(3, 1))
-    dialog = view.save_all("bat")
+    dialog = view.save_all()
     dialog.fileSelected.emit(str(tmp_path))
     dialog.reject()
     qtbot.waitUntil(lambda: "written" in view.told.text(), timeout=20_000)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["n0000.bat", "n0001.bat", "n0002.bat"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["n0000.sh", "n0001.sh", "n0002.sh"]
 
 
 def test_one_script_for_slurm_starts_all_nodes(qtbot: QtBot, view: CommandsView, tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_script_for_slurm_that_cannot_be_written_is_said(
 
 def test_what_cannot_be_written_is_said(qtbot: QtBot, view: CommandsView, tmp_path: Path) -> None:
     view.show_preview(preview(1, 1))
-    dialog = view.save_script("sh")
+    dialog = view.save_script()
     dialog.fileSelected.emit(str(tmp_path / "missing" / "start.sh"))
     dialog.reject()
     qtbot.waitUntil(lambda: "not written" in view.told.text(), timeout=20_000)
