@@ -99,23 +99,31 @@ def test_any_script_can_be_planned(run_file: Path, capsys: pytest.CaptureFixture
 
 
 def test_the_files_that_go_are_listed(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each with its size, links with their targets; and never a secret."""
+    """Each with its size, links with their targets; what holds credentials as left out, with the reason."""
     folder = run_file.parent
     (folder / "train.py").write_text("print(1)\n")
     (folder / "a\nb").touch()
     (folder / "go.sh").touch(mode=0o755)
     (folder / ".env").write_text("TOKEN=1")
+    (folder / "conf.yaml").write_text("a: 1\nclient_secret: kT4vQ9xZ2mB7" + "nW5rL8pJ3sD6\n")
+    (folder / "tls.key").touch()
+    (folder / ".torchdeckignore").write_text("!tls.key\n")
     (folder / "link").symlink_to("train.py")
     assert command("--script", "train.py", "--nproc", "1", "--files") == 0
     first, *rest = capsys.readouterr().out.splitlines()
-    assert first == f"each run executes a copy of its own of {folder}: 5 files of yours, {9 + len(RUN)} B"
+    assert first == f"each run executes a copy of its own of {folder}: 7 files of yours, {18 + len(RUN)} B"
     listed = [" ".join(line.split()) for line in rest]
     assert listed == [
+        "9 B .torchdeckignore",
         "0 B 'a\\nb'",
         "0 B go.sh (executable)",
         "link -> train.py",
         f"{len(RUN)} B run.toml",
+        "0 B tls.key (.torchdeckignore names it)",
         "9 B train.py",
+        "left out (.torchdeckignore takes a file along that it names: !NAME):",
+        ".env: its name is one of credentials",
+        "conf.yaml: holds a password or token (line 2)",
     ]
 
 

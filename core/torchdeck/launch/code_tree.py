@@ -50,7 +50,7 @@ def code_of_run(
     tree, warnings = read_user_code(config, working_dir, home, digests=digests)
     if tree is None:
         return read_code_tree(config, working_dir, digest=digest)[0], warnings
-    return (tree if tree.files else CodeTree()), warnings
+    return (tree if tree.files or tree.left_out else CodeTree()), warnings
 
 
 def read_code_tree(

@@ -106,6 +106,12 @@ def is_copied(code: CodeTree, path: str) -> bool:
     return relative is not None and text_of(relative) in code.files
 
 
+def left_out_why(code: CodeTree, path: str) -> str | None:
+    """Why the file at `path` is not in the run's copy, if the plan says a reason."""
+    relative = _relative(code, path)
+    return None if relative is None else code.left_out.get(text_of(relative))
+
+
 def _relative(code: CodeTree, path: str) -> str | None:
     relative = posixpath.relpath(posixpath.join(code.folder, path), code.folder)
     return None if relative.split("/", 1)[0] == ".." else relative

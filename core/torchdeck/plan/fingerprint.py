@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _UNSEEN = frozenset({"name", "warnings", "prediction"})
+_UNSEEN_CODE = frozenset({"left_out", "knowingly"})
 """Parts that change nothing in what is executed."""
 _ATOMS = frozenset({str, int, float, bool, type(None)})
 
@@ -16,6 +17,8 @@ _ATOMS = frozenset({str, int, float, bool, type(None)})
 def fingerprint_of(value: Mapping[str, Any]) -> str:
     """SHA-256 over `to_json` of a plan, but for what no process sees."""
     executed = {name: part for name, part in value.items() if name not in _UNSEEN}
+    if "code" in value:
+        executed["code"] = {name: part for name, part in value["code"].items() if name not in _UNSEEN_CODE}
     if "smaller" in value:
         sizes = value["smaller"]
         executed["smaller"] = [{k: part for k, part in size.items() if k not in _UNSEEN} for size in sizes]

@@ -117,6 +117,10 @@ class CodeTree:
     """Their common folder, where each run executes a copy of its own; empty: files run where they lie."""
     size: int = 0
     """Bytes of what is copied."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Path → why it is not copied: what holds credentials, and other homes of Torchdeck."""
+    knowingly: tuple[str, ...] = ()
+    """Paths that .torchdeckignore names, so that they are copied whatever they hold."""
 
 
 @dataclass(frozen=True)
@@ -256,7 +260,7 @@ def _plan_from(value: Mapping[str, Any]) -> LaunchPlan:
         stdout=StdoutPolicy(**_tupled(value["stdout"])),
         policy=Policy(**value["policy"]),
         slots=dict(value["slots"]),
-        code=CodeTree(**value["code"]),
+        code=CodeTree(**_tupled(value["code"])),
         warnings=tuple(value["warnings"]),
         prediction=_prediction(value),
         smaller=tuple(_smaller_size(size) for size in value.get("smaller", ())),

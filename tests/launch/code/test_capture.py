@@ -100,8 +100,13 @@ def test_canaries_never_get_into_a_copy_nor_into_the_store(tmp_path: Path) -> No
     """By name, by content, and what became a secret, or a link to one, after the plan was made."""
     canary = b"CANARY-7f3a"
     key = b"-----BEGIN OPENSSH PRIVATE KEY-----\n" + canary
+    token = b"x: 1\n" * 2_000 + b"hf" + b"_" + b"aB3dE6gH9jK2mN5pQ8sT1vW4yZ7cF0iL3o" + canary
+    token, large = token[: -len(canary)] + b"\n" + canary, bytes(3 << 20) + b"\n" + key
     names = [
         ".env",
+        ".bash_history",
+        "terraform.tfstate",
+        "huggingface/token",
         ".env.local",
         "lib/.envrc",
         ".git/config",
@@ -111,14 +116,18 @@ def test_canaries_never_get_into_a_copy_nor_into_the_store(tmp_path: Path) -> No
         ".netrc",
     ]
     work, home = (
-        written(tmp_path / "work", {"train.py": b"", "later.txt": b"", "link.txt": b""}),
+        written(
+            tmp_path / "work",
+            {"train.py": b"", "later.txt": b"", "later.yaml": b"", "later.bin": b"", "link.txt": b""},
+        ),
         tmp_path / "home",
     )
-    written(work, {**dict.fromkeys(names, canary), "notes.txt": key})
+    written(work, {**dict.fromkeys(names, canary), "notes.txt": key, "conf.yaml": token, "dump.bin": large})
     written(tmp_path, {"outside/token": canary})
     (work / "token").symlink_to(tmp_path / "outside/token")
     made = planned(work, home)
-    (work / "later.txt").write_bytes(key)
+    for name, content in {"later.txt": key, "later.yaml": token, "later.bin": large}.items():
+        (work / name).write_bytes(content)
     (work / "link.txt").unlink()
     (work / "link.txt").symlink_to(tmp_path / "outside/token")
     layout = new_run(home)

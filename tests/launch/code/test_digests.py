@@ -30,7 +30,7 @@ def test_a_file_is_read_once(tmp_path: Path) -> None:
     assert first.known("a", stat) is None
     read = first.read("a", str(tmp_path / "a"))
     assert read is not None
-    assert (read.hash, read.is_key) == (hashlib.sha256(b"one").hexdigest(), False)
+    assert read == (hashlib.sha256(b"one").hexdigest(), "")
     first.save()
     assert Digests(tmp_path / "home", tmp_path).known("a", stat) == read
     assert Digests(tmp_path / "home", tmp_path / "other").known("a", stat) is None
@@ -59,10 +59,10 @@ def test_keys_are_known_by_their_content(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\n")
     read = Digests(tmp_path / "home", tmp_path).read("a", str(tmp_path / "a"))
     assert read is not None
-    assert read.is_key
+    assert read == (hashlib.sha256((tmp_path / "a").read_bytes()).hexdigest(), "a private key")
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"version": 2}', '{"version": 1, "files": {"a": 1}}'])
+@pytest.mark.parametrize("content", ["", "[]", '{"version": 1}', '{"version": 2, "files": {"a": 1}}'])
 def test_damaged_files_of_hashes_are_none(tmp_path: Path, content: str) -> None:
     stat = settled(tmp_path / "a", b"one")
     kept = Digests(tmp_path / "home", tmp_path)
@@ -78,3 +78,13 @@ def test_what_cannot_be_read_or_written_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert kept.read("none", str(tmp_path / "none")) is None
     kept.save()
+
+
+def test_a_verdict_under_other_rules_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that held no known credential may hold one that is known by now."""
+    stat = settled(tmp_path / "a", b"one")
+    first = Digests(tmp_path / "home", tmp_path)
+    first.read("a", str(tmp_path / "a"))
+    first.save()
+    monkeypatch.setattr(digests, "rules_version", lambda: "others")
+    assert Digests(tmp_path / "home", tmp_path).known("a", stat) is None

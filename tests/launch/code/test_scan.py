@@ -75,3 +75,48 @@ def test_a_folder_without_end_is_given_up(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
     assert scan(tmp_path / "none").files == []
+
+
+def test_shell_histories_and_tokens_are_left_out_by_name(tmp_path: Path) -> None:
+    names = [".bash_history", "prod.tfvars", "kaggle.json", "cache/huggingface/token", ".config/gcloud/x.db"]
+    written(tmp_path, {"train.py": b"", "token": b"", **dict.fromkeys(names, b"")})
+    found = scan(tmp_path)
+    assert [file.name for file in found.files] == ["token", "train.py"]
+    assert sorted(found.secret) == sorted([*names[:4], ".config/gcloud"])
+
+
+def test_only_the_file_that_own_rules_name_goes_knowingly(tmp_path: Path) -> None:
+    """Neither a wildcard nor its folder is enough; a later line takes it back; `.git` never goes."""
+    names = [
+        "a/.env",
+        "b/.env",
+        "c/.env",
+        "d/server.pem",
+        "e/tls.key",
+        ".netrc",
+        "f/.netrc",
+        ".git/config",
+        "data/x.key",
+    ]
+    rules = b"!/a/.env\n!*.pem\n!d/\n!tls.key\n!.netrc\n/f/.netrc\n!.git\n!data/\n!c/.env*\n"
+    written(tmp_path, {"train.py": b"", ".torchdeckignore": rules, **dict.fromkeys(names, b"")})
+    found = scan(tmp_path)
+    assert [file.name for file in found.files if file.knowingly] == [".netrc", "a/.env", "e/tls.key"]
+    assert sorted(found.secret) == ["b/.env", "c/.env", "d/server.pem", "data/x.key", "f/.netrc"]
+
+
+def test_another_home_of_torchdeck_is_known_by_what_it_holds(tmp_path: Path) -> None:
+    """Of a user, and of a node; a folder of results called `runs` is none."""
+    mine = [
+        "mine/runs/one/plan.json",
+        "mine/shipped/ab/x.py",
+        "node/runs/a/x",
+        "node/leases/gpu0",
+        "runs/tb/events",
+    ]
+    written(tmp_path, {"train.py": b"", **dict.fromkeys(mine, b"")})
+    found = scan(tmp_path)
+    assert [file.name for file in found.files] == ["runs/tb/events", "train.py"]
+    assert sorted(found.homes) == ["mine", "node"]
+    written(tmp_path, {".torchdeckignore": b"!/node/\n"})
+    assert scan(tmp_path).homes == ["mine"]

@@ -57,15 +57,42 @@ def test_more_than_goes_is_said_with_the_biggest(tmp_path: Path) -> None:
 
 
 def test_a_person_is_told_what_does_not_go(tmp_path: Path) -> None:
-    written(tmp_path, {"train.py": b"", "sign.py": b"-----BEGIN PRIVATE KEY-----\n"})
+    """By name in the list of files; by content in a warning, too, as no one expects it."""
+    token = b"vault_token: " + b"hv" + b"s." + PRINT[:40].encode() + b"\n"
+    files = {
+        "train.py": b"",
+        "sign.py": b"-----BEGIN PRIVATE KEY-----\n",
+        "conf.yaml": b"a: 1\n" + token,
+        ".env": b"",
+    }
+    written(tmp_path, {**files, "old/runs/a/plan.json": b"", "old/shipped/x": b""})
     (tmp_path / "data").symlink_to("/nowhere/data")
     config = config_from_dict({"run": {"script": "train.py"}}, tmp_path)
-    tree, warnings = read_user_code(config, tmp_path, tmp_path / "home")
+    tree, (links, secret, home) = read_user_code(config, tmp_path, tmp_path / "home")
     assert tree is not None
     assert set(tree.files) == {"train.py", "data"}
-    assert ["data: links that lead out" in warnings[0], "sign.py holds a private key" in warnings[1]] == [
-        True
-    ] * 2
+    assert tree.left_out == {
+        ".env": "its name is one of credentials",
+        "conf.yaml": "holds a Vault token (line 2)",
+        "old": "a home of Torchdeck",
+        "sign.py": "holds a private key",
+    }
+    assert "data: links that lead out" in links
+    assert "conf.yaml holds a Vault token (line 2), sign.py holds a private key" in secret
+    assert "!conf.yaml into .torchdeckignore" in secret
+    assert "old: a home of Torchdeck" in home
+
+
+def test_credentials_that_are_named_go(tmp_path: Path) -> None:
+    token = b"hv" + b"s." + PRINT[:40].encode()
+    rules = b"!conf.yaml\n!.env\n"
+    work = written(
+        tmp_path / "work", {"train.py": b"", "conf.yaml": token, ".env": token, ".torchdeckignore": rules}
+    )
+    tree = code_of(work, tmp_path / "home")
+    assert set(tree.files) == {"train.py", "conf.yaml", ".env", ".torchdeckignore"}
+    assert tree.knowingly == (".env", "conf.yaml")
+    assert tree.left_out == {}
 
 
 def test_a_built_in_recipe_executes_nothing_of_the_users(tmp_path: Path) -> None:

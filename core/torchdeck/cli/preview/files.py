@@ -6,17 +6,29 @@ import os
 from collections.abc import Iterator
 
 from torchdeck.agent.snapshots.manifest import EXECUTABLE, LINK
+from torchdeck.launch.code.ignore import OWN
 from torchdeck.plan.launch_plan import CodeTree
 from torchdeck.quantities import size
 from torchdeck.rundir.file_names import name_of
 
 
 def file_lines(code: CodeTree) -> Iterator[str]:
-    """Every file with its size, and how many there are; names as `text_of` has them, in one line each."""
+    """Every file with its size, how many there are, and what is left out and why.
+
+    Names as `text_of` has them, in one line each.
+    """
     yield code_line(code)
     for name, content in code.files.items():
-        shown = name if name.isprintable() else repr(name)
-        yield f"{_size(code, name, content):>10}  {shown}{_kind(content)}"
+        named = f"  ({OWN} names it)" if name in code.knowingly else ""
+        yield f"{_size(code, name, content):>10}  {_shown(name)}{_kind(content)}{named}"
+    if code.left_out:
+        yield f"left out ({OWN} takes a file along that it names: !NAME):"
+    for name, why in code.left_out.items():
+        yield f"{'':>10}  {_shown(name)}: {why}"
+
+
+def _shown(name: str) -> str:
+    return name if name.isprintable() else repr(name)
 
 
 def code_line(code: CodeTree) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
@@ -15,16 +15,14 @@ from torchdeck.agent.snapshots.manifest import EXECUTABLE, LINK, Blob, Entry, Ma
 from torchdeck.launch.code.beside import link_what_stays
 from torchdeck.launch.code.digests import Digests
 from torchdeck.launch.code.scan import MAX_BYTES
-from torchdeck.launch.code.secret_files import HEAD, holds_key
+from torchdeck.launch.code.secret_contents import SMALL, SecretSearch, secret_in
 from torchdeck.nodes.inventory import LOCALHOST
 from torchdeck.plan.code_paths import is_copied
-from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.rundir.file_names import name_of, text_of
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.directory import RunDirectoryError
 
-SMALL = 1 << 20
-"""Bytes that are read at once."""
 TRIES = 3
 """How often a content is kept that the end of another run frees in the same moment."""
 
@@ -49,7 +47,7 @@ def capture(layout: RunLayout, plan: LaunchPlan, home: Path) -> LaunchPlan:
     folder, store = Path(code.folder), store_of(home)
     digests = Digests(home, folder)
     with making(layout) as made:
-        entries = list(_copied(code.files, folder, store, digests, made))
+        entries = list(_copied(code, store, digests, made))
         manifest = Manifest.of(entries)
         files = {entry.name: entry.content for entry in manifest.entries}
         _check(plan, set(code.files) - set(files))
@@ -59,24 +57,24 @@ def capture(layout: RunLayout, plan: LaunchPlan, home: Path) -> LaunchPlan:
     return plan if files == code.files else replace(plan, code=replace(code, files=files, size=manifest.size))
 
 
-def _copied(
-    files: Mapping[str, str], folder: Path, store: BlobStore, digests: Digests, made: FolderBeingMade
-) -> Iterator[Entry]:
-    for name, content in files.items():
+def _copied(code: CodeTree, store: BlobStore, digests: Digests, made: FolderBeingMade) -> Iterator[Entry]:
+    for name, content in code.files.items():
         if content.startswith(LINK):
             made.link(Entry(name, content, 0))
             yield Entry(name, content, 0)
-        elif (entry := _file(name, folder, store, digests, made)) is not None:
+        elif (entry := _file(name, code, store, digests, made)) is not None:
             yield entry
 
 
-def _file(name: str, folder: Path, store: BlobStore, digests: Digests, made: FolderBeingMade) -> Entry | None:
-    """Put a file in its place; None where it is gone, or is what never goes."""
+def _file(
+    name: str, code: CodeTree, store: BlobStore, digests: Digests, made: FolderBeingMade
+) -> Entry | None:
+    """Put a file in its place; None if it is gone, or holds credentials and was not asked for by name."""
     relative = name_of(name)
-    source = os.path.join(folder, relative)  # noqa: PTH118 - thousands of texts
+    source = os.path.join(code.folder, relative)  # noqa: PTH118 - thousands of texts
     for attempt in range(TRIES):
         try:
-            blob = _kept(name, source, store, digests)
+            blob = _kept(name, source, store, digests, knowingly=name in code.knowingly)
             if blob is None:
                 return None
             store.link(blob, made.path(relative))
@@ -87,13 +85,13 @@ def _file(name: str, folder: Path, store: BlobStore, digests: Digests, made: Fol
     return None
 
 
-def _kept(name: str, source: str, store: BlobStore, digests: Digests) -> Blob | None:
-    """The content of the file, kept in the store."""
+def _kept(name: str, source: str, store: BlobStore, digests: Digests, *, knowingly: bool) -> Blob | None:
+    """The content of the file, kept in the store; None if it holds credentials and does not go knowingly."""
     try:
         stat = os.stat(source, follow_symlinks=False)  # noqa: PTH116
         executable = bool(stat.st_mode & 0o100)
         known = digests.known(name, stat)
-        if known is not None and not known.is_key:
+        if known is not None and (knowingly or not known.secret):
             blob = Blob(known.hash, stat.st_size, executable)
             if store.has(blob):
                 return blob
@@ -104,8 +102,8 @@ def _kept(name: str, source: str, store: BlobStore, digests: Digests) -> Blob | 
         data = content.read(SMALL + 1)
         if len(data) > SMALL:
             content.seek(0)
-            return _large(content, store, executable=executable)
-    if holds_key(data[:HEAD]):
+            return _large(content, store, executable=executable, knowingly=knowingly)
+    if not knowingly and secret_in(data):
         return None
     blob = Blob(hashlib.sha256(data).hexdigest(), len(data), executable)
     if not store.has(blob):
@@ -113,18 +111,25 @@ def _kept(name: str, source: str, store: BlobStore, digests: Digests) -> Blob | 
     return blob
 
 
-def _large(content: BinaryIO, store: BlobStore, *, executable: bool) -> Blob | None:
+def _large(content: BinaryIO, store: BlobStore, *, executable: bool, knowingly: bool) -> Blob | None:
     hash_, size, written = store.add(content, MAX_BYTES)
     try:
-        with written.open("rb") as file:
-            if holds_key(file.read(HEAD)):
-                return None
+        if not knowingly and _has_secret(written):
+            return None
         blob = Blob(hash_, size, executable)
         if not store.has(blob):
             store.keep(blob, written)
         return blob
     finally:
         written.unlink(missing_ok=True)
+
+
+def _has_secret(path: Path) -> bool:
+    search = SecretSearch()
+    with path.open("rb") as file:
+        while part := file.read(SMALL):
+            search.feed(part)
+    return bool(search.end())
 
 
 def _no_link(path: str, flags: int) -> int:

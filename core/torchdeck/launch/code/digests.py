@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from torchdeck.agent.snapshots.folder import STORE
-from torchdeck.launch.code.secret_files import HEAD, holds_key
+from torchdeck.launch.code.secret_contents import SecretSearch, rules_version
 from torchdeck.rundir.atomic import read_json, write_bytes
 
-VERSION = 1
+VERSION = 2
 KEPT = 64
 """Trees whose hashes are kept."""
 WORTH_KEEPING = 0.03
@@ -32,8 +32,8 @@ class Digest(NamedTuple):
 
     hash: str
     """SHA-256 of what was read."""
-    is_key: bool
-    """It is a private key, and never goes."""
+    secret: str
+    """Which credential it holds, as `secret_in` says it; empty if none."""
 
 
 class Digests:
@@ -65,15 +65,14 @@ class Digests:
         try:
             with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - thousands of texts
                 before = os.fstat(file.fileno())
-                head = chunk = file.read(_CHUNK)
-                digest = hashlib.sha256(chunk)
-                while chunk:
-                    chunk = file.read(_CHUNK)
+                digest, search = hashlib.sha256(), SecretSearch()
+                while chunk := file.read(_CHUNK):
                     digest.update(chunk)
+                    search.feed(chunk)
                 after = os.fstat(file.fileno())
         except OSError:
             return None
-        found = Digest(digest.hexdigest(), holds_key(head[:HEAD]))
+        found = Digest(digest.hexdigest(), search.end())
         if stamp_of(before) == stamp_of(after) and not is_fresh(after):
             self._new[name] = stamp_of(after), found
         self._seconds += time.monotonic() - begun
@@ -85,6 +84,7 @@ class Digests:
             return
         value = {
             "version": VERSION,
+            "rules": rules_version(),
             "files": {name: [*kept[0], *kept[1]] for name, kept in self._new.items()},
         }
         with suppress(OSError):
@@ -109,8 +109,13 @@ def _read(path: Path) -> dict[str, tuple[Stamp, Digest]]:
     value = read_json(path)
     if not isinstance(value, Mapping) or value.get("version") != VERSION:
         return {}
+    if value.get("rules") != rules_version():  # they would find something else in the same files
+        return {}
     try:
-        return {name: ((a, b, c, d), Digest(h, key)) for name, (a, b, c, d, h, key) in value["files"].items()}
+        return {
+            name: ((a, b, c, d), Digest(h, secret))
+            for name, (a, b, c, d, h, secret) in value["files"].items()
+        }
     except (AttributeError, KeyError, TypeError, ValueError):
         return {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,6 +22,7 @@ _FOLDERS = frozenset(
 _MARKS = frozenset({"pyvenv.cfg", "conda-meta", "CACHEDIR.TAG"})
 """What makes a folder one of installed packages, or a cache."""
 _ENDINGS = (".pyc", ".pyo", ".swp", "~")
+_WILD = re.compile(r"[*?\[\\]")
 _LIMIT = 1 << 20
 """Bytes of a file of rules."""
 
@@ -31,6 +33,8 @@ class Rules(NamedTuple):
     folder: str
     """Absolute, ending in a slash."""
     spec: GitIgnoreSpec
+    named: frozenset[str] = frozenset()
+    """Paths that a line `!NAME` without wildcards names; `*/NAME` for a name in any folder."""
 
 
 class Ignored(NamedTuple):
@@ -67,6 +71,17 @@ class Ignored(NamedTuple):
             decided = True if known else _decide(self.git, f"{path}/")
         return bool(decided)
 
+    def knowingly(self, path: str) -> bool:
+        """Whether .torchdeckignore takes along the very file or folder at `path` by its name.
+
+        `!.env` does; `!data/` and `!*` take along what is there, but no credentials among it.
+        """
+        place = any(
+            f"*/{path.rsplit('/', 1)[-1]}" in rules.named or path[len(rules.folder) :] in rules.named
+            for rules in self.own
+        )
+        return place and False in (_decide(self.own, path), _decide(self.own, f"{path}/"))
+
 
 def is_marked(names: Iterable[str]) -> bool:
     """Whether a folder that holds `names` is a virtual environment or a cache."""
@@ -101,7 +116,17 @@ def _rules(folder: str, name: str) -> Rules | None:
         spec = GitIgnoreSpec.from_lines(lines)
     except GitIgnorePatternError:  # git passes over what it cannot read, too
         spec = GitIgnoreSpec.from_lines(line for line in lines if _is_sound(line))
-    return Rules(folder.rstrip("/") + "/", spec) if len(spec) else None
+    named = frozenset(filter(None, map(_named, lines))) if name == OWN else frozenset[str]()
+    return Rules(folder.rstrip("/") + "/", spec, named) if len(spec) else None
+
+
+def _named(line: str) -> str:
+    """What `!NAME` names, as `Rules.named` has it; empty for all other lines."""
+    text = line.rstrip().rstrip("/")
+    if not text.startswith("!") or _WILD.search(text):
+        return ""
+    text = text[1:]
+    return text.lstrip("/") if "/" in text else f"*/{text}"
 
 
 def _is_sound(line: str) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from torchdeck.launch.code.ignore import Ignored, is_marked, rules_above
-from torchdeck.launch.code.secret_files import is_secret_name
+from torchdeck.launch.code.secret_files import NEVER, is_secret_name
 from torchdeck.rundir.file_names import text_of
 
 MAX_FILES = 20_000
@@ -26,6 +26,8 @@ class FoundFile:
     """Below the folder that was scanned, as `text_of` has it."""
     path: str
     stat: os.stat_result
+    knowingly: bool = False
+    """.torchdeckignore names this very file: it goes though it holds credentials."""
 
 
 @dataclass
@@ -38,7 +40,9 @@ class Found:
     leading_out: list[str] = field(default_factory=list)
     """Names of links to what does not go along."""
     secret: list[str] = field(default_factory=list)
-    """Names of what never goes."""
+    """Names of files and folders that by their names hold credentials."""
+    homes: list[str] = field(default_factory=list)
+    """Names of folders that are homes of Torchdeck."""
     unreadable: list[str] = field(default_factory=list)
     whole: bool = True
     """False where there is so much that nobody looked any further."""
@@ -70,6 +74,11 @@ def scan(
     return walk.found
 
 
+def _is_home(names: Collection[str]) -> bool:
+    """Whether a folder that holds `names` is a home of Torchdeck, here or on a node."""
+    return "runs" in names and ("shipped" in names or "leases" in names)
+
+
 class _Walk:
     def __init__(self, base: Path, without: frozenset[str], always: str | None, left: int) -> None:
         self.found = Found()
@@ -86,8 +95,11 @@ class _Walk:
             names = [entry.name for entry in entries]
             if here != folder and is_marked(names):
                 continue
+            if here != folder and _is_home(names) and not rules.knowingly(here):
+                self.found.homes.append(self._name(here))
+                continue
             rules = rules.within(here, names)
-            waiting += [(path, rules) for path in self._sort(entries, rules)]
+            waiting += [(path, rules) for path in self._sort(here, entries, rules)]
 
     def _entries(self, folder: str) -> list[os.DirEntry[str]]:
         if self._left <= 0:
@@ -106,19 +118,21 @@ class _Walk:
             self.found.unreadable.append(self._name(folder))
         return found
 
-    def _sort(self, entries: list[os.DirEntry[str]], rules: Ignored) -> Iterator[str]:
+    def _sort(self, folder: str, entries: list[os.DirEntry[str]], rules: Ignored) -> Iterator[str]:
         """Note what goes; the folders to look at."""
         for entry in entries:
-            if is_secret_name(entry.name):
-                if entry.name != ".git":
+            secret = is_secret_name(entry.name, os.path.basename(folder))  # noqa: PTH119 - a text among thousands
+            knowingly = (secret or bool(rules.own)) and entry.name != NEVER and rules.knowingly(entry.path)
+            if secret and not knowingly:
+                if entry.name != NEVER:
                     self.found.secret.append(self._name(entry.path))
             elif entry.is_dir(follow_symlinks=False):
                 if entry.path not in self._without and not rules.folder(entry.path):
                     yield entry.path
             elif entry.path == self._always or not rules.file(entry.path):
-                self._note(entry)
+                self._note(entry, knowingly=knowingly)
 
-    def _note(self, entry: os.DirEntry[str]) -> None:
+    def _note(self, entry: os.DirEntry[str], *, knowingly: bool) -> None:
         try:
             if entry.is_symlink():
                 self._note_link(entry)
@@ -127,7 +141,7 @@ class _Walk:
         except OSError:
             return  # gone meanwhile
         if stat.S_ISREG(found.st_mode):
-            self.found.files.append(FoundFile(self._name(entry.path), entry.path, found))
+            self.found.files.append(FoundFile(self._name(entry.path), entry.path, found, knowingly))
 
     def _note_link(self, entry: os.DirEntry[str]) -> None:
         """Links inside the tree stay what they are; others lead, from anywhere, to where they led."""

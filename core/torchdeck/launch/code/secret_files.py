@@ -1,44 +1,74 @@
-"""Files that are never copied nor sent, whatever rules say: keys, passwords, and git's own folder."""
+"""Names of files and folders that hold credentials: never copied, unless .torchdeckignore names them."""
 
 from __future__ import annotations
 
 import re
 from fnmatch import translate
 
-HEAD = 4096
-"""Bytes of a file that are looked at for a private key."""
-_NAMES = (
+NEVER = ".git"
+"""Git's own folder, which no rule can take along."""
+
+_KEYS = (
+    *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "ssh_host_*_key", "*.pem", "*.key", "*.p8", "*.pk8"),
+    *("*.p12", "*.pfx", "*.ppk", "*.jks", "*.keystore", "*.kdb", "*.kdbx", "*.agekey"),
+)
+_ENVIRONMENTS = (".env", ".env.*", ".env-*", ".env_*", ".envrc", "*.env", ".Renviron")
+_PASSWORDS = (
+    *(".netrc", "_netrc", ".pgpass", "pgpass.conf", ".my.cnf", ".mylogin.cnf", ".htpasswd", ".msmtprc"),
     *(
-        ".env*",
-        "*.env",
-        "id_rsa*",
-        "id_dsa*",
-        "id_ecdsa*",
-        "id_ed25519*",
-        "*.pem",
-        "*.key",
-        "*.p12",
-        "*.pfx",
-        "*.ppk",
+        ".git-credentials",
+        ".pypirc",
+        ".npmrc",
+        ".dockercfg",
+        ".databrickscfg",
+        ".cdsapirc",
+        ".s3cfg",
+        ".boto",
     ),
-    *("*.jks", "*.keystore", "*.kdbx", ".netrc", "_netrc", ".pgpass", ".git-credentials", ".pypirc"),
-    *(".npmrc", ".htpasswd", "credentials.json", "service-account*.json", "secrets.toml"),
+    *("kaggle.json", ".vault-token", "credentials", "credentials.*", "client_secret*.json", ".passwd-s3fs"),
+    *("application_default_credentials.json", "service-account*.json", "service_account*.json"),
+    *("*.tfstate", "*.tfstate.*", "*.tfvars", "*.tfvars.json", ".terraformrc", "terraform.rc"),
+    *("secrets.toml", "secrets.yaml", "secrets.yml", "secrets.json", "secrets.ini", ".secrets"),
 )
-_FOLDERS = frozenset({".git", ".ssh", ".gnupg", ".aws", ".azure", ".gcloud", ".kube", ".docker"})
-_NAME = re.compile("|".join(translate(name) for name in _NAMES), re.IGNORECASE)
-_KEY = re.compile(
-    rb"^(?:-----BEGIN (?:[A-Z0-9 ]+ )?PRIVATE KEY(?: BLOCK)?-----|PuTTY-User-Key-File-|openssh-key-v1\0)",
-    re.MULTILINE,
+_HISTORIES = (
+    ".*_history",
+    ".histfile",
+    "fish_history",
+    ".zhistory",
+    ".rediscli_history",
+    "ConsoleHost_history.txt",
+)
+_FOLDERS = frozenset(
+    (
+        *(NEVER, ".ssh", ".gnupg", ".aws", ".azure", ".gcloud", ".kube", ".docker", ".oci", ".kaggle"),
+        *(".terraform", ".terraform.d", ".password-store"),
+    )
+)
+_BELOW = frozenset(
+    (
+        *((".config", "gcloud"), (".config", "gh"), (".config", "kaggle"), (".config", "rclone")),
+        *(("huggingface", "token"), (".huggingface", "token"), ("huggingface", "stored_tokens")),
+        *((".cargo", "credentials"), (".ipython", "history.sqlite")),
+    )
+)
+"""Folder and name: what is a secret only there."""
+_PUBLIC = re.compile(
+    r".*\.pub|.*[._-](?:example|sample|template|dist)|credentials\.(?:py|md|rst|txt)", re.IGNORECASE
+)
+_NAME = re.compile(
+    "|".join(translate(name) for name in (*_KEYS, *_ENVIRONMENTS, *_PASSWORDS, *_HISTORIES)), re.IGNORECASE
 )
 
 
-def is_secret_name(name: str) -> bool:
-    """Whether a file or folder of this name (without its folder) never goes; public keys do."""
-    if name.endswith(".pub"):
-        return False
-    return name in _FOLDERS or _NAME.match(name) is not None
+def is_secret_name(name: str, folder: str = "") -> bool:
+    """Whether a file or folder of this name holds credentials.
 
+    Public keys do not; templates (`.env.example`) are judged by their content.
 
-def holds_key(head: bytes) -> bool:
-    """Whether the first `HEAD` bytes of a file say that it holds a private key."""
-    return _KEY.search(head) is not None
+    Args:
+        name: without its folder.
+        folder: the name of the folder it is in.
+    """
+    if name in _FOLDERS or (folder, name) in _BELOW:
+        return True
+    return _PUBLIC.fullmatch(name) is None and _NAME.match(name) is not None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from torchdeck.agent.snapshots.manifest import EXECUTABLE, LINK
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
@@ -30,7 +31,7 @@ def read_user_code(
     """All that a run gets a copy of: the working directory, or the folder of a script or recipe elsewhere.
 
     Left behind is what .gitignore and .torchdeckignore say, installed packages and caches, checkpoints and
-    TORCHDECK_HOME; keys and passwords always. Links are copied as links.
+    homes of Torchdeck; keys and passwords unless .torchdeckignore names the file. Links are copied as links.
 
     Args:
         config: what is asked for; sync is not none.
@@ -52,21 +53,46 @@ def read_user_code(
     too_much = _too_much(base, found, max_files, max_bytes)
     if too_much:
         return None, (too_much,)
-    hashes = digests(home, base)
-    files: dict[str, str] = {name: f"{LINK}{target}" for name, target in found.links.items()}
+    contents = _read(found, digests(home, base))
+    left_out = {
+        **dict.fromkeys(found.homes, "a home of Torchdeck"),
+        **dict.fromkeys(found.secret, "its name is one of credentials"),
+        **{name: f"holds {what}" for name, what in contents.secret.items()},
+    }
+    tree = CodeTree(
+        dict(sorted(contents.files.items())),
+        str(base),
+        contents.size,
+        left_out=dict(sorted(left_out.items())),
+        knowingly=tuple(file.name for file in found.files if file.knowingly),
+    )
+    return tree, tuple(_sentences(found, contents.secret))
+
+
+class _Contents(NamedTuple):
+    files: dict[str, str]
+    """Name → what the plan says of it."""
+    secret: dict[str, str]
+    """Name → which credential it holds."""
+    size: int
+
+
+def _read(found: Found, hashes: Digests) -> _Contents:
+    """The files that go, by content; what cannot be read is added to `found`."""
+    files = {name: f"{LINK}{target}" for name, target in found.links.items()}
+    secret: dict[str, str] = {}
     copied = 0
     for file in found.files:
         digest = hashes.known(file.name, file.stat) or hashes.read(file.name, file.path)
         if digest is None:
             found.unreadable.append(file.name)
-        elif digest.is_key:
-            found.secret.append(file.name)
+        elif digest.secret and not file.knowingly:
+            secret[file.name] = digest.secret
         else:
             files[file.name] = digest.hash + (EXECUTABLE if file.stat.st_mode & 0o100 else "")
             copied += file.stat.st_size
     hashes.save()
-    tree = CodeTree(dict(sorted(files.items())), str(base), copied)
-    return tree, tuple(_sentences(found))
+    return _Contents(files, secret, copied)
 
 
 def main_file(config: RunConfig) -> Path | None:
@@ -101,15 +127,21 @@ def _too_much(base: Path, found: Found, max_files: int, max_bytes: int) -> str:
     )
 
 
-def _sentences(found: Found) -> Iterator[str]:
+def _sentences(found: Found, secret: Mapping[str, str]) -> Iterator[str]:
     if found.leading_out:
         yield (
             f"{_listed(found.leading_out)}: links that lead out of the working directory; a run gets copies "
             "of them, and not of what they lead to"
         )
-    keys = [name for name in found.secret if name.endswith(".py")]
-    if keys:
-        yield f"{_listed(keys)} holds a private key, and no run gets a copy of it"
+    if secret:
+        held = [f"{name} holds {what}" for name, what in secret.items()]
+        first = min(secret)
+        yield (
+            f"{_listed(held)}, and no run gets a copy of it: take it out of the file, or write "
+            f"!{first} into {OWN} to copy it to the nodes all the same"
+        )
+    if found.homes:
+        yield f"{_listed(found.homes)}: a home of Torchdeck, and no run gets a copy of it"
     if found.unreadable:
         yield f"{_listed(found.unreadable)} cannot be read, and no run gets a copy of it"
 

@@ -69,3 +69,20 @@ def test_an_empty_working_directory_has_nothing_to_send(tmp_path: Path) -> None:
     assert check.status == "failed"
     assert "nothing of the working directory" in check.what
     assert code_checks(folder, run, working_dir="/srv/work") == []
+
+
+def test_a_script_that_holds_a_credential_is_refused_until_it_is_named(tmp_path: Path) -> None:
+    """It would not be there on the node."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "train.py").write_text(
+        "import os\nlogin('" + "hf" + "_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7cF0iL3o')\n"
+    )
+    (check,) = code_checks(folder, {"script": "train.py"})
+    assert (check.node, check.status) == ("n0", "failed")
+    assert "train.py is what the run executes" in check.what
+    assert "holds a Hugging Face token (line 2)" in check.what
+    assert "!train.py into .torchdeckignore" in check.fix
+    (folder / ".torchdeckignore").write_text("!train.py\n")
+    (check,) = code_checks(folder, {"script": "train.py"})
+    assert check.status == "ok"

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.launch.code.ignore import OWN
 from torchdeck.launch.code.scan import MAX_BYTES, MAX_FILES
+from torchdeck.launch.code.user_code import main_file
 from torchdeck.launch.preflight.check import Check, failed, ok
 from torchdeck.launch.preflight.interpreter import check_deepspeed, check_interpreter
 from torchdeck.launch.preflight.precision import check_precision
@@ -27,6 +28,7 @@ from torchdeck.nodes.inventory import LOCALHOST, NodeInfo
 from torchdeck.nodes.probe.conversation import ProbeError
 from torchdeck.nodes.probe.facts import NodeFacts
 from torchdeck.nodes.ssh.errors import SshError
+from torchdeck.plan.code_paths import left_out_why
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.plan.slots import slot
 from torchdeck.quantities import size
@@ -112,7 +114,12 @@ def _code(config: RunConfig, plan: LaunchPlan, node: str) -> Iterator[Check]:
     if config.run.sync == "none" or config.run.recipe in BUILTIN_RECIPES:
         return
     count = len(plan.code.files)
-    if plan.code.folder:
+    main = main_file(config)
+    why = None if main is None else left_out_why(plan.code, str(main))
+    if main is not None and why is not None:
+        fix = f"take it out of the file, or write !{main.name} into {OWN} to copy it all the same"
+        yield failed("code", node, f"{main} is what the run executes, and is not copied there: {why}", fix)
+    elif plan.code.folder:
         what = f"gets a copy of {count:,} file{'s' * (count > 1)}, {size(plan.code.size)}, compared by hash"
         yield ok("code", node, what)
     elif count:  # those that are hashed where no copy is made
