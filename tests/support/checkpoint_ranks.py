@@ -21,6 +21,7 @@ import torch
 import torch.distributed as dist
 
 from support.forked_rank import ForkedRank, Outcome
+from support.no_object_collectives import refuse_object_collectives
 
 ROUND_SECONDS = 60.0
 
@@ -55,6 +56,7 @@ def results(outcomes: list[Outcome]) -> list[Any]:
 
 
 def _in_rank(rank: Rank, rendezvous: Path, body: Callable[[Rank], Any]) -> Any:
+    refuse_object_collectives()
     if rank.world_size > 1:
         dist.init_process_group(
             "gloo", init_method=f"file://{rendezvous}", rank=rank.rank, world_size=rank.world_size

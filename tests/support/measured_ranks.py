@@ -18,6 +18,7 @@ from typing import Any
 
 from support.forked_rank import ForkedRank
 from support.free_port import free_port
+from support.no_object_collectives import refuse_object_collectives
 from support.torch_process import run_torch
 from support.torch_servers import sources
 
@@ -62,6 +63,7 @@ def run_job(body: Callable[[Job], Any], job: Job) -> list[Any]:
 def _in_rank(body: Callable[[Job], Any], job: Job, rank: int, port: int) -> Any:
     world = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": job["world_size"], "MASTER_PORT": port}
     os.environ.update({name: str(value) for name, value in world.items()}, MASTER_ADDR="127.0.0.1")
+    refuse_object_collectives()
     return body(job)
 
 

@@ -16,6 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD
 
 from support.measured_ranks import Job
+from torchdeck.distributed.json_collectives import broadcast
 from torchdeck.distributed.processes import cleanup_distributed, get_local_rank, get_rank, setup_distributed
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.strategies.ddp_buckets import with_settled_buckets
@@ -86,7 +87,7 @@ def hand_written(job: Job) -> dict[str, Any]:
         found["stepped"] = flat(model, "weights")
         folder = [tempfile.mkdtemp() if strategy.is_main_process else None]
         if strategy.world_size > 1:
-            dist.broadcast_object_list(folder)
+            folder = [broadcast(folder[0])]
         strategy.save(str(folder[0]), model, optimizer, step=1, extra={"note": "kept"})
         strategy.optimizer_step(optimizer)
         other = small_model(seed=1)

@@ -11,6 +11,8 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+import re
+import stat
 import struct
 import tempfile
 import time
@@ -22,6 +24,8 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
+from torchdeck.distributed.json_collectives import broadcast
+
 MOST = 60
 """Numbers of one sum."""
 _MEMORY = Path("/dev/shm")  # noqa: S108 - where Linux keeps files in memory; what it holds is no secret
@@ -32,6 +36,7 @@ _HEAD = struct.Struct("<qI")
 _LOOK_FOR_DEAD = 0.2
 """Seconds that a rank lets itself be waited for before the others ask whether it lives."""
 _LONGEST_PAUSE = 1e-3
+_NAME = re.compile(r"(torchdeck-\w{1,64})?")
 
 
 class BoardError(RuntimeError):
@@ -152,21 +157,27 @@ def _shared_name(rank: int, world_size: int) -> Iterator[str]:
             path = Path(made)
             with suppress(OSError), os.fdopen(file, "wb") as empty:
                 os.posix_fallocate(empty.fileno(), 0, size_for(world_size))
-    told = [path.name if path is not None else ""]
     try:
-        dist.broadcast_object_list(told, src=0)
-        yield told[0]
+        yield _checked_name(broadcast(path.name if path is not None else ""))
     finally:
         if path is not None:
             path.unlink(missing_ok=True)
 
 
+def _checked_name(name: object) -> str:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise BoardError("rank 0 named no file for the sums of all ranks")
+    return name
+
+
 def _opened(path: Path) -> int | None:
     try:
-        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
-    if os.fstat(file).st_size == 0:  # there was no room
+    status = os.fstat(file)
+    # there was no room for it, or another user made it
+    if not stat.S_ISREG(status.st_mode) or status.st_size == 0 or status.st_uid != os.geteuid():
         os.close(file)
         return None
     return file

@@ -194,6 +194,7 @@ def test_there_and_back_resumes_bit_exact(saved: Saved, tmp_path: Path, max_file
     assert _train(model, optimizer, 3) == losses
 
 
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
 def test_plain_torch_reads_what_was_converted(saved: Saved, tmp_path: Path) -> None:
     """torch.distributed.checkpoint alone loads it, and more files from a sharded source too."""
     folder, weights, _ = saved

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.filesystem import _StorageInfo
 from torch.distributed.checkpoint.metadata import (
     BytesStorageMetadata,
@@ -25,11 +24,6 @@ from torchdeck.distributed.checkpoints.peers import Peers
 
 ALONE = Peers(0, 1, 10.0)
 SHARD = "__0_0.distcp"
-
-
-@pytest.fixture(autouse=True)
-def _alone() -> None:
-    dcp.alone_is_fine()
 
 
 class Evil:
@@ -58,7 +52,7 @@ def test_what_dcp_writes_is_read(tmp_path: Path, dtype: torch.dtype) -> None:
     }
     dcp.write(tmp_path, dict(tensors), ALONE)
     places = {name: torch.zeros_like(tensor) for name, tensor in tensors.items()}
-    dcp.read(tmp_path, [SHARD], places, ALONE)
+    dcp.read(tmp_path, [SHARD], places)
     assert all(torch.equal(places[name], tensor) for name, tensor in tensors.items())
 
 
@@ -157,8 +151,8 @@ def test_a_shard_beyond_its_file_is_refused(tmp_path: Path) -> None:
     dcp.write(tmp_path, {"a": torch.zeros(3)}, ALONE)
     content = (tmp_path / SHARD).read_bytes()
     (tmp_path / SHARD).write_bytes(content[:-1])
-    with pytest.raises(CheckpointException, match=f"it would end at {len(content)}"):
-        dcp.read(tmp_path, [SHARD], {"a": torch.ones(3)}, ALONE)
+    with pytest.raises(CheckpointError, match=f"it would end at {len(content)}"):
+        dcp.read(tmp_path, [SHARD], {"a": torch.ones(3)})
 
 
 def test_torn_metadata_is_one_sentence(tmp_path: Path) -> None:

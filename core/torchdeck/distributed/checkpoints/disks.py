@@ -7,7 +7,9 @@ import secrets
 import socket
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from torchdeck.distributed.checkpoints.answers import count, file_name, optional, text, truth
 from torchdeck.distributed.checkpoints.directory import MARK_PREFIX
 from torchdeck.distributed.checkpoints.peers import Peers
 
@@ -47,24 +49,37 @@ def find_disks(folder: Path, peers: Peers) -> Disks:
         return Disks((0,))
     what = f"looking at {folder} from every rank"
     rank = peers.rank
-    first = peers.first(what, lambda: _leave_mark(folder))
-    sees = peers.together(what, (folder / first).exists)
-    marks = peers.together(what, lambda: None if sees[rank] else _leave_mark(folder))
+    first = peers.first(what, lambda: _leave_mark(folder), _mark)
+    sees = peers.together(what, (folder / first).exists, truth)
+    marks = peers.together(what, lambda: None if sees[rank] else _leave_mark(folder), optional(_mark))
 
     def leader() -> int:
         if sees[rank]:
             return 0
         return next(other for other, mark in enumerate(marks) if mark and (folder / mark).exists())
 
-    leaders = tuple(peers.together(what, leader))
+    leaders = tuple(peers.together(what, leader, lambda value: _rank(value, peers.world_size)))
     for mark in (first if rank == 0 else None, marks[rank]):
         if mark:
             (folder / mark).unlink(missing_ok=True)
     if len(set(leaders)) == 1:
         return Disks(leaders)
-    hosts = peers.together(what, socket.gethostname)
+    hosts = peers.together(what, socket.gethostname, text)
     order = sorted(set(leaders))
     return Disks(leaders, tuple(f"node {order.index(leads)} ({hosts[leads]})" for leads in leaders))
+
+
+def _mark(value: Any) -> str:
+    name = file_name(value)
+    if not name.startswith(MARK_PREFIX):
+        raise ValueError(f"{name!r} is no mark of a rank")
+    return name
+
+
+def _rank(value: Any, world_size: int) -> int:
+    if (rank := count(value)) >= world_size:
+        raise ValueError(f"there is no rank {rank} of {world_size}")
+    return rank
 
 
 def _leave_mark(folder: Path) -> str:

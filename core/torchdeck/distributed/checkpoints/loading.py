@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import torch
 
 from torchdeck.distributed.checkpoints import dcp
+from torchdeck.distributed.checkpoints.answers import manifest_of
 from torchdeck.distributed.checkpoints.manifest import CheckpointError, Manifest, read_manifest
 from torchdeck.distributed.checkpoints.metadata import METADATA_NAME
 from torchdeck.distributed.checkpoints.model_state import first_difference, model_fingerprint
@@ -20,8 +19,6 @@ from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX
 from torchdeck.distributed.checkpoints.state import LoadedState, TrainState
 from torchdeck.distributed.checkpoints.trainer_file import TRAINER_NAME, TrainerFile, read_trainer_file
 from torchdeck.distributed.checkpoints.verification import verify_files
-
-T = TypeVar("T")
 
 
 def load_all(folder: Path, state: TrainState, peers: Peers, *, hashed: bool = False) -> LoadedState:
@@ -37,13 +34,13 @@ def load_all(folder: Path, state: TrainState, peers: Peers, *, hashed: bool = Fa
         CheckpointError: on every rank.
     """
     what = f"loading checkpoint {folder}"
-    manifest = peers.first(what, lambda: read_manifest(folder))
+    manifest = shared_manifest(what, folder, peers)
     if manifest.node is None:
-        manifests = peers.together(what, lambda: read_manifest(folder))
+        manifests = peers.together(what, lambda: read_manifest(folder).text, manifest_of(folder))
         if any(other != manifest for other in manifests):
             raise CheckpointError(f"{what} failed: ranks see different files there; all nodes must share it")
         if not hashed:
-            peers.together(what, lambda: _verify_share(folder, manifest, peers))
+            peers.step(what, lambda: _verify_share(folder, manifest, peers))
         return _fill(folder, manifest, state, peers, what)
     with gathered(folder, manifest, peers) as parts:
         rank_file = rank_file_name(peers.rank if manifest.world_size == peers.world_size else 0)
@@ -55,12 +52,12 @@ def _fill(
     folder: Path, manifest: Manifest, state: TrainState, peers: Peers, what: str, parts: Parts | None = None
 ) -> LoadedState:
     """From files that were checked; `parts`: those with tensors are brought here first."""
-    plan = _locally(peers, what, lambda: _compare(folder, manifest, state))
+    plan = peers.step(what, lambda: _compare(folder, manifest, state))
     if parts is not None:
-        needed = _locally(peers, what, lambda: dcp.files_needed(folder, manifest.files, plan.places))
+        needed = peers.step(what, lambda: dcp.files_needed(folder, manifest.files, plan.places))
         parts.bring(needed)
-    peers.collectively(what, lambda: dcp.read(folder, manifest.files, plan.places, peers))
-    peers.together(what, lambda: _put_back(folder, manifest, state, plan, peers))
+    peers.step(what, lambda: dcp.read(folder, manifest.files, plan.places))
+    peers.step(what, lambda: _put_back(folder, manifest, state, plan, peers))
     trainer = plan.trainer
     return LoadedState(
         step=trainer.step,
@@ -86,11 +83,9 @@ class _Plan:
         return {MODEL_PREFIX + name: tensor for name, tensor in self.model.items()} | self.optimizer
 
 
-def _locally(peers: Peers, what: str, action: Callable[[], T]) -> T:
-    """This rank's result of `action`, once all ranks have theirs; results are not exchanged."""
-    results: list[T] = []
-    peers.together(what, lambda: results.append(action()))
-    return results[0]
+def shared_manifest(what: str, folder: Path, peers: Peers) -> Manifest:
+    """The manifest in `folder` as rank 0 sees it; raises CheckpointError on every rank."""
+    return peers.first(what, lambda: read_manifest(folder).text, manifest_of(folder))
 
 
 def _verify_share(folder: Path, manifest: Manifest, peers: Peers) -> None:

@@ -82,6 +82,11 @@ class Manifest:
         """Bytes in all files together, the manifest not counted."""
         return sum(entry.size for entry in self.files.values())
 
+    @property
+    def text(self) -> str:
+        """What `render` gives, as text."""
+        return self.render().decode()
+
     def render(self) -> bytes:
         """The exact content of `manifest.json`; any other byte sequence is refused by `read_manifest`.
 
@@ -99,7 +104,7 @@ class Manifest:
             "seconds": self.seconds,
             "position": dict(self.position),
             "model_fingerprint": self.model_fingerprint,
-            "files": {name: _entry_to_json(entry) for name, entry in self.files.items()},
+            "files": entries_to_json(self.files),
         }
         if self.version > 1:
             value["metrics"] = {
@@ -135,6 +140,11 @@ def read_manifest(folder: Path) -> Manifest:
         raise CheckpointError(f"{folder} holds no {MANIFEST_NAME}: {why}") from None
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
+    return parse_manifest(content, path)
+
+
+def parse_manifest(content: bytes, path: Path) -> Manifest:
+    """The manifest whose exact bytes are `content`, those of the file `path`. Raises as `read_manifest`."""
     try:
         value = json.loads(content)
         version = value["v"]
@@ -142,7 +152,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise CheckpointError(f"{path} is damaged: it is not a checkpoint's manifest") from None
     if isinstance(version, int) and version > MANIFEST_VERSION:
         raise CheckpointError(
-            f"{folder} was written by a newer Torchdeck (format {version}, this one reads up to "
+            f"{path.parent} was written by a newer Torchdeck (format {version}, this one reads up to "
             f"{MANIFEST_VERSION}): update Torchdeck to use this checkpoint"
         )
     try:
@@ -209,6 +219,19 @@ def _manifest_from(value: Mapping[str, Any]) -> Manifest:
         version=version,
         node=_text(value, "node") if "node" in value else None,
     )
+
+
+def entries_to_json(files: Mapping[str, FileEntry]) -> dict[str, Any]:
+    """Files of a checkpoint as its manifest has them."""
+    return {name: _entry_to_json(entry) for name, entry in files.items()}
+
+
+def entries_from_json(value: Any) -> dict[str, FileEntry]:
+    """The reverse; raises ValueError if `value` is something else."""
+    try:
+        return {_relative(name): _entry(name, entry) for name, entry in value.items()}
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"it is no list of files ({type(error).__name__}: {error})") from None
 
 
 def _relative(name: str) -> str:

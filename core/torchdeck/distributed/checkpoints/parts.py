@@ -11,10 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from torchdeck.distributed.checkpoints.answers import listed, text
 from torchdeck.distributed.checkpoints.disks import Disks, find_disks
 from torchdeck.distributed.checkpoints.manifest import CheckpointError, Manifest, read_manifest
 from torchdeck.distributed.checkpoints.peers import Peers
@@ -61,7 +63,7 @@ class Parts:
                 self._link(names)
             return names
 
-        there = {name for part in self._peers.together(self._what, check) for name in part}
+        there = {name for part in self._peers.together(self._what, check, self._names) for name in part}
         lost = sorted(self.manifest.files.keys() - there)
         if lost:
             where = sorted({self.manifest.files[name].node or "?" for name in lost})
@@ -76,8 +78,8 @@ class Parts:
         Raises:
             CheckpointError: on every rank: a file did not arrive as it was written.
         """
-        wishes = self._peers.together(self._what, lambda: sorted(set(needed)))
-        has = self._peers.together(self._what, lambda: sorted(self._in_folder()))
+        wishes = self._peers.together(self._what, lambda: sorted(set(needed)), self._names)
+        has = self._peers.together(self._what, lambda: sorted(self._in_folder()), self._names)
         arrived: list[str] = []
         for name in sorted({name for part in wishes for name in part}):
             sender = next(rank for rank, names in enumerate(has) if name in names)
@@ -92,7 +94,14 @@ class Parts:
             if problems:
                 raise CheckpointError("; ".join(problems))
 
-        self._peers.together(self._what, check)
+        self._peers.step(self._what, check)
+
+    def _names(self, value: Any) -> list[str]:
+        """Names of the checkpoint's files; raises ValueError if `value` has others."""
+        names = listed(text)(value)
+        if not self.manifest.files.keys() >= set(names):
+            raise ValueError("it names a file that is not the checkpoint's")
+        return names
 
     @property
     def _leads(self) -> bool:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import torch.distributed as dist
-from torch.distributed.checkpoint.api import CheckpointException
 
+from torchdeck.distributed import json_collectives
+from torchdeck.distributed.checkpoints.answers import nothing
 from torchdeck.distributed.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.checkpoints.refusal import refusal
 
 T = TypeVar("T")
+_Outcome = tuple[bool, Any]
+"""It succeeded, and the result; or it failed, and why."""
 
 
 class Peers:
@@ -66,59 +69,115 @@ class Peers:
                 f"joining the other ranks for a checkpoint failed: {sentence(error)}"
             ) from error
 
-    def together(self, what: str, action: Callable[[], T]) -> list[T]:
+    def together(self, what: str, action: Callable[[], Any], read: Callable[[Any], T]) -> list[T]:
         """Each rank's result of `action`, by rank; every rank waits until all have theirs.
 
         Args:
             what: names the step in messages, as in "hashing the files".
-            action: this rank's part; must not talk to other ranks.
+            action: this rank's part, whose result is JSON; must not talk to other ranks.
+            read: makes a value of what a rank sent, this one among them. Raises ValueError if it is wrong.
 
         Raises:
             CheckpointError: `action` failed on at least one rank (raised on every rank, with the same
-                sentence), or a
-                rank is gone.
+                sentence), a rank is gone, or `read` raised.
         """
-        outcome: tuple[bool, Any]
-        try:
-            outcome = (True, action())
-        except Exception as error:  # noqa: BLE001 - whatever it was, the other ranks wait to hear of it
-            outcome = (False, sentence(error))
-        outcomes = self._gather(what, outcome)
-        failures = {rank: why for rank, (good, why) in enumerate(outcomes) if not good}
-        if failures:
-            raise CheckpointError(f"{what} failed: {_combine(failures, self.world_size)}")
-        return [cast("T", value) for _, value in outcomes]
+        values = self._gathered(what, _attempt(action))
+        return [_read(what, read, value, rank) for rank, value in enumerate(values)]
 
-    def first(self, what: str, action: Callable[[], T]) -> T:
+    def first(self, what: str, action: Callable[[], Any], read: Callable[[Any], T]) -> T:
         """Rank 0's result of `action`, which no other rank does. Raises as `together`."""
-        return cast("T", self.together(what, action if self.rank == 0 else lambda: None)[0])
+        values = self._gathered(what, _attempt(action if self.rank == 0 else lambda: None))
+        return _read(what, read, values[0], 0)
 
-    def collectively(self, what: str, action: Callable[[], None]) -> None:
-        """A step of torch.distributed.checkpoint, which tells every rank of a failure on any.
+    def step(self, what: str, action: Callable[[], T]) -> T:
+        """This rank's result of `action`, once all have theirs; none is sent. Raises as `together`."""
+        results: list[T] = []
+        self.together(what, lambda: results.append(action()), nothing)
+        return results[0]
+
+    def reduce_scatter(
+        self, what: str, action: Callable[[], Any], reduce: Callable[[list[Any]], Sequence[Any]]
+    ) -> Any:
+        """The reply that rank 0 has for this rank, once it has the results of all.
+
+        Args:
+            what: as in `together`.
+            action: this rank's part, whose result is JSON.
+            reduce: results by rank, unchecked -> replies by rank, in JSON; is called on rank 0 alone.
 
         Raises:
-            CheckpointError: it failed. Where DCP did not agree on that, this rank alone raises: it must not
-                wait for
-                ranks that are in another collective, and they notice when it goes.
+            CheckpointError: on every rank: `action` failed on one, `reduce` failed, or a rank is gone.
         """
+        outcome, group = _attempt(action), self.group
         try:
-            action()
-        except CheckpointException as error:
-            failures = {rank: sentence(cause) for rank, (cause, _) in error.failures.items()}
-            raise CheckpointError(f"{what} failed: {_combine(failures, self.world_size)}") from error
-        except Exception as error:
-            raise CheckpointError(f"{what} failed on rank {self.rank}: {sentence(error)}") from error
-
-    def _gather(self, what: str, value: tuple[bool, Any]) -> list[tuple[bool, Any]]:
-        group = self.group
-        if group is None:
-            return [value]
-        values: list[Any] = [None] * self.world_size
-        try:
-            dist.all_gather_object(values, value, group=group)
+            replies = self._replies(what, outcome, reduce)
+            reply = replies[0] if group is None else json_collectives.scatter(replies, group)
         except RuntimeError as error:
-            raise CheckpointError(f"{what} failed: another rank is gone ({sentence(error)})") from error
-        return values
+            raise _gone(what, error) from error
+        good, value = _outcome(what, reply, 0)
+        if not good:
+            raise CheckpointError(str(value))
+        return value
+
+    def _replies(
+        self, what: str, outcome: _Outcome, reduce: Callable[[list[Any]], Sequence[Any]]
+    ) -> list[Any]:
+        """On rank 0, what each rank is to get; if anything failed, why."""
+        try:
+            results = [outcome] if self.group is None else json_collectives.gather(outcome, self.group)
+            if self.rank:
+                return []
+            values = self._good(what, results)
+        except json_collectives.PeerMessageError as error:
+            return [(False, f"{what} failed: {error}")] * self.world_size
+        except CheckpointError as error:
+            return [(False, str(error))] * self.world_size
+        good, found = _attempt(lambda: list(reduce(values)))
+        if not good:
+            return [(False, f"{what} failed: {found}")] * self.world_size
+        return [(True, reply) for reply in found]
+
+    def _gathered(self, what: str, outcome: _Outcome) -> list[Any]:
+        if self.group is None:
+            return self._good(what, [outcome])
+        try:
+            return self._good(what, json_collectives.all_gather(outcome, self.group))
+        except RuntimeError as error:
+            raise _gone(what, error) from error
+
+    def _good(self, what: str, outcomes: Sequence[Any]) -> list[Any]:
+        found = [_outcome(what, value, rank) for rank, value in enumerate(outcomes)]
+        failures = {rank: str(why) for rank, (good, why) in enumerate(found) if not good}
+        if failures:
+            raise CheckpointError(f"{what} failed: {_combine(failures, self.world_size)}")
+        return [value for _, value in found]
+
+
+def _attempt(action: Callable[[], Any]) -> _Outcome:
+    try:
+        return True, action()
+    except Exception as error:  # noqa: BLE001 - whatever it was, the other ranks wait to hear of it
+        return False, sentence(error)
+
+
+def _outcome(what: str, value: Any, rank: int) -> _Outcome:
+    pair = value if isinstance(value, (list, tuple)) and len(value) == 2 else (None, None)
+    if not isinstance(pair[0], bool) or not (pair[0] or isinstance(pair[1], str)):
+        raise CheckpointError(f"{what} failed: what rank {rank} sent is no outcome of it")
+    return pair[0], pair[1]
+
+
+def _read(what: str, read: Callable[[Any], T], value: Any, rank: int) -> T:
+    try:
+        return read(value)
+    except ValueError as error:
+        raise CheckpointError(f"{what} failed: what rank {rank} sent is refused: {error}") from error
+
+
+def _gone(what: str, error: RuntimeError) -> CheckpointError:
+    if isinstance(error, json_collectives.PeerMessageError):
+        return CheckpointError(f"{what} failed: {error}")
+    return CheckpointError(f"{what} failed: another rank is gone ({sentence(error)})")
 
 
 def sentence(error: BaseException) -> str:

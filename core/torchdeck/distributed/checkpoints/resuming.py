@@ -6,16 +6,16 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 from torch.optim import Optimizer
 
 from torchdeck.distributed import processes
-from torchdeck.distributed.checkpoints import dcp
+from torchdeck.distributed.checkpoints.answers import file_name, listed, text
 from torchdeck.distributed.checkpoints.choose import Refused, all_damaged, candidates, summary
-from torchdeck.distributed.checkpoints.loading import load_all
-from torchdeck.distributed.checkpoints.manifest import CheckpointError, read_manifest
+from torchdeck.distributed.checkpoints.loading import load_all, shared_manifest
+from torchdeck.distributed.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.checkpoints.parts import gathered
 from torchdeck.distributed.checkpoints.peers import Peers
 from torchdeck.distributed.checkpoints.state import LoadedState, TrainState
@@ -69,7 +69,8 @@ def resume_newest(
     """As `auto_resume`, for whoever has a state and peers."""
     found = peers.first(
         f"looking for checkpoints in {directory}",
-        lambda: [(info.path.name, info.why) for info in candidates(directory, run_id)],
+        lambda: [[info.path.name, info.why] for info in candidates(directory, run_id)],
+        listed(_candidate),
     )
     refused: list[Refused] = []
     for name, why in found:
@@ -101,15 +102,19 @@ def peers_of(strategy: DistributedStrategy | None, timeout: float) -> Peers:
         peers = Peers(strategy.rank, strategy.world_size, timeout)
     else:
         peers = Peers(processes.get_rank(), processes.get_world_size(), timeout)
-    if peers.world_size == 1:
-        dcp.alone_is_fine()
     return peers
+
+
+def _candidate(value: Any) -> tuple[str, str]:
+    if type(value) is not list or len(value) != 2:
+        raise ValueError("it is no checkpoint's name and what is wrong with it")
+    return file_name(value[0]), text(value[1])
 
 
 def _problems(folder: Path, peers: Peers) -> list[str]:
     """What is wrong with a checkpoint, the same on every rank."""
     what = f"checking checkpoint {folder}"
-    manifest = peers.first(what, lambda: read_manifest(folder))
+    manifest = shared_manifest(what, folder, peers)
     if manifest.node is not None:
         try:
             with gathered(folder, manifest, peers):
@@ -119,5 +124,5 @@ def _problems(folder: Path, peers: Peers) -> list[str]:
     # largest first, dealt out in turn: each file is hashed by one rank, the work about even
     names = sorted(manifest.files, key=lambda name: (-manifest.files[name].size, name))
     share = names[peers.rank :: peers.world_size]
-    found = peers.together(what, lambda: verify_files(folder, manifest, share))
+    found = peers.together(what, lambda: verify_files(folder, manifest, share), listed(text))
     return [problem for part in found for problem in part]

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from torchdeck.distributed.checkpoints import dcp
 from torchdeck.distributed.checkpoints.disks import Disks
-from torchdeck.distributed.checkpoints.manifest import CheckpointError, FileEntry
+from torchdeck.distributed.checkpoints.manifest import (
+    CheckpointError,
+    FileEntry,
+    entries_from_json,
+    entries_to_json,
+)
 from torchdeck.distributed.checkpoints.metadata import METADATA_NAME
 from torchdeck.distributed.checkpoints.peers import Peers
 from torchdeck.distributed.checkpoints.rank_file import rank_file_name
@@ -38,15 +44,10 @@ def write_all(folder: Path, take: Callable[[], Snapshot], peers: Peers, disks: D
     Raises:
         CheckpointError: on every rank.
     """
-    taken: list[Snapshot] = []
-    peers.together("collecting the state", lambda: taken.append(take()))
-    snapshot = taken[0]
-    given: set[str] = set()
-    peers.collectively(
-        "writing the tensors", lambda: given.update(dcp.write(folder, snapshot.tensors, peers))
-    )
+    snapshot = peers.step("collecting the state", take)
+    given = dcp.write(folder, snapshot.tensors, peers)
 
-    def finish() -> dict[str, FileEntry]:
+    def finish() -> dict[str, Any]:
         lost = sorted(snapshot.names - given)
         if lost:
             raise CheckpointError(f"no rank gave {', '.join(lost[:3])}: the ranks hold different tensors")
@@ -55,12 +56,12 @@ def write_all(folder: Path, take: Callable[[], Snapshot], peers: Peers, disks: D
             (folder / TRAINER_NAME).write_bytes(snapshot.trainer_file)
         node = disks.node(peers.rank)
         names = _own_files(folder, peers.rank)
-        return {name: replace(_sync_and_hash(folder / name), node=node) for name in names}
+        return entries_to_json({name: replace(_sync_and_hash(folder / name), node=node) for name in names})
 
-    parts = peers.together("writing the files", finish)
+    parts = peers.together("writing the files", finish, entries_from_json)
     files = {name: entry for part in parts for name, entry in part.items()}
     beside = {name: entry for name, entry in files.items() if entry.node == disks.node(peers.rank)}
-    peers.together(
+    peers.step(
         "gathering the files",
         lambda: _check_visible(folder, beside) if disks.leads(peers.rank) else None,
     )

@@ -19,7 +19,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
 
-from torchdeck.distributed.checkpoints import dcp
+from torchdeck.distributed.checkpoints.answers import by_name, manifest_of, nothing
 from torchdeck.distributed.checkpoints.background import BackgroundWriter
 from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
 from torchdeck.distributed.checkpoints.disks import Disks, find_disks
@@ -105,8 +105,6 @@ class CheckpointStore:
         self._staging = Staging()
         self._writer = BackgroundWriter()
         self._times: SimpleQueue[SaveTime] = SimpleQueue()
-        if world_size == 1:
-            dcp.alone_is_fine()
         self._disks = Disks((0,) * world_size)
         if directory is not None:
             self._disks = self._open()
@@ -202,10 +200,11 @@ class CheckpointStore:
             directory.open(self._run_id)
             return Disks((0,))
         what = "opening the checkpoint directory"
-        peers.first(what, lambda: directory.open(self._run_id))
+        peers.first(what, lambda: directory.open(self._run_id), nothing)
         disks = find_disks(directory.path, peers)
         if not disks.shared:
-            committed = peers.first(what, lambda: _by_node(directory.path))
+            read = by_name(manifest_of(directory.path))
+            committed = peers.first(what, lambda: _by_node(directory.path), read)
             self._led(what, lambda: directory.open(self._run_id, elsewhere=committed), disks, but_first=True)
         return disks
 
@@ -215,7 +214,7 @@ class CheckpointStore:
         """`action` on the ranks that lead, each for the directory of its node; `but_first`: not on rank 0."""
         rank = self._peers.rank
         leads = (disks or self._disks).leads(rank) and not (but_first and rank == 0)
-        self._peers.together(what, lambda: None if not leads else _nothing(action()))
+        self._peers.step(what, lambda: action() if leads else None)
 
     def _write(self, job: _Job, take: Callable[[], Snapshot]) -> None:
         temporary = self._directory.path / f".tmp-{job.name}-{self._attempt}"
@@ -249,11 +248,11 @@ class CheckpointStore:
         what = "committing it"
         self._led(what, lambda: self._directory.place(temporary, name))
 
-        def decide() -> Manifest:
+        def decide() -> str:
             self._directory.confirm(name, manifest)
-            return manifest
+            return manifest.text
 
-        decided = self._peers.first(what, decide)
+        decided = self._peers.first(what, decide, manifest_of(self._directory.path / name))
         if not self._disks.shared:
             own = replace(decided, node=manifest.node)
             self._led(what, lambda: self._directory.confirm(name, own), but_first=True)
@@ -272,16 +271,14 @@ class CheckpointStore:
         )
 
 
-def _by_node(directory: Path) -> dict[str, Manifest]:
+def _by_node(directory: Path) -> dict[str, str]:
     """The complete checkpoints in a directory that have files on several nodes, by name."""
     found = [info for info in list_checkpoints(directory) if info.complete and info.manifest is not None]
     return {
-        info.path.name: info.manifest for info in found if info.manifest and info.manifest.node is not None
+        info.path.name: info.manifest.text
+        for info in found
+        if info.manifest and info.manifest.node is not None
     }
-
-
-def _nothing(_: object) -> None:
-    """What is not worth telling the other ranks."""
 
 
 def _done_now(take: Callable[[], Snapshot]) -> Future[Snapshot]:

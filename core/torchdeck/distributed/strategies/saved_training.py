@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 from torch.optim import Optimizer
 
+from torchdeck.distributed.checkpoints.answers import truth
 from torchdeck.distributed.checkpoints.loading import load_all
 from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, CheckpointError
 from torchdeck.distributed.checkpoints.resuming import TIMEOUT, peers_of, resume_newest, train_state
@@ -54,7 +55,7 @@ def load_training(
     state.tensors = tensors or state.tensors
     peers = peers_of(strategy, TIMEOUT)
     # while a rank looked, another may have seen more of a folder that a network shares
-    is_one = peers.first(f"looking into {folder}", (folder / MANIFEST_NAME).exists)
+    is_one = peers.first(f"looking into {folder}", (folder / MANIFEST_NAME).exists, truth)
     loaded = load_all(folder, state, peers) if is_one else resume_newest(folder, state, peers)
     if loaded is None:
         raise CheckpointError(f"there is no checkpoint in {folder}")

@@ -11,11 +11,10 @@ from typing import Any
 
 import torch
 from torch.distributed.checkpoint import metadata as dcp_metadata
-from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
+from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
 from torch.distributed.checkpoint.filesystem import FileSystemWriter
 from torch.distributed.checkpoint.metadata import MetadataIndex
 from torch.distributed.checkpoint.planner import SavePlan, SavePlanner, WriteItem
-from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 
@@ -97,7 +96,6 @@ class ShardedTensors:
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self._reader = _CachedReader(folder, manifest.files)
         self._alone = Peers(0, 1, timeout=0.0)
-        dcp.alone_is_fine()
         self.specs = {
             name: self._spec(folder, name, entry, manifest.size)
             for name, entry in self._reader.read_metadata().state_dict_metadata.items()
@@ -112,11 +110,7 @@ class ShardedTensors:
     def read(self, name: str) -> torch.Tensor:
         spec = self.specs[name]
         tensor = torch.empty(spec.shape, dtype=spec.dtype)
-        planner = DefaultLoadPlanner(flatten_state_dict=False, flatten_sharded_tensors=False)
-        self._alone.collectively(
-            f"reading {name}",
-            lambda: load({name: tensor}, storage_reader=self._reader, planner=planner, no_dist=True),
-        )
+        self._alone.step(f"reading {name}", lambda: dcp.fill({name: tensor}, self._reader))
         return tensor
 
 
