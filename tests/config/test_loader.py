@@ -97,7 +97,9 @@ def test_a_circle_is_named(tmp_path: Path) -> None:
     ("value", "wrong"),
     [
         ("'no.toml'", "no such file"),
-        ("'.'", "not a file"),
+        ("'.'", "a folder, not a regular file"),
+        ("'/proc/self/status'", "made up by the kernel"),
+        ("'/dev/zero'", "a character device"),
         ("3", "whole number"),
         ("''", "empty"),
         ("'\\u0000'", ""),
@@ -108,6 +110,14 @@ def test_a_base_that_cannot_be_read(tmp_path: Path, value: str, wrong: str) -> N
     problem = only_problem(tmp_path, f"\nextends = {value.replace(chr(39), chr(34))}\n")
     assert (problem.path, problem.line) == ("extends", 2)
     assert wrong in problem.wrong
+
+
+def test_a_chain_without_end_is_refused(tmp_path: Path) -> None:
+    """Files are read up to a number that nobody needs."""
+    for number in range(70):
+        write(tmp_path, f"extends = '{number + 1}.toml'\n", f"{number}.toml")
+    with pytest.raises(ConfigError, match="a chain of 64 files"):
+        load_config(tmp_path / "0.toml")
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
@@ -121,7 +131,7 @@ def test_files_that_are_no_run_files(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.toml")
     (tmp_path / "long.toml").write_bytes(b"#" * (1 << 21))
     (tmp_path / "bytes.toml").write_bytes(b"name = 'x'\nx = '\xff'\n")
-    for name, wrong in (("pipe", "not a file"), ("long", "too long"), ("bytes", "bytes.toml:2: byte 16")):
+    for name, wrong in (("pipe", "FIFO"), ("long", "too large"), ("bytes", "bytes.toml:2: byte 16")):
         with pytest.raises(ConfigError, match=wrong):
             load_config(tmp_path / f"{name}.toml")
 
@@ -148,6 +158,8 @@ def test_nesting_without_end(tmp_path: Path) -> None:
         "a = " + "[" * 5000 + "]" * 5000,
         ".".join("a" * 3000) + " = 1",
         "[" + ".".join("a" * 90) + "]",
+        ".".join("a" * 200_000) + " = 1",  # all memory and minutes, if tomllib read it
+        'a = {"b" . ' + " . ".join("c" * 200_000) + " = 1}",
     ):
         assert "nested too deeply" in only_problem(tmp_path, text).wrong
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,7 @@ def test_a_script_says_in_the_estimate_how_it_trains(tmp_path: Path) -> None:
         (b"\xff\xfe", "is not JSON"),
         (b"[" * 100_000, "is not JSON"),
         (b"[1]", "holds no object"),
-        (b" " * (2**20 + 1), "larger than 1 MiB"),
+        (b" " * (2**20 + 1), "is too large: more than 1048576 bytes"),
         (b'{"model_type": "bert"}', "model_type 'bert' is not known"),
     ],
 )
@@ -113,6 +114,23 @@ def test_a_file_that_is_no_config_is_refused(content: bytes | None, said: str, t
         path.write_bytes(content)
     with pytest.raises(EstimateError, match=rf"estimate\.config.*{said}"):
         estimate_profile(script(tmp_path, config="config.json"))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("pipe", "named pipe"),
+        ("/proc/self/status", "made up by the kernel"),
+        ("/dev/zero", "character device"),
+    ],
+)
+def test_a_config_that_could_be_read_for_ever_is_refused_at_once(
+    name: str, said: str, tmp_path: Path
+) -> None:
+    """A pipe that is never written to, and a file without an end."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(EstimateError, match=rf"estimate\.config .* is .*{said}"):
+        estimate_profile(script(tmp_path, config=name))
 
 
 def test_parameters_that_the_embeddings_exceed_are_refused(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import bisect
 import re
 import tomllib
 from dataclasses import dataclass, field
+from typing import Any
 
 KeyPath = tuple[str | int, ...]
 """Keys from the root to a value; an integer is an element of a list."""
@@ -74,6 +75,25 @@ class Document:
 
 class TooDeepError(ValueError):
     """Tables or lists stand in each other deeper than `MAX_DEPTH`."""
+
+
+def parse(text: str) -> dict[str, Any]:
+    """What `text` means, as `tomllib.loads` has it, but for what it would take hours or all memory to read.
+
+    Raises:
+        TooDeepError: it is nested deeper than any file of ours has reason to be.
+        TOMLDecodeError: it is not TOML.
+        ValueError: a value in it cannot be represented.
+    """
+    # tomllib takes time and memory by the square of a key's dots, so depth is looked at before it reads; the
+    # scanner accepts all that it does, and what comes after a fault neither of them reads
+    try:
+        scan(text)
+    except TooDeepError:
+        raise
+    except (ValueError, IndexError):
+        pass  # tomllib says it better
+    return tomllib.loads(text)
 
 
 def scan(text: str) -> Document:
@@ -188,6 +208,8 @@ class _Scanner:
             if self.text[self.at] == ",":
                 self.at += 1
                 self._skip(_GAP)
+            elif self.text[self.at] != "]":  # else an invalid text could be gone through for ever
+                raise ValueError(f"no valid TOML at offset {self.at}")
         self.at += 1
 
     def _inline_table(self, path: KeyPath) -> None:

@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torchdeck.config.document import KeyPath, scan
+from torchdeck.config.document import KeyPath, parse, scan
 from torchdeck.config.edit_lists import with_elements
 from torchdeck.config.edit_places import (
     block_of,
@@ -155,7 +155,7 @@ def remove_table(text: str, path: Sequence[str | int]) -> str:
 
 def _parsed(text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
+        return parse(text)
     except (ValueError, RecursionError) as error:
         raise EditError(f"the text is not valid TOML: {error}") from error
 

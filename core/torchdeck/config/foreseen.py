@@ -10,6 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from torchdeck.config.document import parse
+from torchdeck.rundir.bounded_file import read_bounded
+
 MOST_FILES = 16
 """Files of a chain of `extends` that are looked at."""
 MOST_BYTES = 1 << 20
@@ -55,9 +58,7 @@ def _chain(run_file: str | None) -> Iterator[Mapping[str, Any]]:
     for _ in range(MOST_FILES):
         if at is None:
             return
-        if not at.is_file() or at.stat().st_size > MOST_BYTES:
-            raise ValueError(at)
-        table = tomllib.loads(at.read_text(encoding="utf-8"))
+        table = parse(read_bounded(at, MOST_BYTES).decode("utf-8"))
         yield table
         extends = table.get("extends")
         at = None if extends is None else at.parent / Path(extends).expanduser()

@@ -9,6 +9,7 @@ from difflib import SequenceMatcher
 from typing import Any, Literal
 
 from torchdeck.config.differences import ABSENT, Difference, differences, same
+from torchdeck.config.document import parse
 from torchdeck.config.edit import EditError, remove_value, set_value
 from torchdeck.config.problems import dotted
 
@@ -126,7 +127,7 @@ def _written(text: str, path: tuple[str, ...], value: Any) -> str:
 
 def _table(text: str, where: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
+        return parse(text)
     except (ValueError, RecursionError) as error:
         raise MergeError(f"the text {where} is not TOML: {error}") from error
 

@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torchdeck.config.document import KeyPath, TooDeepError, scan
+from torchdeck.config.document import KeyPath, TooDeepError, parse, scan
 from torchdeck.config.keys import EXTENDS
 from torchdeck.config.layers import Layer, Origin
 from torchdeck.config.problems import ConfigError, Problem, kind, shown
+from torchdeck.rundir.bounded_file import UnreadableFileError, read_bounded
 
 MAX_BYTES = 1 << 20
 """Longer files are not run files."""
+MAX_CHAIN = 64
+"""Files that extend each other."""
 _TOO_LONG = "this file is too long to be a run file"
 _LENGTH = f"at most {MAX_BYTES} bytes of TOML"
 
@@ -70,6 +73,8 @@ def read_chain(path: Path, text: str | None = None, name: str | None = None) -> 
         content = text if text is not None and via is None else _read_text(at, name, via)
         source = parse_source(at, name, content)
         chain.append(source)
+        if len(chain) > MAX_CHAIN:
+            raise _extends_error(source, f"it is the end of a chain of {MAX_CHAIN} files", "a shorter chain")
         if source.extends is None:
             return chain[::-1]
         if not isinstance(source.extends, str) or not source.extends or "\0" in source.extends:
@@ -104,7 +109,7 @@ def parse_source(path: Path, name: str, text: str) -> Source:
     if len(text) > MAX_BYTES:
         raise ConfigError([Problem("", name, None, _TOO_LONG, _LENGTH)])
     try:
-        table = tomllib.loads(text)
+        table = parse(text)
         lines = scan(text).lines
     except tomllib.TOMLDecodeError as error:
         raise ConfigError([_syntax_problem(name, text, str(error))]) from error
@@ -128,18 +133,14 @@ def _read_text(path: Path, name: str, via: Source | None) -> str:
         return ConfigError([Problem("", name, None, wrong, right)])
 
     try:
-        if not path.exists():
-            raise refused(
-                "there is no such file", "the path of a run file; torchdeck init writes a first one"
-            )
-        if not path.is_file():
-            raise refused("this is not a file", "the path of a run file")
-        if path.stat().st_size > MAX_BYTES:
-            raise refused(_TOO_LONG, _LENGTH)
-        content = path.read_bytes()
+        content = read_bounded(path, MAX_BYTES)
+    except FileNotFoundError as error:
+        raise refused(
+            "there is no such file", "the path of a run file; torchdeck init writes a first one"
+        ) from error
+    except UnreadableFileError as error:
+        raise refused(f"it {error.why}", "the path of a run file") from error
     except (OSError, ValueError) as error:
-        if isinstance(error, ConfigError):
-            raise
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise refused(f"it cannot be read: {reason}", "a file you may read") from error
     try:

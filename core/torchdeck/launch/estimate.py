@@ -14,6 +14,7 @@ from torchdeck.plan.memory.closed_form import closed_form_profile
 from torchdeck.plan.memory.model_shape import ModelShape
 from torchdeck.plan.memory.shape_derivation import EstimateError, derive_shape
 from torchdeck.plan.model_profile import ModelProfile
+from torchdeck.rundir.bounded_file import UnreadableFileError, read_bounded
 
 _MOST_SCALED = 2.0
 """How far the parameters that are given may be from those of the shape."""
@@ -103,12 +104,11 @@ def _check_size(shape: ModelShape, parameters: float | None) -> None:
 
 def _read(path: Path) -> Mapping[str, Any]:
     try:
-        with path.open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
+        content = read_bounded(path, _MOST_BYTES)
     except OSError as error:
         raise EstimateError(f"estimate.config {path} cannot be read: {error.strerror}") from error
-    if len(content) > _MOST_BYTES:
-        raise EstimateError(f"estimate.config {path} is larger than 1 MiB; right is a model's config.json")
+    except UnreadableFileError as error:
+        raise EstimateError(f"estimate.config {error}") from error
     try:
         values = json.loads(content)
     except (ValueError, RecursionError) as error:

@@ -1,20 +1,59 @@
-"""Files that another process or machine wrote, read without blocking and up to a size."""
+"""Files that others wrote, or that they merely named: read without blocking, and up to a size.
+
+Opening a named pipe waits for a writer, reading a device may never end, and files that the kernel makes up
+(/proc) claim to be empty. Each is refused at once with the reason.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
-from pathlib import Path
+from typing import BinaryIO
+
+_KINDS = (
+    (stat.S_ISDIR, "is a folder"),
+    (stat.S_ISFIFO, "is a named pipe (FIFO)"),
+    (stat.S_ISSOCK, "is a socket"),
+    (stat.S_ISCHR, "is a character device"),
+    (stat.S_ISBLK, "is a block device"),
+)
 
 
 class UnreadableFileError(ValueError):
-    """It is too large, or no regular file; the message says which."""
+    """It is too large, or no regular file; the message says which.
+
+    Attributes:
+        why: the message without the path, as in "is a named pipe (FIFO), not a regular file".
+    """
+
+    def __init__(self, path: str | os.PathLike[str], why: str) -> None:
+        super().__init__(f"{os.fspath(path)} {why}")
+        self.why = why
 
 
-def read_bounded(path: Path, limit: int) -> bytes:
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """The regular file at `path`, open for reading.
+
+    Args:
+        path: symbolic links are followed.
+
+    Raises:
+        OSError: it cannot be opened.
+        UnreadableFileError: it is no regular file; it was not waited for.
+    """
+    _check(path, os.stat(path))  # noqa: PTH116 - opening a device can already have an effect
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+    descriptor = os.open(path, flags)
+    try:
+        _check(path, os.fstat(descriptor))  # it may have been replaced since
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return os.fdopen(descriptor, "rb")
+
+
+def read_bounded(path: str | os.PathLike[str], limit: int) -> bytes:
     """The content of the regular file at `path`.
-
-    A FIFO, a device or a folder is refused at once: opening a FIFO would wait for a writer.
 
     Args:
         path: symbolic links are followed.
@@ -22,24 +61,33 @@ def read_bounded(path: Path, limit: int) -> bytes:
 
     Raises:
         OSError: it cannot be opened or read.
-        UnreadableFileError: it is longer than `limit`, or no regular file.
+        UnreadableFileError: it is longer than `limit`, no regular file, or made up by the kernel.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise UnreadableFileError(f"{path} is not a regular file")
-        content = b"" if status.st_size > limit else _up_to(descriptor, limit + 1)
-    finally:
-        os.close(descriptor)
-    if status.st_size > limit or len(content) > limit:
-        raise UnreadableFileError(f"{path} is too large: more than {limit} bytes")
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        content = b"" if size > limit else file.read(limit + 1)
+    if content and not size:
+        raise UnreadableFileError(path, "is made up by the kernel as it is read, as in /proc")
+    if size > limit or len(content) > limit:
+        raise UnreadableFileError(path, f"is too large: more than {limit} bytes")
     return content
 
 
-def _up_to(descriptor: int, size: int) -> bytes:
-    pieces = []
-    while size > 0 and (piece := os.read(descriptor, min(size, 1 << 20))):
-        pieces.append(piece)
-        size -= len(piece)
-    return b"".join(pieces)
+def why_unreadable(path: str | os.PathLike[str]) -> str:
+    """Why the file at `path` cannot be read, as the end of a sentence; empty if it can be, or is absent."""
+    try:
+        open_regular(path).close()
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    except UnreadableFileError as error:
+        return error.why
+    return ""
+
+
+def _check(path: str | os.PathLike[str], status: os.stat_result) -> None:
+    if stat.S_ISREG(status.st_mode):
+        return
+    kind = next((kind for is_kind, kind in _KINDS if is_kind(status.st_mode)), "is no file")
+    raise UnreadableFileError(path, f"{kind}, not a regular file")

@@ -67,6 +67,9 @@ def scan(
         without: folders that stay behind.
         always: a file that rules do not leave behind: what is to be run.
         max_looked: names that are looked at.
+
+    Raises:
+        RulesError: a file of rules cannot be used.
     """
     walk = _Walk(base, frozenset(map(str, without)), None if always is None else str(always), max_looked)
     walk.look(str(base), rules_above(base))

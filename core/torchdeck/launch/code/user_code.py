@@ -10,7 +10,7 @@ from typing import NamedTuple
 from torchdeck.agent.snapshots.manifest import EXECUTABLE, LINK
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.launch.code.digests import Digests
-from torchdeck.launch.code.ignore import OWN
+from torchdeck.launch.code.ignore import OWN, RulesError
 from torchdeck.launch.code.scan import MAX_BYTES, MAX_FILES, Found, scan
 from torchdeck.plan.launch_plan import CodeTree
 from torchdeck.quantities import size
@@ -42,14 +42,18 @@ def read_user_code(
         max_bytes: or bytes no copy is made.
 
     Returns:
-        The tree, and what a person should know of it. The tree is None where it is too large.
+        The tree, and what a person should know of it. The tree is None where it is too large,
+        or rules cannot be used.
     """
     if config.run.recipe in BUILTIN_RECIPES:
         return CodeTree(), ()
     main = main_file(config)
     base = _base(working_dir, main)
     without = [home] if config.checkpoint.directory is None else [home, Path(config.checkpoint.directory)]
-    found = scan(base, without, always=main)
+    try:
+        found = scan(base, without, always=main)
+    except RulesError as error:
+        return None, (f"{error}. So a run executes your files where they lie, and has no copy of them",)
     too_much = _too_much(base, found, max_files, max_bytes)
     if too_much:
         return None, (too_much,)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from torchdeck.config.document import TooDeepError, scan
+from torchdeck.config.document import TooDeepError, parse, scan
 from torchdeck.config.problems import ConfigError, Problem
 from torchdeck.nodes.book.problems import problems_of
 from torchdeck.nodes.book.schema import NodeBook
 from torchdeck.rundir.atomic import write_bytes
+from torchdeck.rundir.bounded_file import UnreadableFileError, read_bounded
 from torchdeck.rundir.lock_file import try_lock
 
 FILE_NAME = "nodes.toml"
@@ -48,7 +48,7 @@ def parse_book(text: str, name: str) -> NodeBook:
         ConfigError: with everything that is wrong with it.
     """
     try:
-        table = tomllib.loads(text)
+        table = parse(text)
         lines = scan(text).lines
     except (ValueError, TooDeepError, RecursionError) as error:
         raise ConfigError(
@@ -90,13 +90,13 @@ def _read(path: Path) -> str:
         return ConfigError([Problem("", str(path), None, what, right)])
 
     try:
-        content = path.read_bytes()
+        content = read_bounded(path, MAX_BYTES)
     except FileNotFoundError:
         return ""
+    except UnreadableFileError as error:
+        raise wrong(f"it {error.why}", "a node book, which is a file of TOML") from error
     except OSError as error:
         raise wrong(f"it cannot be read: {error.strerror}", "a file that you may read") from error
-    if len(content) > MAX_BYTES:
-        raise wrong("this file is too long to be a node book", f"at most {MAX_BYTES} bytes of TOML")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
