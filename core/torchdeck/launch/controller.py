@@ -20,6 +20,7 @@ from torchdeck.launch.agent_keeper import AgentKeeper, AgentUnavailableError
 from torchdeck.launch.epoch import ControllerEpoch, SupersededError
 from torchdeck.launch.gang_token import GangToken
 from torchdeck.launch.handovers import Handovers
+from torchdeck.launch.private_memory import keep_memory_private
 from torchdeck.launch.reached_nodes import NodesNotKnownError, ReachedNodes
 from torchdeck.launch.requests import STOP_NOW, read_requests, write_request
 from torchdeck.launch.run_files import RunFiles
@@ -158,6 +159,7 @@ def run_controller(run_dir: Path, entrusted: Entrusted | None = None, early: Ear
         early: links to its nodes that were begun beforehand.
     """
     os.umask(0o077)
+    keep_memory_private()  # before it reads passwords and secrets
     layout = RunLayout(run_dir.absolute())
     try:
         plan = LaunchPlan.from_json(read_json(layout.plan))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from torchdeck.launch.controller import run_controller
+from torchdeck.launch.private_memory import keep_memory_private
 from torchdeck.launch.run_secrets import entrusted_from
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.home import torchdeck_home
@@ -32,6 +33,7 @@ def main() -> int:
     gc.enable()
     gc.set_threshold(*THRESHOLD)  # a copy has its front end's
 
+    keep_memory_private()  # before it is handed passwords and secrets
     told = open(0, "rb", closefd=False)  # noqa: SIM115 - of a copy, `sys.stdin` may be anything
     links = EarlyLinks(torchdeck_home())
     order = _order(told, links)

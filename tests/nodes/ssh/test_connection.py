@@ -198,3 +198,29 @@ def test_nobody_is_asked_where_a_key_is_known(hosts: Hosts, torchdeck_home: Path
     person = Person()
     connect(target(hosts(1), torchdeck_home), Credentials(), person, LIMIT).close()
     assert person.asked == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Ciphers aes128-cbc,aes192-cbc,aes256-cbc,3des-cbc",
+        "Ciphers aes128-ctr\nMACs hmac-md5,hmac-md5-96,hmac-sha1-96,hmac-md5-etm@openssh.com",
+        "KexAlgorithms diffie-hellman-group1-sha1,diffie-hellman-group14-sha1",
+    ],
+)
+def test_what_openssh_does_not_offer_any_more_is_off(hosts: Hosts, torchdeck_home: Path, line: str) -> None:
+    """Neither ciphers, nor MACs, nor key exchanges."""
+    made = hosts(1)
+    made.configure(1, *line.split("\n"))
+    with pytest.raises(UnreachableError, match="SSH did not start"):
+        connected(made, torchdeck_home)
+
+
+@pytest.mark.parametrize(
+    "line", ["Ciphers aes256-gcm@openssh.com", "Ciphers aes192-ctr\nMACs hmac-sha2-512-etm@openssh.com"]
+)
+def test_what_openssh_offers_is_on(hosts: Hosts, torchdeck_home: Path, line: str) -> None:
+    made = hosts(1)
+    made.configure(1, *line.split("\n"))
+    with connected(made, torchdeck_home) as connection:
+        assert connection.run("true").code == 0
