@@ -62,12 +62,12 @@ def test_a_reader_gives_each_event_once_and_waits_for_whole_lines(tmp_path: Path
     """Half a line is read once its end is there."""
     path = tmp_path / "journal.jsonl"
     reader = JournalReader(path)
-    assert reader.read_new() == []
+    assert list(reader.read_new()) == []
     line = json.dumps({"v": 1, "t": 1.0, "m": 2.0, "event": "a"}).encode() + b"\n"
     with path.open("ab", buffering=0) as file:
         file.write(line + line[:10])
         assert [event.name for event in reader.read_new()] == ["a"]
-        assert reader.read_new() == []
+        assert list(reader.read_new()) == []
         file.write(line[10:])
         assert [event.name for event in reader.read_new()] == ["a"]
 
@@ -87,7 +87,7 @@ def test_lines_that_are_no_events_are_counted(tmp_path: Path, line: str) -> None
     good = '{"v": 1, "t": 1, "m": 1, "event": "x"}'
     path.write_text(f"{good}\n{line}\n{good}\n")
     reader = JournalReader(path)
-    assert len(reader.read_new()) == 2
+    assert len(list(reader.read_new())) == 2
     assert reader.torn == 1
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,6 +26,8 @@ from support.histories import (
     started,
 )
 from torchdeck.rundir.journal import Event
+from torchdeck.runs.journal_damage import JournalDamage
+from torchdeck.runs.links import UP, LinkState
 from torchdeck.runs.state import Liveness, NodeLiveness, RunState
 from torchdeck.runs.view import RunView, fold
 
@@ -35,10 +39,10 @@ def folded(
     journal: list[Event] | None = None,
     now: float = 110.0,
     beat: dict[str, Any] | None = None,
-    torn: int = 0,
+    damage: Sequence[JournalDamage] = (),
 ) -> RunView:
     events = controller_journal() if journal is None else journal
-    return fold("r", events, {"localhost": node}, {"localhost": beat or {}}, liveness, now, torn)
+    return fold("r", events, {"localhost": node}, {"localhost": beat or {}}, liveness, now, damage)
 
 
 @pytest.mark.parametrize(
@@ -235,9 +239,58 @@ def test_late_heartbeat_is_said() -> None:
 
 def test_torn_journal_is_tolerated_and_said() -> None:
     """Lines that could not be read are counted in a warning, also after the end."""
-    view = folded([*running_run(), finished()], DEAD, torn=2)
+    view = folded([*running_run(), finished()], DEAD, damage=[JournalDamage("journal.jsonl", lines=2)])
     assert view.state is RunState.SUCCEEDED
-    assert "2 lines" in view.warnings[0]
+    assert "2 lines of journal.jsonl" in view.warnings[0]
+
+
+NODE_DAMAGE = JournalDamage("nodes/localhost/journal.jsonl", "localhost", lines=1)
+CANCELLED = [
+    *running_run(),
+    event("stopping", 103.0, kind="graceful", why="user"),
+    ended(outcome="stopped"),
+    finished("CANCELLED", why="stop requested"),
+]
+
+
+@pytest.mark.parametrize("missing", range(len(CANCELLED)))
+def test_a_damaged_line_never_turns_a_cancelled_run_into_a_failed_one(missing: int) -> None:
+    left = CANCELLED[:missing] + CANCELLED[missing + 1 :]
+    view = folded(left, DEAD, damage=[NODE_DAMAGE])
+    assert view.state in (RunState.CANCELLED, RunState.LOST)
+    assert any("nodes/localhost/journal.jsonl" in warning for warning in view.warnings)
+
+
+def test_an_end_that_cannot_be_read_is_no_failure() -> None:
+    """A failed attempt was about to be restarted as the user stopped the run, and that line is damaged."""
+    events = [*running_run(), ended(outcome="failed", first=failure()), event("restarting", 104.5, delay=9.0)]
+    stopping = event("stopping", 105.0, kind="now", why="user")
+    assert folded(events, DEAD).state is RunState.FAILED
+    lost = folded(events, DEAD, damage=[NODE_DAMAGE])
+    assert (lost.state, "nodes/localhost/journal.jsonl" in lost.why) == (RunState.LOST, True)
+    assert folded([*events, stopping], DEAD, damage=[NODE_DAMAGE]).state is RunState.CANCELLED
+
+
+def test_times_of_another_clock_are_corrected() -> None:
+    link = LinkState("localhost", UP, since=100.0, clock_offset=3600.04, clock_error=0.01)
+    liveness = Liveness(nodes={"localhost": NodeLiveness(link=link)})
+    events = [*running_run(), ended(), finished()]
+    there = [replace(each, time=each.time + 3600.0) for each in events]
+    one, other = folded(events, DEAD), folded(there, liveness)
+    assert (other.started, other.ended) == pytest.approx((one.started, one.ended))
+    assert other.attempts[0].started == pytest.approx(one.attempts[0].started)
+    assert other.attempts[0].ended == pytest.approx(one.attempts[0].ended)
+
+
+def test_a_rank_that_is_gone_makes_no_progress() -> None:
+    beat = {"t": 110.0, "attempt": 1, "ranks": {str(rank): {"step": 4, "still": 0.0} for rank in (0, 1)}}
+    exited = event("rank_exited", 108.0, attempt=1, rank=1, code=None, signal=9)
+    ranks = folded([*running_run(), exited], beat=beat, now=110.5).ranks
+    assert [rank.still for rank in ranks] == [0.0, None]
+    assert ranks[1].exit is not None
+    assert ranks[1].exit.signal == "SIGKILL"
+    # the node lost power: its last heartbeat is old, and so is the progress in it
+    assert [rank.still for rank in folded(running_run(), beat=beat, now=212.0).ranks] == [102.0, 102.0]
 
 
 def test_view_is_json() -> None:

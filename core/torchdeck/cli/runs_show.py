@@ -130,6 +130,8 @@ def _progress(rank: RankView, view: RunView) -> str:
     if not counts and view.kind != "recipe" and rank.phase in ("", "starting"):
         return "no progress reported"
     step = f" step {rank.step}" if counts and rank.step is not None else ""
+    if rank.exit is not None:
+        return f"ended{step} ({rank.exit.signal or f'exit code {rank.exit.code}'})"
     still = "" if rank.still is None else f", last progress {rank.still:.0f} s ago"
     if view.followed_until is not None:
         still = " when it was heard of last"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torchdeck.rundir.journal import Event, JournalReader
+from torchdeck.rundir.journal import Event, JournalReader, reader_of_node
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs import fields as read
 from torchdeck.runs.history import RunHistory
@@ -28,10 +28,10 @@ class RunFiles:
         self._lives: dict[str, int] = {}
         self._left: set[str] = set()
         self._journal = JournalReader(layout.journal)
-        self._nodes = {node: JournalReader(layout.node(node).journal) for node in nodes}
+        self._nodes = {node: reader_of_node(layout.node(node)) for node in nodes}
 
     def read(self) -> RunHistory:
-        """The history as of now. Raises NewerFormatError."""
+        """The history as of now. Raises NewerFormatError and OSError, of the run's own journal."""
         for event in self._journal.read_new():
             self.history.controller_event(event)
             if event.name == "request":

@@ -19,7 +19,7 @@ _KINDS = (
 )
 
 
-class UnreadableFileError(ValueError):
+class UnreadableFileError(OSError, ValueError):
     """It is too large, or no regular file; the message says which.
 
     Attributes:

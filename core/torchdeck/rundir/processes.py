@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 PROC = Path("/proc")
+MOST_PIDS = 1 << 22
+"""The kernel's own limit (proc(5), pid_max)."""
 RUN_ID_VARIABLE = "TORCHDECK_RUN_ID"
 NODE_VARIABLE = "TORCHDECK_NODE"
 """Which node of the run, where there are several."""
@@ -53,10 +55,12 @@ class ProcessIdentity(NamedTuple):
     @classmethod
     def from_json(cls, value: Any) -> ProcessIdentity | None:
         """Identity from its JSON form; None when `value` is not one."""
-        try:
-            return cls(int(value["pid"]), int(value["start_ticks"]), str(value["boot"]))
-        except (TypeError, KeyError, ValueError):
+        if not isinstance(value, Mapping):
             return None
+        pid, ticks, boot = value.get("pid"), value.get("start_ticks"), value.get("boot")
+        if not isinstance(pid, int) or not isinstance(ticks, int) or not isinstance(boot, str):
+            return None
+        return cls(pid, ticks, boot) if 0 < pid <= MOST_PIDS and ticks >= 0 else None
 
     def to_json(self) -> dict[str, Any]:
         return self._asdict()

@@ -7,8 +7,10 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
-from torchdeck.rundir.journal import Event
+from torchdeck.rundir.journal import LATEST, Event
 from torchdeck.runs.state import AttemptView, DeviceHolder, Failure
+
+_LARGEST = 2**63
 
 
 def text(fields: Mapping[str, Any], name: str, default: str = "") -> str:
@@ -18,7 +20,7 @@ def text(fields: Mapping[str, Any], name: str, default: str = "") -> str:
 
 def whole(fields: Mapping[str, Any], name: str) -> int | None:
     value = fields.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _LARGEST:
         return None
     return int(value)
 
@@ -32,6 +34,12 @@ def number(fields: Mapping[str, Any], name: str) -> float | None:
     except OverflowError:
         return None
     return value if math.isfinite(value) else None
+
+
+def moment(fields: Mapping[str, Any], name: str) -> float | None:
+    """Unix seconds that a date can show."""
+    value = number(fields, name)
+    return value if value is not None and 0 <= value < LATEST else None
 
 
 def mapping(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -73,7 +81,7 @@ def failure(value: Any) -> Failure | None:
         signal_name(value),
         text(value, "message"),
         text(value, "traceback"),
-        number(value, "time"),
+        moment(value, "time"),
     )
 
 

@@ -9,12 +9,17 @@ from typing import Any
 
 from torchdeck.rundir.atomic import read_json
 from torchdeck.rundir.folder_names import FolderNames
-from torchdeck.rundir.journal import JournalReader
+from torchdeck.rundir.journal import Event, JournalReader, reader_of_node
 from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.created import rebuilt_created
 from torchdeck.runs.history import RunHistory
+from torchdeck.runs.journal_damage import JournalDamage
 from torchdeck.runs.links import Links, read_links
 from torchdeck.runs.liveness import look
 from torchdeck.runs.view import RunView, view
+
+HEARTBEAT_LIMIT = 8 * 1024 * 1024
+"""Bytes of a node's heartbeat; each of its ranks takes some hundreds."""
 
 
 class RunFollower:
@@ -28,14 +33,16 @@ class RunFollower:
         self._journal = JournalReader(layout.journal)
         self._names_in = FolderNames()
         self._nodes: dict[str, JournalReader] = {}
+        self._rebuilt: Event | None = None
         self.links: Links | None = None
         """How its nodes were reached at the last look; None for a run of this machine alone."""
 
     def refresh(self) -> RunView:
-        """The view as of now.
+        """The view as of now. What a node sent never makes it raise.
 
         Raises:
-            NewerFormatError: a journal is from a newer Torchdeck.
+            NewerFormatError: a journal of this machine is from a newer Torchdeck.
+            OSError: this machine's own files cannot be read.
         """
         self._read()
         heartbeats = {node: self._heartbeat(self.layout.node(node).heartbeat) for node in self._nodes}
@@ -44,7 +51,7 @@ class RunFollower:
         liveness = look(self.run_id, self._history, heartbeats, self.links, now)
         # a process that was dead at the look has written all it ever will: read that before judging
         self._read()
-        return view(self.run_id, self._history, heartbeats, liveness, self._clock(), self._torn)
+        return view(self.run_id, self._history, heartbeats, liveness, self._clock(), self._damage())
 
     def has_taken(self, request_id: str) -> bool:
         """Whether an agent had taken the request at the last look."""
@@ -55,24 +62,38 @@ class RunFollower:
         """Of the run's newest controller, at the last look; it may live no more."""
         return None if self._history.controller is None else self._history.controller.pid
 
-    @property
-    def _torn(self) -> int:
-        return self._journal.torn + sum(reader.torn for reader in self._nodes.values())
+    def _damage(self) -> tuple[JournalDamage, ...]:
+        """What could not be read, the controller's journal first."""
+        found = [JournalDamage.of(self._journal, self._journal.path.name)]
+        for node, reader in self._nodes.items():
+            path = reader.path.relative_to(self.layout.root).as_posix()
+            found.append(JournalDamage.of(reader, path, node))
+        return tuple(damage for damage in found if damage is not None)
 
     def _read(self) -> None:
         for event in self._journal.read_new():
             self._history.controller_event(event)
+        self._rebuild_created()
         for node in self._names_in(self.layout.nodes):
             if node not in self._nodes:
                 if not self.layout.node(node).root.is_dir():
                     continue
-                self._nodes[node] = JournalReader(self.layout.node(node).journal)
+                self._nodes[node] = reader_of_node(self.layout.node(node))
             for event in self._nodes[node].read_new():
                 self._history.node_event(node, event)
 
+    def _rebuild_created(self) -> None:
+        """The journal's first line may be damaged; the plan has what it said."""
+        if self._history.created is None:
+            self._rebuilt = self._rebuilt or rebuilt_created(self.layout)
+            self._history.created = self._rebuilt
+
     @staticmethod
     def _heartbeat(path: Path) -> Mapping[str, Any]:
-        value = read_json(path)
+        try:
+            value = read_json(path, limit=HEARTBEAT_LIMIT)
+        except OSError:
+            return {}
         return value if isinstance(value, Mapping) else {}
 
 

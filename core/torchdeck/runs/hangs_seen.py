@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from torchdeck.rundir.journal import Event
 from torchdeck.runs import fields as read
-from torchdeck.runs.state import AttemptView, Hang
+from torchdeck.runs.state import Hang
 
 
 class HangsSeen:
     """The part of a run's history that is about ranks standing still, in the run's current life."""
 
     def __init__(self) -> None:
-        self._by_attempt_and_rank: dict[tuple[int, int], Hang] = {}
+        self._by_rank: dict[int, dict[int, Hang]] = {}
+        """rank → attempt → hang."""
 
-    def of(self, attempt: AttemptView) -> dict[int, Hang]:
+    def of(self, attempt: int, exited: Iterable[int]) -> dict[int, Hang]:
         """rank → how it stands still in `attempt`; who has exited does so no more."""
-        exited = {exit_.rank for exit_ in attempt.exits}
+        gone = set(exited)
         return {
-            rank: hang
-            for (number, rank), hang in self._by_attempt_and_rank.items()
-            if number == attempt.number and rank not in exited
+            rank: hangs[attempt]
+            for rank, hangs in self._by_rank.items()
+            if attempt in hangs and rank not in gone
         }
 
     def flagged(self, event: Event, current: int) -> None:
@@ -27,7 +30,7 @@ class HangsSeen:
         rank = read.whole(event.fields, "rank")
         number = read.whole(event.fields, "attempt") or current
         if rank is not None:
-            self._by_attempt_and_rank[number, rank] = Hang(
+            self._by_rank.setdefault(rank, {})[number] = Hang(
                 rank,
                 read.text(event.fields, "phase"),
                 read.whole(event.fields, "step"),
@@ -38,6 +41,4 @@ class HangsSeen:
 
     def over(self, event: Event) -> None:
         """The rank goes on."""
-        rank = read.whole(event.fields, "rank") or 0
-        for key in [key for key in self._by_attempt_and_rank if key[1] == rank]:
-            del self._by_attempt_and_rank[key]
+        self._by_rank.pop(read.whole(event.fields, "rank") or 0, None)

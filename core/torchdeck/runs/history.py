@@ -35,6 +35,9 @@ class RunHistory:
         self.agents: dict[str, ProcessIdentity] = {}
         self.holders: dict[str, ProcessIdentity] = {}
         self.attempts: dict[int, AttemptView] = {}
+        """Without the exits of their ranks; see `exits`."""
+        self._exits: dict[int, dict[tuple[int, str], RankExit]] = {}
+        """attempt → (rank, node) → exit."""
         self.checkpoint: CheckpointSeen | None = None
         self.nodes = NodesSeen()
         self._requests = RequestsSeen()
@@ -69,7 +72,11 @@ class RunHistory:
         attempt = self.attempts.get(self.attempt or 0)
         if self.finished is not None or attempt is None or attempt.ended is not None:
             return {}
-        return self._hangs.of(attempt)
+        return self._hangs.of(attempt.number, (exit_.rank for exit_ in self.exits(attempt.number)))
+
+    def exits(self, attempt: int) -> tuple[RankExit, ...]:
+        """How ranks of the attempt ended, in the order in which that was reported."""
+        return tuple(self._exits.get(attempt, {}).values())
 
     @property
     def requests_waiting(self) -> tuple[str, ...]:
@@ -190,9 +197,7 @@ class RunHistory:
         self.nodes.taking_part(event)
 
     def _begin_attempt(self, number: int, event: Event) -> None:
-        exits = self.attempts[number].exits if number in self.attempts else ()
-        made = read.attempt(number, event, self.given_up)
-        self.attempts[number] = dataclasses.replace(made, exits=exits)
+        self.attempts[number] = read.attempt(number, event, self.given_up)
         self.given_up = ""
         if self.finished is None:
             self.attempt = number
@@ -221,11 +226,11 @@ class RunHistory:
 
     def _rank_exited(self, node: str, event: Event) -> None:
         rank = read.whole(event.fields, "rank")
-        attempt = self.attempts.get(read.whole(event.fields, "attempt") or 0)
-        if rank is None or attempt is None:
+        attempt = read.whole(event.fields, "attempt") or 0
+        if rank is None or attempt not in self.attempts:
             return
         exit_ = RankExit(rank, read.whole(event.fields, "code"), read.signal_name(event.fields), node)
-        self.attempts[attempt.number] = dataclasses.replace(attempt, exits=(*attempt.exits, exit_))
+        self._exits.setdefault(attempt, {})[rank, node] = exit_
 
     def _hang(self, event: Event) -> None:
         self._hangs.flagged(event, self.attempt or 0)

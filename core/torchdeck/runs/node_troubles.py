@@ -14,6 +14,8 @@ from torchdeck.runs.state import Liveness, NodeLiveness
 
 HEARTBEAT_LATE = 15.0
 """A heartbeat older than this many seconds is said to be late."""
+CLOCK_MATTERS = 1.0
+"""Seconds from which times of another clock are corrected: every measurement of an offset varies."""
 CONNECTING_LATE = 10.0
 """Seconds that a node takes to be reached without anything being wrong."""
 
@@ -58,11 +60,34 @@ def node_troubles(
     return tuple(found)
 
 
+def clock_ahead(history: RunHistory, liveness: Liveness) -> float:
+    """Seconds that the leader's clock, by which a run's events are, is ahead of ours; 0 if it is hardly."""
+    ahead = _ahead(_lead(history), liveness)
+    return round(ahead, 1) if abs(ahead) > CLOCK_MATTERS else 0.0
+
+
+def beat_time(node: str, heartbeat: Mapping[str, Any], liveness: Liveness) -> float | None:
+    """When a node's heartbeat was written, unix seconds on our clock; None if it does not say."""
+    return _by_our_clock(heartbeat, liveness.nodes.get(node, NodeLiveness()).link)
+
+
+def _by_our_clock(heartbeat: Mapping[str, Any], link: LinkState | None) -> float | None:
+    beat = read.moment(heartbeat, "t")
+    return beat if beat is None or link is None or link.clock_offset is None else beat - link.clock_offset
+
+
+def _lead(history: RunHistory) -> str:
+    return next((node for node in history.agents if node not in history.nodes.followers), "")
+
+
+def _ahead(node: str, liveness: Liveness) -> float:
+    link = liveness.nodes.get(node, NodeLiveness()).link
+    return 0.0 if link is None or link.clock_offset is None else link.clock_offset
+
+
 def _silent(history: RunHistory, liveness: Liveness, now: float) -> Iterator[NodeTrouble]:
     """Nodes that the lead does not hear; it says so by its own clock."""
-    lead = next((node for node in history.agents if node not in history.nodes.followers), "")
-    link = liveness.nodes.get(lead, NodeLiveness()).link
-    ahead = 0.0 if link is None or link.clock_offset is None else link.clock_offset
+    ahead = _ahead(_lead(history), liveness)
     for node, event in sorted(history.nodes.silent.items()):
         since = event.time - ahead - (read.number(event.fields, "seconds") or 0.0)
         given_up = event.name == "node_lost"
@@ -79,9 +104,7 @@ def _of_node(
             text = reasons.link(link, _last_step(heartbeat), now)
             yield NodeTrouble(node, "link", link.state, reasons.link_since(link), text)
         return
-    beat = read.number(heartbeat, "t")
-    if beat is not None and link is not None and link.clock_offset is not None:
-        beat -= link.clock_offset
+    beat = _by_our_clock(heartbeat, link)
     if alive.any and not alive.agent:
         yield NodeTrouble(node, "agent", "gone", beat, reasons.agent_gone(node))
     elif beat is not None and now - beat > HEARTBEAT_LATE:

@@ -20,6 +20,8 @@ STOP_REASONS: Mapping[str, str] = {
 }
 
 
+SHOWN_LOGS = 4
+"""Logs that one sentence names."""
 UNFOLLOWED = "nobody follows it here: `torchdeck runs attach` does"
 """Of a node that was up when its controller was heard of last."""
 
@@ -187,7 +189,8 @@ def placed(why: str, found: Failure | None) -> str:
 def never_started(agents: Mapping[str, object]) -> str:
     """Nothing of the run is alive and no attempt was made."""
     if agents:
-        return "the agent ended before it started the ranks; nodes/*/agent.log in its directory may say why"
+        logs = ", ".join(f"nodes/{node}/agent.log" for node in sorted(agents)[:SHOWN_LOGS])
+        return f"the agent ended before it started the ranks; {logs} in its directory may say why"
     return "the controller ended before it started an agent; controller.log in its directory may say why"
 
 
@@ -205,10 +208,14 @@ def lost(*, same_boot: bool) -> str:
     return "the machine was started anew (a power cut or a reboot) while the run was going"
 
 
-def torn(lines: int) -> str:
-    """A journal has lines that a crash or a full disk cut."""
-    what = "one line of the journals is" if lines == 1 else f"{lines} lines of the journals are"
-    return f"{what} torn (a crash or a full disk cut it short); everything else is here"
+def stopped_unread(path: str) -> str:
+    """The run was being stopped, and the line that says how it ended cannot be read."""
+    return f"stop requested; how it ended cannot be read (damaged lines in {path})"
+
+
+def end_unread(paths: Sequence[str]) -> str:
+    """Nothing is alive, and the line that says how it ended may be damaged."""
+    return f"how it ended cannot be read: {', '.join(paths)} {'is' if len(paths) == 1 else 'are'} damaged"
 
 
 def damaged(path: str, why: str) -> str:

@@ -128,6 +128,8 @@ class RankView:
     still: float | None = None
     pid: int | None = None
     rss_bytes: int | None = None
+    exit: RankExit | None = None
+    """How it ended, if it has; `still` is None then."""
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from torchdeck.quantities import brief, duration, size
-from torchdeck.rundir.journal import Event, JournalReader
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.rundir.journal import Event, JournalReader, reader_of_node
+from torchdeck.rundir.layout import NodeLayout, RunLayout
 from torchdeck.runs import fields as read
 from torchdeck.runs import reasons
 from torchdeck.runs.state import Hang
@@ -48,14 +48,14 @@ class TimelineReader:
         """The whole timeline as of now; None where nothing is new.
 
         Raises:
-            NewerFormatError: a journal is from a newer Torchdeck.
-            OSError: a journal cannot be read.
+            NewerFormatError: the controller's journal is from a newer Torchdeck.
+            OSError: that journal cannot be read.
         """
         if CONTROLLER not in self._journals:
             self._journals[CONTROLLER] = JournalReader(self._layout.journal)
         for path in sorted(self._layout.nodes.glob("*/journal.jsonl")):
             if path.parent.name not in self._journals:
-                self._journals[path.parent.name] = JournalReader(path)
+                self._journals[path.parent.name] = reader_of_node(NodeLayout(path.parent))
         new = [(who, event) for who, journal in self._journals.items() for event in journal.read_new()]
         if not new and self._events:
             return None

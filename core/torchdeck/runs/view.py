@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,9 @@ from torchdeck.rundir.journal import Event
 from torchdeck.runs import fields as read
 from torchdeck.runs import reasons
 from torchdeck.runs.history import FINAL, RunHistory
-from torchdeck.runs.node_troubles import NodeTrouble, node_troubles
+from torchdeck.runs.journal_damage import JournalDamage
+from torchdeck.runs.node_troubles import NodeTrouble, clock_ahead, node_troubles
+from torchdeck.runs.ranks_seen import rank_views
 from torchdeck.runs.state import (
     AttemptView,
     CheckpointSeen,
@@ -104,7 +106,7 @@ def fold(
     heartbeats: Mapping[str, Mapping[str, Any]],
     liveness: Liveness,
     now: float,
-    torn: int = 0,
+    damage: Sequence[JournalDamage] = (),
 ) -> RunView:
     """The state of a run. Pure: the same arguments give the same view, and no history makes it raise.
 
@@ -115,7 +117,7 @@ def fold(
         heartbeats: content of each node's heartbeat file, as read.
         liveness: which of the processes that the journals name are alive.
         now: seconds since the epoch.
-        torn: lines of the journals that could not be read.
+        damage: what could not be read of the journals.
     """
     history = RunHistory()
     for event in journal:
@@ -123,7 +125,7 @@ def fold(
     for node, events in nodes.items():
         for event in events:
             history.node_event(node, event)
-    return view(run_id, history, heartbeats, liveness, now, torn)
+    return view(run_id, history, heartbeats, liveness, now, damage)
 
 
 def view(
@@ -132,17 +134,21 @@ def view(
     heartbeats: Mapping[str, Mapping[str, Any]],
     liveness: Liveness,
     now: float,
-    torn: int = 0,
+    damage: Sequence[JournalDamage] = (),
 ) -> RunView:
     """The view of a history that was fed event by event; otherwise as `fold`."""
     created = history.created.fields if history.created else {}
+    ahead = clock_ahead(history, liveness)
     attempts = tuple(
-        _with_node(history.attempts[number], history, heartbeats) for number in sorted(history.attempts)
+        _whole_attempt(history.attempts[number], history, heartbeats, ahead)
+        for number in sorted(history.attempts)
     )
     current = next((attempt for attempt in attempts if attempt.number == history.attempt), None)
-    state, why = _state(history, current, liveness, now)
+    state, why = _state(history, current, liveness, now, damage)
     last = attempts[-1].first_failure if attempts else None
     finished = history.finished
+    standing = history.hangs
+    hangs = tuple(standing[rank] for rank in sorted(standing))
     troubles = () if state.is_terminal else node_troubles(history, heartbeats, liveness, now)
     first = min((attempt.started for attempt in attempts), default=None)
     return RunView(
@@ -152,7 +158,7 @@ def view(
         why=reasons.placed(why, last),
         created=_created(history, first),
         started=first,
-        ended=_ended(history, current, state),
+        ended=_ended(history, current, state, ahead),
         attempt=history.attempt,
         attempts=attempts,
         kind=read.text(created, "kind"),
@@ -167,14 +173,14 @@ def view(
         devices=history.devices,
         held_by=history.held_by,
         refused=history.refused,
-        hangs=tuple(history.hangs[rank] for rank in sorted(history.hangs)),
-        ranks=_ranks(heartbeats, history.attempt),
+        hangs=hangs,
+        ranks=rank_views(history, heartbeats, liveness, now),
         requests_waiting=history.requests_waiting,
         controller_alive=liveness.controller,
         agent_alive=liveness.agent,
         # the lead writes the end last: who cannot be seen after it is taken to be gone
         processes_alive=liveness.nodes_alive if finished is None else liveness.seen_alive,
-        warnings=_warnings(history, state, troubles, torn),
+        warnings=_warnings(history, state, hangs, troubles, damage),
         finishes=history.finishes,
         end_written=history.finished is not None,
         troubles=troubles,
@@ -183,10 +189,14 @@ def view(
     )
 
 
-def _with_node(
-    attempt: AttemptView, history: RunHistory, heartbeats: Mapping[str, Mapping[str, Any]]
+def _whole_attempt(
+    begun: AttemptView, history: RunHistory, heartbeats: Mapping[str, Mapping[str, Any]], ahead: float
 ) -> AttemptView:
-    """With the node of the rank that failed first, in a run of several nodes, as was heard of it."""
+    """With its ranks' exits, times by our clock and, in a run of several nodes, that of the first failure."""
+    ended = None if begun.ended is None else begun.ended - ahead
+    attempt = dataclasses.replace(
+        begun, exits=history.exits(begun.number), started=begun.started - ahead, ended=ended
+    )
     first = attempt.first_failure
     if first is None or len(history.agents) < 2:
         return attempt
@@ -208,7 +218,11 @@ def _created(history: RunHistory, started: float | None) -> float | None:
 
 
 def _state(
-    history: RunHistory, current: AttemptView | None, liveness: Liveness, now: float
+    history: RunHistory,
+    current: AttemptView | None,
+    liveness: Liveness,
+    now: float,
+    damage: Sequence[JournalDamage],
 ) -> tuple[RunState, str]:
     if history.finished is not None:
         return FINAL[read.text(history.finished.fields, "state")], read.text(history.finished.fields, "why")
@@ -219,7 +233,18 @@ def _state(
         return history.phase, reasons.of_phase(history)
     if now - history.last_time < START_GRACE and history.phase in (RunState.PENDING, RunState.PREPARING):
         return history.phase, reasons.of_phase(history)
-    return _left_alone(history, current, liveness)
+    state, why = _left_alone(history, current, liveness)
+    hidden = [each for each in damage if each.hides_events and each.node not in history.nodes.followers]
+    if hidden and state in (RunState.FAILED, RunState.LOST):
+        return _hidden_end(history, hidden)
+    return state, why
+
+
+def _hidden_end(history: RunHistory, hidden: Sequence[JournalDamage]) -> tuple[RunState, str]:
+    """Nothing says that the run failed; the line that says how it ended may be one that cannot be read."""
+    if history.stopping is not None and history.stopping[1] == "user":
+        return RunState.CANCELLED, reasons.stopped_unread(hidden[0].path)
+    return RunState.LOST, reasons.end_unread([each.path for each in hidden])
 
 
 def _left_alone(history: RunHistory, current: AttemptView | None, liveness: Liveness) -> tuple[RunState, str]:
@@ -233,11 +258,11 @@ def _left_alone(history: RunHistory, current: AttemptView | None, liveness: Live
     return RunState.LOST, reasons.lost(same_boot=liveness.same_boot)
 
 
-def _ended(history: RunHistory, current: AttemptView | None, state: RunState) -> float | None:
+def _ended(history: RunHistory, current: AttemptView | None, state: RunState, ahead: float) -> float | None:
     if not state.is_terminal:
         return None
     if history.finished is not None:
-        return history.finished.time
+        return history.finished.time - ahead
     if current is not None and current.ended is not None:
         return current.ended
     # nobody wrote when; the last thing that was written is the latest time known
@@ -258,36 +283,18 @@ def _checkpoint(history: RunHistory, finished: Event | None) -> CheckpointSeen |
     return seen
 
 
-def _ranks(heartbeats: Mapping[str, Mapping[str, Any]], attempt: int | None) -> tuple[RankView, ...]:
-    found = {}
-    for beat in heartbeats.values():
-        if read.whole(beat, "attempt") != attempt:
-            continue
-        rss = read.mapping(beat, "rss_bytes")
-        for name, value in read.mapping(beat, "ranks").items():
-            if name.isdecimal() and isinstance(value, Mapping):
-                found[int(name)] = RankView(
-                    int(name),
-                    read.text(value, "phase"),
-                    read.whole(value, "step"),
-                    read.whole(value, "total"),
-                    read.number(value, "still"),
-                    read.whole(value, "pid"),
-                    read.whole(rss, name),
-                )
-    return tuple(found[rank] for rank in sorted(found))
-
-
 def _warnings(
-    history: RunHistory, state: RunState, troubles: tuple[NodeTrouble, ...], torn: int
+    history: RunHistory,
+    state: RunState,
+    hangs: Sequence[Hang],
+    troubles: tuple[NodeTrouble, ...],
+    damage: Sequence[JournalDamage],
 ) -> tuple[str, ...]:
-    found = []
-    if torn:
-        found.append(reasons.torn(torn))
+    found = [each.text for each in damage]
     found += [reasons.damaged(path, why) for path, why in history.damaged.items()]
     if state.is_terminal:
         return (*found, *(reasons.alone(node) for node in sorted(history.nodes.go_on_alone)))
-    found += [reasons.hang(history.hangs[rank]) for rank in sorted(history.hangs)]
+    found += [reasons.hang(hang) for hang in hangs]
     found += [reasons.unled(node, what) for node, what in sorted(history.nodes.unled.items())]
     if history.nodes.untold:
         found.append(reasons.untold(history.nodes.untold))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.journal import JournalReader
+from torchdeck.rundir.journal import JournalReader, reader_of_node
 from torchdeck.rundir.layout import RunLayout
 
 RESTORED_NOTHING = -1
 """The step that an attempt which began afresh restored: no row of an earlier attempt counts."""
+_LARGEST_STEP = 2**63
 
 
 class AttemptStarts:
@@ -18,7 +18,7 @@ class AttemptStarts:
 
     def __init__(self, layout: RunLayout) -> None:
         self._layout = layout
-        self._journals: dict[Path, JournalReader] = {}
+        self._journals: dict[str, JournalReader] = {}
         self._restored: dict[int, int | None] = {}
         self._begins_afresh: bool | None = None
 
@@ -26,14 +26,15 @@ class AttemptStarts:
         """Take in new journal lines of `nodes`.
 
         Raises:
-            NewerFormatError: a journal is from a newer Torchdeck.
+            NewerFormatError: this machine's journal is from a newer Torchdeck.
         """
         for name in nodes:
-            path = self._layout.node(name).journal
-            for event in self._journals.setdefault(path, JournalReader(path)).read_new():
+            reader = self._journals.setdefault(name, reader_of_node(self._layout.node(name)))
+            for event in reader.read_new():
                 attempt, step = event.fields.get("attempt"), event.fields.get("resume_step")
                 if event.name == "attempt_started" and isinstance(attempt, int):
-                    self._restored[attempt] = step if isinstance(step, int) else None
+                    restored = isinstance(step, int) and abs(step) < _LARGEST_STEP
+                    self._restored[attempt] = step if restored else None
 
     def restored_step(self, attempt: int) -> int | None:
         """The step whose checkpoint `attempt` began with; None where only its own rows can tell.

@@ -1,0 +1,47 @@
+"""What could not be read of a run's journals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from torchdeck.quantities import size
+from torchdeck.rundir.journal import JournalReader, NodeJournalReader
+
+
+@dataclass(frozen=True)
+class JournalDamage:
+    """What could not be read of one journal."""
+
+    path: str
+    """Relative to the run's directory."""
+    node: str = ""
+    """Whose it is; empty: the controller's."""
+    lines: int = 0
+    """Lines that are no events."""
+    skimmed: int = 0
+    """Bytes of a journal that is too large to be read as a whole."""
+    problem: str = ""
+    """Why none of it can be read any more; else empty."""
+
+    @classmethod
+    def of(cls, reader: JournalReader, path: str, node: str = "") -> Self | None:
+        """What `reader` has met so far; None if it read everything."""
+        problem = reader.problem if isinstance(reader, NodeJournalReader) else ""
+        found = cls(path, node, reader.torn, reader.skimmed, problem)
+        return found if found.hides_events or found.skimmed else None
+
+    @property
+    def hides_events(self) -> bool:
+        """Events that a run's state depends on may be among what could not be read."""
+        return bool(self.lines or self.problem)
+
+    @property
+    def text(self) -> str:
+        """A sentence that names the file."""
+        if self.problem:
+            return f"{self.path} cannot be read: {self.problem}"
+        if not self.lines:
+            return f"{self.path} is large: {size(self.skimmed)} in its middle were only skimmed"
+        what = "1 line" if self.lines == 1 else f"{self.lines} lines"
+        return f"{what} of {self.path} cannot be read (torn by a crash or a full disk, or damaged)"
