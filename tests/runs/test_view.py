@@ -320,6 +320,7 @@ WHOLE = [
     event("disk_low", free=1, needed=2, path="/"),
     event("checkpoint_damaged", path="/c/step_00000004", why="hash"),
     event("hang_over", rank=1),
+    event("numbers_left_out", attempt=1, ranks=[0, 1]),
 ]
 JUNK: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),

@@ -136,11 +136,11 @@ class Agent:
         poll.poll(max(1.0, (until - now) * 1000.0))
 
     def _turn(self, now: float) -> None:
+        beat, looks = now >= self._beat_due, now >= min(self._look_due, self._beat_due)
         if now >= self._look_due:
             self._look_due = now + LOOK_INTERVAL
             if not self._vanished:
                 self._look()
-        beat = now >= self._beat_due
         if beat:
             self._beat_due = now + BEAT_INTERVAL
             self._journal.catch_up()
@@ -158,6 +158,8 @@ class Agent:
                 self._events.append(abandoned)
         if beat and not self._execution.finished:
             self._beat()
+        if looks and not self._vanished and not self._execution.finished:
+            self._seen.parse(closely=beat)  # last: what ranks print may take all the time that there is
 
     def _execute(self, commands: list[do.Command]) -> None:
         for command in commands:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from torchdeck.agent import events as on
@@ -13,6 +13,7 @@ from torchdeck.agent.hang import HangWatch
 from torchdeck.agent.housekeeping import Housekeeping
 from torchdeck.agent.log_times import LogTimes
 from torchdeck.agent.past import Past
+from torchdeck.agent.printed_numbers import PrintedNumbers
 from torchdeck.agent.rank_watch import RankState, RankWatch
 from torchdeck.agent.stdout_series import StdoutSeries
 from torchdeck.agent.sync import Syncer
@@ -22,8 +23,6 @@ from torchdeck.rundir.atomic import read_json
 from torchdeck.rundir.journal import JournalWriter
 from torchdeck.rundir.layout import RunLayout
 
-DRAIN_LIMIT = 64
-"""Calls in which what a script printed at its end is parsed; 4 MiB each."""
 STOP_THREADS = 2.0
 """Seconds for the threads to end."""
 
@@ -43,7 +42,7 @@ class Observation:
         self._hangs = HangWatch(plan.policy.hang_after)
         self._watch: RankWatch | None = None
         self._attempt = 0
-        self._stdout: list[StdoutSeries] = []
+        self._printed = PrintedNumbers({})
         self._log_times: list[LogTimes] = []
         self._times_fail = False
         self._journaled: set[int] = set()
@@ -123,9 +122,10 @@ class Observation:
         self._up_told = False
         self._hangs = HangWatch(self._plan.policy.hang_after, past.hung)
         stdout = self._plan.stdout
-        self._stdout = [
-            StdoutSeries(layout.rank(rank), stdout.patterns) for rank in self._ranks if stdout.enabled
-        ]
+        followed = self._ranks if stdout.enabled else []
+        self._printed = PrintedNumbers(
+            {rank: StdoutSeries(layout.rank(rank), stdout.patterns) for rank in followed}
+        )
         self._log_times = [LogTimes(layout.rank(rank)) for rank in self._ranks]
         self._house.watch(layout.ranks)
 
@@ -152,22 +152,26 @@ class Observation:
         return events
 
     def look_closely(self) -> list[on.Event]:
-        """Once a second: hangs, printed numbers, checkpoints, disk."""
-        for series in self._stdout:
-            series.follow()
+        """Once a second: hangs, checkpoints, disk."""
         self._note_log_times()
         return [*self.look_at_checkpoints(), *self._look_for_hangs(), *self._look_at_disk()]
+
+    def parse(self, *, closely: bool) -> None:
+        """Numbers that the ranks print: once a second (`closely`), and more often while some wait."""
+        if closely or self._printed.behind:
+            self._note_left_out(self._printed.look())
+
+    def _note_left_out(self, ranks: Sequence[int]) -> None:
+        if ranks:
+            self._journal.append("numbers_left_out", attempt=self._attempt, ranks=ranks)
 
     def end(self) -> list[on.Event]:
         """The attempt is over: journal the last of it and watch no more. Twice is as good as once."""
         if self._watch is None:
             return []
         self.look("")
-        for series in self._stdout:
-            for _ in range(DRAIN_LIMIT):
-                if series.follow() == 0:
-                    break
-        self._stdout = []
+        self._note_left_out(self._printed.end())
+        self._printed = PrintedNumbers({})
         self._note_log_times()
         events = self.look_at_checkpoints()
         self._watch = None

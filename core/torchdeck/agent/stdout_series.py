@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import struct
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,19 +17,20 @@ from torchdeck.telemetry.segment_format import (
     SegmentError,
     decode_header,
 )
-from torchdeck.telemetry.stdout_lines import split_lines
+from torchdeck.telemetry.stdout_lines import UNENDED_LIMIT, split_lines
 from torchdeck.telemetry.user_patterns import LineParser
 from torchdeck.telemetry.writer import MetricsWriter
 
 OFFSET_KEY = "_offset"
 """Hidden column: byte of stdout.log after the line a row came from, so that the next agent goes on there."""
-CHUNK = 1 << 20
+CHUNK = 2 * UNENDED_LIMIT
+"""Bytes read at a time; more than a line may have."""
 HEADER_BYTES = 1 << 20
 """Longest header that is looked at; ours name a handful of metrics."""
 HOLES = 64
 """Rows at the end that a power cut may have left empty."""
-CALL_LIMIT = 4 << 20
-"""Bytes read in one call, so that a script that prints without end cannot hold up the agent."""
+KEPT = 64 * 1024
+"""Bytes at the end of a log that are still parsed after lines were left out."""
 
 
 class StdoutSeries:
@@ -39,22 +42,53 @@ class StdoutSeries:
         self._writer = MetricsWriter(rank.metrics, source="stdout")
         self._offset, self._last_step = written_position(rank.metrics)
 
-    def follow(self) -> int:
-        """Parse what was printed since the last call; how many bytes of it are still to be read."""
+    def follow(self, until: float) -> bool:
+        """Parse what was printed since the last call; whether ended lines are left at `until`.
+
+        Args:
+            until: monotonic seconds; the line that is being parsed then is the last one.
+        """
+        if self._length() <= self._offset:
+            return False
+        while self._read_chunk(until):
+            if time.monotonic() >= until:
+                return self._length() - self._offset >= UNENDED_LIMIT or self._has_line()
+        return False
+
+    def skip(self) -> bool:
+        """Leave out all but the last lines; whether there were more."""
+        target = self._length() - KEPT
+        if target <= self._offset:
+            return False
+        self._offset = target
+        chunk = self._chunk()
+        # what is parsed next begins with a whole line
+        ends = [at for at in (chunk.find(b"\n"), chunk.find(b"\r")) if at >= 0]
+        self._offset += min(ends, default=-1) + 1
+        return True
+
+    def _length(self) -> int:
         try:
-            size = self._path.stat().st_size
+            return self._path.stat().st_size
         except OSError:
             return 0
-        limit = min(size, self._offset + CALL_LIMIT)
-        while self._offset < limit and self._read_chunk():
-            pass
-        return size - self._offset
 
-    def _read_chunk(self) -> bool:
-        with self._path.open("rb") as file:
-            file.seek(self._offset)
-            chunk = file.read(CHUNK)
-        used = 0
+    def _has_line(self) -> bool:
+        chunk = self._chunk()
+        return b"\n" in chunk or b"\r" in chunk
+
+    def _chunk(self) -> bytes:
+        try:
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return b""
+        try:
+            return os.pread(descriptor, CHUNK, self._offset)
+        finally:
+            os.close(descriptor)
+
+    def _read_chunk(self, until: float) -> bool:
+        used, chunk = 0, self._chunk()
         for line, used in split_lines(chunk):
             reading = self._parser.parse(line)
             if reading is not None:
@@ -65,6 +99,10 @@ class StdoutSeries:
                     )  # the writer counts on from there; it did not see the last agent's
                 self._last_step = None
                 self._writer.log({**metrics, OFFSET_KEY: self._offset + used}, step)
+            if time.monotonic() >= until:
+                break
+        if used == 0 and len(chunk) == CHUNK:  # nothing but empty lines
+            used = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
         self._offset += used
         return used > 0
 

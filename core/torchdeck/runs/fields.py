@@ -42,6 +42,12 @@ def moment(fields: Mapping[str, Any], name: str) -> float | None:
     return value if value is not None and 0 <= value < LATEST else None
 
 
+def wholes(fields: Mapping[str, Any], name: str) -> list[int]:
+    """The whole numbers in a list; empty when there is no list."""
+    value = fields.get(name)
+    return [item for item in value if type(item) is int] if isinstance(value, list) else []
+
+
 def mapping(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     value = fields.get(name)
     return value if isinstance(value, Mapping) else {}

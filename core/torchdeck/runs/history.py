@@ -60,6 +60,7 @@ class RunHistory:
         self.restart_delay: float | None = None
         self.given_up = ""
         self.damaged: dict[str, str] = {}
+        self.numbers_left_out: set[int] = set()
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -264,6 +265,9 @@ class RunHistory:
     def _checkpoint_damaged(self, event: Event) -> None:
         self.damaged[read.text(event.fields, "path")] = read.text(event.fields, "why")
 
+    def _numbers_left_out(self, event: Event) -> None:
+        self.numbers_left_out.update(read.wholes(event.fields, "ranks"))
+
     def _of_a_node(self, event: Event) -> None:
         self.nodes.said(event)
 
@@ -298,4 +302,5 @@ class RunHistory:
         "disk_low": _disk_low,
         "attempt_ended": _attempt_ended,
         "checkpoint_damaged": _checkpoint_damaged,
+        "numbers_left_out": _numbers_left_out,
     }

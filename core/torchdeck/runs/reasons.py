@@ -221,3 +221,13 @@ def end_unread(paths: Sequence[str]) -> str:
 def damaged(path: str, why: str) -> str:
     """A checkpoint that was not loaded, because it is not what was saved."""
     return f"checkpoint {path} is damaged and was not used: {why}"
+
+
+def numbers_left_out(ranks: Sequence[int]) -> str:
+    """Ranks that print more lines than the agent can look through for numbers."""
+    numbers = ", ".join(map(str, ranks))
+    who = f"rank {numbers} prints" if len(ranks) == 1 else f"ranks {numbers} print"
+    return (
+        f"{who} more lines than can be searched for numbers: some points are missing from the plots "
+        "(logs are complete). Print less often, or call torchdeck.log"
+    )

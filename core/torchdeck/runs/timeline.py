@@ -253,6 +253,10 @@ _SENTENCES: Mapping[str, tuple[Kind, Callable[[Mapping[str, Any]], str]]] = {
         "problem",
         lambda fields: reasons.damaged(read.text(fields, "path"), read.text(fields, "why")),
     ),
+    "numbers_left_out": (
+        "problem",
+        lambda fields: reasons.numbers_left_out(read.wholes(fields, "ranks")),
+    ),
     "signalled": (
         "detail",
         lambda fields: f"{read.text(fields, 'signal')} sent to {read.whole(fields, 'count') or 0} processes",

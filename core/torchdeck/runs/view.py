@@ -292,6 +292,8 @@ def _warnings(
 ) -> tuple[str, ...]:
     found = [each.text for each in damage]
     found += [reasons.damaged(path, why) for path, why in history.damaged.items()]
+    if history.numbers_left_out:
+        found.append(reasons.numbers_left_out(sorted(history.numbers_left_out)))
     if state.is_terminal:
         return (*found, *(reasons.alone(node) for node in sorted(history.nodes.go_on_alone)))
     found += [reasons.hang(hang) for hang in hangs]

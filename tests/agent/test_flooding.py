@@ -1,0 +1,205 @@
+"""Ranks that print more than can be parsed: heartbeats, stops and ends are on time all the same."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from support.agent_run import AgentRun, Maker
+from support.waiting import wait_until
+from torchdeck.agent import printed_numbers
+from torchdeck.agent.printed_numbers import PrintedNumbers
+from torchdeck.agent.script_progress import ScriptProgress
+from torchdeck.agent.stdout_series import KEPT, StdoutSeries, written_position
+from torchdeck.rundir.layout import RankLayout
+
+FLOOD = """
+import os, sys, time
+rate, seconds = float(os.environ["FLOOD_RATE"]), float(os.environ["FLOOD_SECONDS"])
+begun, step = time.monotonic(), 0
+while time.monotonic() - begun < seconds:
+    due = int((time.monotonic() - begun) * rate)
+    if step >= due:
+        time.sleep(0.005)
+        continue
+    until = min(due, step + 2000)
+    rest = f"train loss {2.5 - step * 1e-9:.6f}, lr 3.0e-04, time 12.3ms, mfu: 5.1%"
+    lines = [f"step {n}: {rest}" for n in range(step, until)]
+    os.write(1, ("\\n".join(lines) + "\\n").encode())
+    step = until
+print(f"step {step}: loss 0.125")
+"""
+LINE = "step {}: train loss 2.500000, lr 3.0e-04, time 12.3ms, mfu: 5.1%\n"
+NORMAL_LIMIT = 3.0
+"""Seconds between heartbeats, and for a stop to be taken up, on a machine that is busy with other tests."""
+
+
+class Beats:
+    """Watches a run's heartbeats from outside, while it is entered: the longest time without one."""
+
+    def __init__(self, run: AgentRun) -> None:
+        self.longest = 0.0
+        self._run = run
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> Beats:  # noqa: PYI034 - typing.Self is not in Python 3.10
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        last = None
+        while not self._over.wait(0.05):
+            beat = self._run.heartbeat().get("m")
+            if isinstance(beat, float):
+                self.longest = max(self.longest, beat - (last or beat), time.monotonic() - beat)
+                last = beat
+
+
+def flooded(make_run: Maker, *, nproc: int, rate: float, seconds: float) -> AgentRun:
+    """A run whose ranks print `rate` lines a second each."""
+    env = {"FLOOD_RATE": str(rate), "FLOOD_SECONDS": str(seconds)}
+    return make_run(FLOOD, nproc=nproc, env=env).start()
+
+
+def printed(run: AgentRun) -> int:
+    """Bytes in the logs of all ranks."""
+    logs = [run.layout.attempt(1).rank(rank).stdout for rank in range(run.plan.world_size)]
+    return sum(log.stat().st_size for log in logs if log.exists())
+
+
+def stop_seconds(run: AgentRun) -> tuple[float, float]:
+    """Seconds until a stop is taken up, and until nothing of the run is alive."""
+    begun, wall = time.monotonic(), time.time()
+    run.request("stop_now")
+    taken = run.wait("signalled").time - wall
+    wait_until(lambda: not run.alive(), 60, f"the run to end: {run.describe()[-2000:]}")
+    return taken, time.monotonic() - begun
+
+
+def end_seconds(run: AgentRun) -> float:
+    """Seconds from the last rank's end to the end of the run."""
+    ended = run.wait("finished", 120).time
+    return ended - max(run.rank_file(rank, "exit").stat().st_mtime for rank in range(run.plan.world_size))
+
+
+def test_a_flood_delays_neither_heartbeats_nor_a_stop(make_run: Maker) -> None:
+    """Four ranks print 240,000 lines a second."""
+    run = flooded(make_run, nproc=4, rate=60_000, seconds=600)
+    run.wait("running")
+    with Beats(run) as beats:
+        wait_until(lambda: printed(run) > 60 << 20, 60, "60 MiB to be printed")
+        taken, _ = stop_seconds(run)
+    assert taken < NORMAL_LIMIT
+    assert beats.longest < NORMAL_LIMIT
+    assert run.wait("finished").fields["state"] == "CANCELLED"
+
+
+def test_a_run_is_finished_when_its_ranks_are(make_run: Maker) -> None:
+    """Numbers that wait to be parsed do not hold it up; the last ones are there, and a gap is reported."""
+    run = flooded(make_run, nproc=2, rate=150_000, seconds=4)
+    assert end_seconds(run) < 2 * NORMAL_LIMIT
+    assert run.finished()["state"] == "SUCCEEDED"
+    assert run.wait("numbers_left_out").fields["ranks"] == [0, 1]
+    for rank in range(2):
+        layout = run.layout.attempt(1).rank(rank)
+        last = layout.stdout.read_text().splitlines()[-1]
+        newest = ScriptProgress(layout.metrics).look()
+        assert newest is not None
+        assert last == f"step {newest.step}: loss 0.125"
+
+
+@pytest.mark.soak
+def test_stop_is_obeyed_within_two_seconds_at_160_000_lines_a_second(make_run: Maker) -> None:
+    """Eight ranks for a minute: no second without a heartbeat but for what the machine's load costs."""
+    run = flooded(make_run, nproc=8, rate=20_000, seconds=600)
+    run.wait("running")
+    begun = time.monotonic()
+    with Beats(run) as beats:
+        wait_until(lambda: time.monotonic() - begun > 60, 90, "a minute of printing")
+        rate = printed(run) / (time.monotonic() - begun) / len(LINE.format(10**6))
+        taken, ended = stop_seconds(run)
+    longest = beats.longest
+    print(
+        f"{rate:,.0f} lines/s; longest gap {longest:.2f} s; stop taken {taken:.2f} s, all over {ended:.2f} s"
+    )
+    assert taken < 2.0
+    assert longest < 2.0 + 1.0
+
+
+@pytest.mark.soak
+def test_a_minute_of_eight_ranks_is_finished_when_they_are(make_run: Maker) -> None:
+    """As a run that ends by itself."""
+    run = flooded(make_run, nproc=8, rate=20_000, seconds=60)
+    seconds = end_seconds(run)
+    print(f"finished {seconds:.2f} s after the last rank")
+    assert seconds < 3.0
+
+
+# by values
+
+
+def series_of(folder: Path, lines: int) -> StdoutSeries:
+    """A log with so many lines, and what follows it."""
+    rank = RankLayout(folder)
+    folder.mkdir(parents=True)
+    rank.stdout.write_text("".join(LINE.format(number) for number in range(lines)))
+    return StdoutSeries(rank, ())
+
+
+def test_a_look_keeps_to_its_budget_and_a_burst_is_parsed_whole(tmp_path: Path) -> None:
+    """A rank that prints little is parsed beside one that prints much."""
+    much, little = series_of(tmp_path / "0", 20_000), series_of(tmp_path / "1", 10)
+    numbers = PrintedNumbers({0: much, 1: little})
+    begun = time.thread_time()
+    assert numbers.look() == []
+    assert time.thread_time() - begun < 4 * printed_numbers.LOOK_BUDGET
+    assert written_position(tmp_path / "0/metrics")[1] != 19_999
+    assert written_position(tmp_path / "1/metrics")[1] == 9
+    for _ in range(100):
+        assert numbers.look() == []
+    assert not numbers.behind
+    assert written_position(tmp_path / "0/metrics") == ((tmp_path / "0/stdout.log").stat().st_size, 19_999)
+
+
+def test_a_parser_that_stays_behind_goes_on_with_the_newest_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It begins with a whole line, and which ranks lose lines is said once."""
+    monkeypatch.setattr(printed_numbers, "PATIENCE", 0.0)
+    numbers = PrintedNumbers({3: series_of(tmp_path / "3", 40_000)})
+    assert numbers.look() == [3]
+    size = (tmp_path / "3/stdout.log").stat().st_size
+    for _ in range(100):
+        assert numbers.look() == []
+    offset, step = written_position(tmp_path / "3/metrics")
+    assert (offset, step) == (size, 39_999)
+    rows = ScriptProgress(tmp_path / "3/metrics").look()
+    assert rows is not None
+    with (tmp_path / "3/stdout.log").open("a") as log:
+        log.writelines(LINE.format(number) for number in range(40_000, 80_000))
+    assert numbers.look() == []
+
+
+def test_the_last_lines_count_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is left out before them."""
+    monkeypatch.setattr(printed_numbers, "END_BUDGET", 0.2)
+    numbers = PrintedNumbers({rank: series_of(tmp_path / str(rank), 100_000) for rank in range(2)})
+    assert numbers.end() == [0, 1]
+    for rank in range(2):
+        assert written_position(tmp_path / f"{rank}/metrics")[1] == 99_999
+
+
+def test_blank_lines_hold_nothing_up(tmp_path: Path) -> None:
+    """More of them than are read at a time."""
+    rank = RankLayout(tmp_path)
+    rank.stdout.write_bytes(b"\n" * (16 * KEPT) + b"step 7: loss 1.5\n")
+    StdoutSeries(rank, ()).follow(float("inf"))
+    assert written_position(rank.metrics) == (rank.stdout.stat().st_size, 7)
