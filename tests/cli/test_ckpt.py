@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from support.checkpoint_files import flip, save
+from support.histories import controller_journal, ended, event, finished, running_run
+from support.made_runs import IDS, line, make_run
 from support.recipe_ranks import recipe_settings
 from torchdeck.cli import ckpt
 
@@ -188,3 +190,26 @@ def test_torch_is_not_imported(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, str(tmp_path)]
     printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert printed.stdout.splitlines() == ["step_00000010: sound", "0 []"]
+
+
+def test_a_checkpoint_on_a_node_is_seen_as_runs_show_sees_it(
+    torchdeck_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is listed with its node; what needs its files says which command brings them."""
+    plan = {"version": 1, "checkpoint": {"directory": "/scratch/saved"}}
+    run = make_run(torchdeck_home, controller_journal(), plan=plan)
+    saved = event("checkpoint", step=20, path="/scratch/saved/step_00000020", size=5, seconds=0.5)
+    node = run.node("gpu3")
+    node.root.mkdir()
+    node.journal.write_text("".join(map(line, [*running_run(), saved, ended(), finished()])))
+    assert _run("list", IDS[0]) == 0
+    assert "step_00000020 lies on node gpu3 (/scratch/saved/step_00000020)" in capsys.readouterr().out
+    assert _run("list", IDS[0], "--json") == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["step"], row["node"], row["path"]) == (20, "gpu3", "/scratch/saved/step_00000020")
+    for command in (["verify", IDS[0]], ["verify", IDS[0], "20"], ["export", IDS[0], "-o", "out"]):
+        assert _run(*command) == 2
+        assert f"torchdeck runs pull {IDS[0]} --checkpoints 20" in capsys.readouterr().err
+    save(run.checkpoints, 20)  # as it is pulled
+    assert _run("verify", IDS[0]) == 0
+    assert "step_00000020: sound" in capsys.readouterr().out

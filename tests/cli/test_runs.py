@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +28,8 @@ from support.histories import (
 )
 from support.machines import config, node, plan
 from support.made_runs import IDS, line, make_run
+from support.run_homes import add_live_run
+from support.waiting import wait_until
 from torchdeck.cli.main import main
 from torchdeck.nodes.book.file import book_path
 from torchdeck.rundir.layout import RunLayout
@@ -190,6 +194,51 @@ def test_delete_removes_a_run_that_is_over(failed: RunLayout, capsys: pytest.Cap
     """And says which."""
     assert IDS[0] in output_of(capsys, "runs", "delete", "latest")
     assert not failed.root.exists()
+
+
+@pytest.mark.parametrize(
+    ("answer", "arguments", "deleted"),
+    [("no\n", [], False), ("\n", [], False), ("yes\n", [], True), ("", ["--yes"], True)],
+)
+def test_delete_asks_on_a_terminal(
+    failed: RunLayout,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    answer: str,
+    arguments: list[str],
+    deleted: bool,
+) -> None:
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "r") as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        os.write(ours, answer.encode())
+        assert main(["runs", "delete", IDS[0], *arguments]) == (0 if deleted else 3)
+    os.close(ours)
+    assert failed.root.exists() is not deleted
+    asked = f"Delete run gpt ({IDS[0]}, FAILED)" in capsys.readouterr().err
+    assert asked is not bool(arguments)
+
+
+def test_a_stop_that_comes_too_late_says_that_nothing_was_stopped(
+    torchdeck_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The run ends by itself, and no agent takes the request."""
+    run = add_live_run(torchdeck_home, 1)
+
+    def end() -> None:
+        wait_until(lambda: any(run.control.iterdir()), 20, "the request to be written")
+        init = ProcessIdentity.of(1)
+        assert init is not None
+        gone = event("agent_started", identity={**init.to_json(), "boot": "another"}, adopted=False)
+        with run.node("localhost").journal.open("a") as file:
+            file.writelines(map(line, [gone, ended(), finished()]))
+
+    ending = threading.Thread(target=end)
+    ending.start()
+    assert main(["runs", "stop", run.root.name]) == 3
+    ending.join()
+    said = capsys.readouterr()
+    assert f"nothing was stopped: run {run.root.name} was SUCCEEDED before it took the request" in said.err
 
 
 def test_delete_refuses_a_run_that_lives(torchdeck_home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from torchdeck.cli.ckpt_exchange import add_parsers
 from torchdeck.cli.ckpt_list import print_json, refuse, run_list
-from torchdeck.cli.ckpt_lookup import WHERE, CkptUsageError, checkpoints_of, chosen
+from torchdeck.cli.ckpt_lookup import WHERE, CkptUsageError, chosen
 
 DAMAGED = 1
 
@@ -41,7 +41,7 @@ def run_verify(args: argparse.Namespace) -> int:
     from torchdeck.distributed.checkpoints.verification import verify
 
     try:
-        asked = chosen(checkpoints_of(args.id), args.step, every=args.all)
+        asked = chosen(args.id, args.step, every=args.all)
     except CkptUsageError as error:
         return refuse("verify", error)
     results = [(info, verify(info.path)) for info in asked]

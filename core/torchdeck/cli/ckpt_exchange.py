@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from torchdeck.cli.ckpt_lookup import WHERE, CkptUsageError, checkpoints_of, chosen
+from torchdeck.cli.ckpt_lookup import WHERE, CkptUsageError, chosen
 from torchdeck.cli.exit_codes import USAGE
 from torchdeck.quantities import size
 
@@ -56,7 +56,7 @@ def add_parsers(commands: argparse._SubParsersAction[Any]) -> None:
 def run_export(args: argparse.Namespace) -> int:
     """Export; 1 when it cannot be done, 2 when what was asked for is not there."""
     try:
-        (info,) = chosen(checkpoints_of(args.id), args.step, every=False)
+        (info,) = chosen(args.id, args.step, every=False)
         request = _request(args, info.path, Path(args.output), "export")
     except CkptUsageError as error:
         return _say("export", error, USAGE)

@@ -6,15 +6,17 @@ import argparse
 import json
 import sys
 import time
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli.ckpt_lookup import CkptUsageError, checkpoints_of, retention_of
+from torchdeck.cli.ckpt_lookup import CkptUsageError, checkpoints_of, how_to_pull, on_a_node, retention_of
 from torchdeck.cli.exit_codes import USAGE
 from torchdeck.quantities import size
 
 if TYPE_CHECKING:
     from torchdeck.distributed.checkpoints.listing import CheckpointInfo
     from torchdeck.runs.checkpoints import Standing
+    from torchdeck.runs.state import CheckpointSeen
 
 
 def run_list(args: argparse.Namespace) -> int:
@@ -24,15 +26,18 @@ def run_list(args: argparse.Namespace) -> int:
     try:
         found = checkpoints_of(args.id)
         rows = list(zip(found, standings(found, retention_of(args.id)), strict=True))
+        elsewhere = on_a_node(args.id, found)
     except CkptUsageError as error:
         return refuse("list", error)
     if args.json:
-        print_json([_row(*pair) for pair in rows])
+        print_json([*(_row(*pair) for pair in rows), *([_row_of_node(elsewhere)] if elsewhere else [])])
         return 0
-    if not found:
+    if not found and elsewhere is None:
         sys.stdout.write("no checkpoints yet\n")
     for info, standing in rows:
         sys.stdout.write(_line(info, standing) + "\n")
+    if elsewhere is not None:
+        sys.stdout.write(f"{how_to_pull(elsewhere, args.id)}\n")
     return 0
 
 
@@ -53,6 +58,7 @@ def _row(info: CheckpointInfo, standing: Standing) -> dict[str, Any]:
         "step": info.step,
         "name": info.path.name,
         "path": str(info.path),
+        "node": "",
         "complete": info.complete,
         "why": info.why,
         "size": info.size,
@@ -66,6 +72,21 @@ def _row(info: CheckpointInfo, standing: Standing) -> dict[str, Any]:
         "metrics": dict(manifest.metrics) if manifest else {},
         "best": standing.best,
         "kept": list(standing.kept),
+    }
+
+
+def _row_of_node(seen: CheckpointSeen) -> dict[str, Any]:
+    """What a node reported of a checkpoint that is not here."""
+    return {
+        "step": seen.step,
+        "name": PurePath(seen.path).name,
+        "path": seen.path,
+        "node": seen.node,
+        "complete": True,
+        "why": "",
+        "size": seen.size,
+        "created": seen.time,
+        "seconds": seen.seconds,
     }
 
 

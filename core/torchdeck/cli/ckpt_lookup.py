@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from torchdeck.distributed.checkpoints.listing import CheckpointInfo
     from torchdeck.distributed.checkpoints.retention import Retention
     from torchdeck.rundir.layout import RunLayout
+    from torchdeck.runs.state import CheckpointSeen
 
 WHERE = "a run's id, the beginning of one, its name, or a directory with checkpoints"
 
@@ -48,6 +49,31 @@ def _freely_named(folder: Path) -> CheckpointInfo | None:
     why = f"{missing[0]} is missing" if missing else ""
     return CheckpointInfo(
         folder, manifest.step, complete=not why, size=manifest.size, manifest=manifest, why=why
+    )
+
+
+def on_a_node(asked: str, here: Sequence[CheckpointInfo]) -> CheckpointSeen | None:
+    """The newest checkpoint of the run, as `runs show` has it, if it lies on another node and not here."""
+    from torchdeck.nodes.inventory import LOCALHOST
+    from torchdeck.rundir.journal import NewerFormatError
+    from torchdeck.runs.follower import read_run
+
+    layout = _layout(asked)
+    try:
+        seen = None if layout is None else read_run(layout).checkpoint
+    except (NewerFormatError, OSError):
+        return None
+    if seen is None or seen.node in ("", LOCALHOST) or seen.step is None:
+        return None
+    known = any(info.complete and info.path.name == PurePath(seen.path).name for info in here)
+    return None if known else seen
+
+
+def how_to_pull(seen: CheckpointSeen, asked: str) -> str:
+    """Where a checkpoint lies that is not here, and the command that brings it."""
+    return (
+        f"checkpoint {PurePath(seen.path).name} lies on node {seen.node} ({seen.path}): "
+        f"`torchdeck runs pull {asked} --checkpoints {seen.step}` brings it here"
     )
 
 
@@ -94,13 +120,29 @@ def _directory_of(layout: RunLayout) -> Path:
     from torchdeck.runs.checkpoints import checkpoint_directory
 
     try:
-        return checkpoint_directory(layout)
+        directory = checkpoint_directory(layout)
+        # what was pulled from nodes lies in the run's directory, wherever the nodes have it
+        pulled = layout.checkpoints.is_dir() and not directory.is_dir()
+        return layout.checkpoints if pulled else directory
     except CheckpointError as error:
         raise CkptUsageError(str(error)) from error
 
 
-def chosen(found: Sequence[CheckpointInfo], step: str | None, *, every: bool) -> list[CheckpointInfo]:
-    """Of `found` the one of `step` (None: the newest), or `every` one; raises CkptUsageError."""
+def chosen(asked: str, step: str | None, *, every: bool) -> list[CheckpointInfo]:
+    """Of the checkpoints that `asked` names the one of `step` (None: the newest), or `every` one.
+
+    Raises:
+        CkptUsageError: it is not there, or lies on a node.
+    """
+    found = checkpoints_of(asked)
+    elsewhere = on_a_node(asked, found)
+    named = (None, *(() if elsewhere is None else (str(elsewhere.step), PurePath(elsewhere.path).name)))
+    if elsewhere is not None and step in named and not (every and found):
+        raise CkptUsageError(how_to_pull(elsewhere, asked))
+    return _chosen(found, step, every=every)
+
+
+def _chosen(found: Sequence[CheckpointInfo], step: str | None, *, every: bool) -> list[CheckpointInfo]:
     from torchdeck.distributed.checkpoints.listing import is_leftover
     from torchdeck.distributed.checkpoints.manifest import checkpoint_name
 

@@ -9,14 +9,16 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.cli.exit_codes import SUCCEEDED
+from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED
 from torchdeck.cli.headless import refuse, watch_run
 from torchdeck.cli.reach import logins_of
 from torchdeck.cli.run_lookup import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.cli.signals import FrontEndSignals
+from torchdeck.rundir.journal import NewerFormatError
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.links import UP, Links, LinkState, read_links
+from torchdeck.runs.state import RunState
 from torchdeck.runs.summary import summary_lines
 from torchdeck.runs.view import RunView
 
@@ -72,18 +74,21 @@ def attach(args: argparse.Namespace) -> int:
 
 @says_what_is_wrong
 def stop(args: argparse.Namespace) -> int:
-    """Ask the run to stop; 0 once it is over, and 3 when it was over before."""
+    """Ask the run to stop; 0 once it has stopped, and 3 if nothing was stopped."""
     from torchdeck.launch.launcher import LaunchError
     from torchdeck.launch.nodes_alone import nodes_alone
     from torchdeck.launch.requests import STOP, STOP_NOW, write_request
     from torchdeck.launch.taking_over import RequestCarrier
 
     layout = find_run(args.id)
-    view = RunFollower(layout).refresh()
+    try:
+        view = RunFollower(layout).refresh()
+    except (NewerFormatError, OSError) as error:
+        return _stop_unread(layout, args, error)
     if view.is_over and not view.processes_alive and not nodes_alone(layout):
         return refuse([f"run {view.id} is {view.state} already: there is nothing to stop"], as_json=args.json)
     try:
-        write_request(layout, STOP_NOW if args.now else STOP, "terminal")
+        request = write_request(layout, STOP_NOW if args.now else STOP, "terminal")
         carrier = RequestCarrier(layout)
         carrier.look(view)
         if not args.no_wait:
@@ -91,6 +96,42 @@ def stop(args: argparse.Namespace) -> int:
     except (OSError, LaunchError) as error:
         return refuse([f"the request cannot be handed over: {error}"], as_json=args.json)
     _say(layout, view, as_json=args.json)
+    if args.no_wait or _was_stopped(layout, view, request.id):
+        return SUCCEEDED
+    what = f"run {view.id} was {view.state} before it took the request" if view.is_over else "it goes on"
+    _note(f"nothing was stopped: {what}")
+    return REFUSED
+
+
+def _was_stopped(layout: RunLayout, view: RunView, request_id: str) -> bool:
+    """Whether the run ended because of the request, or after it took it."""
+    if not view.is_over:
+        return False
+    if view.state in (RunState.CANCELLED, RunState.LOST):
+        return True
+    follower = RunFollower(layout)
+    follower.refresh()
+    return follower.has_taken(request_id)
+
+
+def _stop_unread(layout: RunLayout, args: argparse.Namespace, error: Exception) -> int:
+    """Stop a run whose journals cannot be read, by its processes on this machine."""
+    from torchdeck.launch.requests import STOP, STOP_NOW
+    from torchdeck.launch.unread_stop import ask_to_stop, lives_here, wait_until_gone
+
+    run_id = layout.root.name
+    _note(f"the state of run {run_id} cannot be read: {error}")
+    lived = lives_here(layout)
+    try:
+        ask_to_stop(layout, STOP_NOW if args.now else STOP, "terminal")
+    except OSError as unwritten:
+        return refuse([f"the request cannot be handed over: {unwritten}"], as_json=args.json)
+    if not lived:
+        return refuse([f"nothing of run {run_id} lives on this machine"], as_json=args.json)
+    if not args.no_wait and not wait_until_gone(layout, ALONE_LIMIT):
+        return refuse([f"processes of run {run_id} live {ALONE_LIMIT:.0f} s later"], as_json=args.json)
+    said = "was asked to stop" if args.no_wait else "was stopped: none of its processes lives here any more"
+    print(json.dumps({"id": run_id, "why": said}) if args.json else f"run {run_id} {said}")
     return SUCCEEDED
 
 

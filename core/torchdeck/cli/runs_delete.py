@@ -14,6 +14,7 @@ from torchdeck.cli.run_lookup import ID_HELP, find_run, says_what_is_wrong
 
 if TYPE_CHECKING:
     from torchdeck.launch.node_deletion import NodeDeletion
+    from torchdeck.rundir.layout import RunLayout
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -22,7 +23,8 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         "delete",
         help="remove a run that is over, and the checkpoints in it",
         description="Remove a run that is over, and the checkpoints in its folder, here and on its "
-        "nodes. A node on which a process of it lives keeps it. Exits with 3 if something of it is left.",
+        "nodes. A node on which a process of it lives keeps it. Exits with 3 if something of it is left. "
+        "On a terminal it asks first; a script, whose standard input is no terminal, is not asked.",
     )
     parser.add_argument("id", metavar="ID", help=ID_HELP)
     where = parser.add_mutually_exclusive_group()
@@ -33,13 +35,14 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         metavar="NODE",
         help="remove only what these nodes have of a run, which may be deleted here; needs its whole id",
     )
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask on a terminal")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(handler=run)
 
 
 @says_what_is_wrong
 def run(args: argparse.Namespace) -> int:
-    """Delete; 3 when the run is alive, or something of it cannot be removed."""
+    """Delete; 3 when the run is alive, something of it cannot be removed, or the answer was no."""
     from torchdeck.runs.deletion import StillAliveError, remove, set_aside
     from torchdeck.runs.node_parts import remote_nodes
 
@@ -47,6 +50,9 @@ def run(args: argparse.Namespace) -> int:
         return _on_nodes_alone(args.id, args.node, as_json=args.json)
     layout = find_run(args.id)
     names = () if args.here else remote_nodes(layout)
+    if not args.yes and sys.stdin.isatty() and not _agreed(layout, names):
+        print(f"torchdeck: {layout.root.name} was not deleted", file=sys.stderr)
+        return REFUSED
     try:
         # noted before the nodes are asked: `nodes clean` goes on where this is cut short
         remove(set_aside(layout, on_nodes=not args.here))
@@ -58,6 +64,18 @@ def run(args: argparse.Namespace) -> int:
         return REFUSED
     told = _on_nodes(layout.root.name, names, layout.root.parent.parent)
     return _tell(layout.root.name, told, as_json=args.json, here=True)
+
+
+def _agreed(layout: RunLayout, nodes: Sequence[str]) -> bool:
+    """Ask on the terminal."""
+    from torchdeck.runs.follower import read_run
+
+    view = read_run(layout)
+    name = "" if view.name == view.id else f" {view.name}"
+    where = f", here and on {', '.join(nodes)}" if nodes else ""
+    question = f"Delete run{name} ({view.id}, {view.state}) and the checkpoints in it{where}? (yes/no) "
+    print(question, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("yes", "y")
 
 
 def _on_nodes_alone(run_id: str, names: Sequence[str], *, as_json: bool) -> int:

@@ -25,6 +25,7 @@ from torchdeck.launch.reached_nodes import NodesNotKnownError, ReachedNodes
 from torchdeck.launch.requests import STOP_NOW, read_requests, write_request
 from torchdeck.launch.run_files import RunFiles
 from torchdeck.launch.run_secrets import Entrusted, read_entrusted
+from torchdeck.launch.shipping import ShippingError, ship
 from torchdeck.launch.transport import Transport
 from torchdeck.launch.unled_nodes import UnledNodes
 from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
@@ -167,12 +168,12 @@ def run_controller(run_dir: Path, entrusted: Entrusted | None = None, early: Ear
         files = RunFiles(layout, [node.name for node in plan.nodes])
         if (history := files.read()).finished is not None and not history.nodes.go_on_alone:
             return _say(f"run {run_dir.name} is over; `torchdeck runs show {run_dir.name}` says how", 0)
-        shipped = _shipped(files.history)
+        shipped = _shipped(layout, files.history)
         epoch = ControllerEpoch(layout.controller_lock, identity) if identity else None
-    except (PlanFormatError, NewerFormatError, OSError) as error:
+    except (PlanFormatError, NewerFormatError, ShippingError, OSError) as error:
         return _say(f"{run_dir} cannot be controlled: {error}", 3)
-    if epoch is None or identity is None or shipped is None:
-        return _say(f"{run_dir} cannot be controlled: its journal does not say how it was created", 3)
+    if epoch is None or identity is None:
+        return _say(f"{run_dir} cannot be controlled: /proc does not say which process this is", 3)
     if entrusted is None:
         entrusted = read_entrusted()
     with PatientJournalWriter(layout.journal) as journal:
@@ -222,10 +223,10 @@ def _watch(files: RunFiles, by: Mapping[str, object] | None) -> int:
         time.sleep(WATCH_TICK)
 
 
-def _shipped(history: RunHistory) -> Path | None:
-    """The folder with the agent that the run was started with."""
+def _shipped(layout: RunLayout, history: RunHistory) -> Path:
+    """The folder with the agent that the run was started with; our own if that is not known."""
     named = history.created.fields.get("shipped") if history.created is not None else None
-    return Path(named) if isinstance(named, str) and named else None
+    return Path(named) if isinstance(named, str) and named else ship(layout.root.parent.parent)
 
 
 def _say(text: str, code: int) -> int:

@@ -48,7 +48,8 @@ class RunFollower:
         heartbeats = {node: self._heartbeat(self.layout.node(node).heartbeat) for node in self._nodes}
         now = self._clock()
         self.links = read_links(self.layout)
-        liveness = look(self.run_id, self._history, heartbeats, self.links, now)
+        damaged = any(damage.hides_events for damage in self._damage())
+        liveness = look(self.run_id, self._history, heartbeats, self.links, now, damaged=damaged)
         # a process that was dead at the look has written all it ever will: read that before judging
         self._read()
         return view(self.run_id, self._history, heartbeats, liveness, self._clock(), self._damage())

@@ -17,10 +17,14 @@ def look(
     heartbeats: Mapping[str, Mapping[str, Any]],
     links: Links | None = None,
     now: float = 0.0,
+    *,
+    damaged: bool = False,
 ) -> Liveness:
     """Look at /proc for every process of this machine that `history` and `heartbeats` name.
 
     Of nodes in `links` it is taken what they said last, if that was heard of lately (`now`, unix seconds).
+
+    If the journals are `damaged`, processes that they do not name are looked for, too.
 
     Read the journals again after this and before folding: what a process that this call finds dead has
     written is then complete, so its end is never mistaken for its loss.
@@ -47,7 +51,7 @@ def look(
     return Liveness(
         controller=controller,
         nodes=nodes,
-        orphans=_may_have_orphans(history) and not named and bool(processes_of_run(run_id)),
+        orphans=(damaged or _may_have_orphans(history)) and not named and bool(processes_of_run(run_id)),
         same_boot=not known or any(identity.boot == boot for identity in known),
         followed_until=None if links is None or controller or links.is_fresh(now) else links.time,
     )
