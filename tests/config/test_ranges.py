@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from torchdeck.config.chosen_nodes import node_names
+from torchdeck.config.chosen_nodes import node_names, wanted
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.problems import ConfigError, Problem
 from torchdeck.config.ranges import CountRange, RangeError, parse_range
@@ -68,8 +68,32 @@ def test_a_range_of_nodes_takes_the_machines_that_are_described() -> None:
     assert names("1:2", CLUSTER) == ["gpu0", "gpu1"]
     assert names("2:9", CLUSTER) == ["gpu0", "gpu1", "gpu2"]
     assert names("1:2") == ["localhost"]
-    assert "only this machine is known" in problem_of(nodes="2:3").wrong
+    assert names("2:3") == ["localhost"]  # the node book may know more
     assert "[cluster] describes 3" in problem_of(CLUSTER, nodes="4:5").wrong
+
+
+def test_a_range_of_nodes_takes_its_spares_too() -> None:
+    """So many more machines; a list is what it is."""
+    table = {"run": {"script": "a.py"}, "distributed": {"nodes": "1:2", "spare": 1}, "cluster": CLUSTER}
+    config = config_from_dict(table, "/code")
+    assert node_names(config) == ["gpu0", "gpu1", "gpu2"]
+    assert wanted(config.distributed, 3) == (1, 2)
+    listed = {**table, "distributed": {"nodes": ["gpu[0-2]"], "spare": 1}}
+    assert wanted(config_from_dict(listed, "/code").distributed, 3) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("more", "wrong"),
+    [
+        ({"strategy": "single"}, 'spare nodes do not go with strategy = "single"'),
+        ({"rendezvous": {"backend": "c10d"}}, "numbers nodes as they meet"),
+    ],
+)
+def test_where_no_node_can_replace_another(more: dict[str, Any], wrong: str) -> None:
+    """One process has no node to lose; under c10d no place is known beforehand."""
+    found = problem_of(spare=1, **more)
+    assert found.path == "distributed.spare"
+    assert wrong in found.wrong
 
 
 def test_a_range_of_ranks_fits_the_devices() -> None:

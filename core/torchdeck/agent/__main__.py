@@ -71,7 +71,7 @@ def _supervise(options: argparse.Namespace, layout: RunLayout, handover: Handove
         # while there is one thread
         holders = HolderStart(again, None if past.open else spare_holder())
         part = None
-        if len(plan.nodes) > 1:
+        if len(plan.all_nodes) > 1:
             from torchdeck.agent.lead.joining import JoinError, join
 
             try:
@@ -89,7 +89,7 @@ def _journal_start(
 ) -> None:
     identity = ProcessIdentity.of(os.getpid())
     role: dict[str, Any] = {}
-    if len(plan.nodes) > 1:
+    if len(plan.all_nodes) > 1:
         role = {"part": "lead" if plan.nodes[0].name == node else "follower", "life": life}
     journal.append("agent_started", identity=identity and identity.to_json(), adopted=adopted, **role)
 

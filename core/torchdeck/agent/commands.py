@@ -44,7 +44,7 @@ class LaunchAttempt(NamedTuple):
 
     attempt: int
     reason: str
-    """`first`, `restart`, `port` or `smaller`."""
+    """`first`, `restart`, `port`, `smaller` or `replaced`."""
     left_out: tuple[Place, ...] = ()
     """Who takes no part in it."""
 
@@ -160,11 +160,26 @@ class AnnounceRestart(NamedTuple):
     delay: float
     reason: str
     suspect: Place | None = None
-    """Whose failure it follows, where the gang may go on without; given up, where the reason is `smaller`."""
+    """Whose failure it follows, if the gang may go on without; given up if `smaller` or `replaced`."""
     why: str = ""
     """Why it is given up."""
     world_size: int | None = None
     """Ranks of the next attempt, where that is news."""
+    instead: str = ""
+    """The spare node that takes its place."""
+    skipped: tuple[str, ...] = ()
+    """Spare nodes that do not answer, and are given up too."""
+
+
+class AnnounceLeftOut(NamedTuple):
+    """Journal that the run begins without a node; fields as of AnnounceRestart."""
+
+    reason: str
+    suspect: Place | None
+    why: str
+    world_size: int | None
+    instead: str
+    skipped: tuple[str, ...]
 
 
 class Finish(NamedTuple):
@@ -197,5 +212,6 @@ Command = (
     | Sweep
     | EndAttempt
     | AnnounceRestart
+    | AnnounceLeftOut
     | Finish
 )

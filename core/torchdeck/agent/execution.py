@@ -127,6 +127,11 @@ class Execution:
             self._journal.append("running", attempt=command.attempt)
         elif isinstance(command, do.AnnounceStopping):
             self._journal.append("stopping", **command._asdict())
+        elif isinstance(command, do.AnnounceLeftOut):
+            suspect = command.suspect
+            self._journal.append(
+                "left_out", **{**command._asdict(), "suspect": suspect and suspect._asdict()}
+            )
         elif isinstance(command, do.AnnounceRestart):
             resume, suspect = self._seen().newest_checkpoint, command.suspect
             told = {**command._asdict(), "suspect": suspect and suspect._asdict()}

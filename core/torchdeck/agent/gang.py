@@ -109,6 +109,7 @@ class Gang:
         self, event: on.NodeReady | on.LeasesGranted | on.LeasesHeld, now: float
     ) -> list[do.Command]:
         if isinstance(event, on.NodeReady):
+            self._recovery.heard(event.node, there=True)
             if not self._gathering.ready(event.node) or self.phase != "preparing":
                 return []
             self.phase = "leasing"
@@ -127,6 +128,19 @@ class Gang:
             return [*given_back, refused, *self._finish("FAILED", refusal_text(event))]
         self.phase, self.deadline = "queued", now + QUEUE_RETRY
         return [*given_back, do.AnnounceQueued(event.held_by)] if news else given_back
+
+    def _begin_without(self, node: str, why: str) -> list[do.Command]:
+        """A node is lost before the first attempt: a spare, or fewer nodes, begin it."""
+        change = self._recovery.lost_early(node, why)
+        if change is None:
+            return self._finish("FAILED", why)
+        self._nodes = self._recovery.roster.nodes
+        told = do.AnnounceLeftOut(*change)
+        self.phase, self.deadline = "preparing", None
+        if not self._gathering.change(self._nodes):
+            return [told]
+        self.phase = "leasing"
+        return [told, *(do.AcquireLeases(node) for node in self._nodes)]
 
     def _launch(self, reason: str) -> list[do.Command]:
         self.number += 1
@@ -209,6 +223,7 @@ class Gang:
     def _silence(self, event: on.NodeSilent | on.NodeBack | on.NodeLost, now: float) -> list[do.Command]:
         if isinstance(event, on.NodeBack):
             self._silent.pop(event.node, None)
+            self._recovery.heard(event.node, there=True)
             return []
         # a new attempt gives a node another grace; how long it has not answered goes on counting
         self._silent.setdefault(event.node, (now - event.seconds, event.heard))
@@ -217,10 +232,11 @@ class Gang:
     def _node_lost(self, node: str, now: float) -> list[do.Command]:
         """Go on as if its torchrun were gone, and nothing left there."""
         attempt = self._attempt
+        self._recovery.heard(node, there=False)
         if node not in self._nodes or self.phase == "waiting":
             return []
         if self.phase not in ("starting", "running", "stopping"):
-            return self._finish("FAILED", not_answering(node, now - self._silent[node][0]))
+            return self._begin_without(node, not_answering(node, now - self._silent[node][0]))
         if node in attempt.clean:
             return []
         self._blame_silent(node, now)
@@ -304,10 +320,8 @@ class Gang:
     def _restart(self, restart: Restart, now: float) -> list[do.Command]:
         delay = self._policy.restart_delay
         self.phase, self.deadline, self._reason = "waiting", now + delay, restart.reason
-        roster = self._recovery.roster
-        self._nodes = roster.nodes
-        size = roster.world_size if restart.reason == "smaller" else None
-        return [do.AnnounceRestart(self.number, delay, *restart, size)]
+        self._nodes = self._recovery.roster.nodes
+        return [do.AnnounceRestart(self.number, delay, *restart)]
 
     def _finish(self, state: str, why: str) -> list[do.Command]:
         self.phase, self.deadline = "finished", None

@@ -21,6 +21,11 @@ class Gathering:
         self._ready.add(node)
         return self._ready >= self._nodes
 
+    def change(self, nodes: Sequence[str]) -> bool:
+        """Other nodes are to be ready; whether all of them are."""
+        self._nodes = frozenset(nodes)
+        return self._ready >= self._nodes
+
     def granted(self, node: str) -> bool:
         """A node holds its devices; whether all do."""
         self._leased.add(node)

@@ -116,7 +116,7 @@ class LocalNode:
         self.prepared, self.stopped_at, self._reason, self._number = None, None, reason, number
         self._killed = 0
         self._tree = TorchrunTree()
-        devices = self.devices.names if number > 1 and self._plan.smaller else ()
+        devices = self.devices.names if number > 1 and (self._plan.smaller or self._plan.spares) else ()
         self._preparation = Preparation(self._layout, plan, number, self._shipped, devices, given)
 
     def _take_part(self, plan: LaunchPlan) -> None:

@@ -9,6 +9,8 @@ from torchdeck.agent.events import Failure, ResumePoint
 from torchdeck.plan.elastic import Place
 from torchdeck.rundir.journal import Event
 
+SMALLER, REPLACED = "smaller", "replaced"
+"""Reasons of an attempt that does without a place: with fewer ranks, or with a spare node in its stead."""
 ENDS = ("finished", "node_finished")
 """The last event of a life: of the run, or of a node that does not lead."""
 
@@ -134,6 +136,8 @@ def _step(past: Past, event: Event) -> Past:
         )
     if event.name == "restarting":
         return _restarting(past, fields)
+    if event.name == "left_out":
+        return past._replace(left_out=(*past.left_out, *_given_up(fields)))
     if event.name in ENDS:
         return past._replace(finishes=past.finishes + 1)
     if event.name == "request":
@@ -180,16 +184,25 @@ def _attempt_started(past: Past, event: Event) -> Past:
 
 
 def _restarting(past: Past, fields: Mapping[str, Any]) -> Past:
-    reason, suspect = fields.get("reason"), _place(fields.get("suspect"))
+    reason, given_up = fields.get("reason"), _given_up(fields)
     if reason == "port":
         return past._replace(restart_reason="port", port_retries=past.port_retries + 1)
     if reason == "never_ran":
         return past._replace(restart_reason="never_ran", never_ran=past.never_ran + 1)
     past = past._replace(never_ran=0)
-    if reason == "smaller" and suspect is not None:
-        left_out = (*past.left_out, suspect)
-        return past._replace(restart_reason="smaller", restarts=0, suspect=None, left_out=left_out)
+    if reason in (SMALLER, REPLACED) and given_up:
+        left_out = (*past.left_out, *given_up)
+        return past._replace(restart_reason=reason, restarts=0, suspect=None, left_out=left_out)
+    suspect = _place(fields.get("suspect"))
     return past._replace(restart_reason="restart", restarts=past.restarts + 1, suspect=suspect)
+
+
+def _given_up(fields: Mapping[str, Any]) -> tuple[Place, ...]:
+    """The place that the gang goes on without, and the spares that did not answer."""
+    suspect, skipped = _place(fields.get("suspect")), fields.get("skipped")
+    names = skipped if isinstance(skipped, (list, tuple)) else ()
+    spares = tuple(Place(name, None) for name in names if isinstance(name, str))
+    return () if suspect is None else (suspect, *spares)
 
 
 def _hang(past: Past, fields: Mapping[str, Any]) -> Past:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from torchdeck.agent.attempt_state import AttemptState
 from torchdeck.agent.events import Failure
-from torchdeck.agent.past import Past
+from torchdeck.agent.past import REPLACED, SMALLER, Past
 from torchdeck.plan.elastic import Elastic, Place, Roster
 from torchdeck.plan.policy import Policy
 
@@ -23,11 +23,17 @@ class Restart(NamedTuple):
     """Another attempt is due."""
 
     reason: str
-    """`restart`, `port`, `smaller`, or `never_ran`: the last one started no rank, and is tried again."""
+    """`restart`, `port`, `smaller`, `replaced`, or `never_ran`: the last one started no rank."""
     suspect: Place | None = None
-    """Whose failure ended the attempt, where the gang may go on without; given up, where it is smaller."""
+    """Whose failure ended the attempt, if the gang may go on without; given up if `smaller` or `replaced`."""
     why: str = ""
     """Why it is given up."""
+    world_size: int | None = None
+    """Ranks of the next attempt, if it is smaller."""
+    instead: str = ""
+    """The spare node that takes its place."""
+    skipped: tuple[str, ...] = ()
+    """Spare nodes that do not answer, and are given up too."""
 
 
 class Recovery:
@@ -50,6 +56,8 @@ class Recovery:
         self._never_ran = 0
         self._ran = False
         self._suspect: Place | None = None
+        self._away: set[str] = set()
+        """Nodes that do not answer."""
 
     @property
     def finished(self) -> str:
@@ -81,8 +89,8 @@ class Recovery:
         suspect = self._blamed(attempt, failure)
         used_up = self._restarts >= self._policy.max_restarts
         why = self._why(attempt, suspect, used_up=used_up)
-        if suspect is not None and why and self._do_without(suspect):
-            return Restart("smaller", suspect, why)
+        if suspect is not None and why and (changed := self._do_without(suspect, why)) is not None:
+            return changed
         if attempt.gone_node and attempt.never_ran:
             if self._never_ran >= NEVER_RAN_RETRIES:
                 return None
@@ -91,15 +99,28 @@ class Recovery:
         self._never_ran = 0
         if used_up:
             if suspect is not None:
-                self.at_least = f"; it ran on the fewest ranks that it may, {self.roster.world_size}"
+                self.at_least = self._at_least()
             return None
         self._restarts += 1
         self._suspect = suspect
         return Restart("restart", suspect)
 
+    def lost_early(self, node: str, why: str) -> Restart | None:
+        """A node of the first attempt is lost before it: who does without it; None if the run is over."""
+        return self._do_without(Place(node, None), why)
+
+    def heard(self, node: str, *, there: bool) -> None:
+        """A node answers, or has been silent for too long; that counts for spares."""
+        (self._away.discard if there else self._away.add)(node)
+
+    def _at_least(self) -> str:
+        if self._elastic.shrinks:
+            return f"; it ran on the fewest ranks that it may, {self.roster.world_size}"
+        return "; no spare node is left"
+
     def _blamed(self, attempt: AttemptState, failure: Failure | None) -> Place | None:
         """Who failed; None where nobody can be done without, or nobody's machine is to blame."""
-        if not self._elastic.shrinks or attempt.port_lost:
+        if not self._elastic.yields or attempt.port_lost:
             return None
         if attempt.gone is not None:
             return attempt.gone
@@ -109,7 +130,7 @@ class Recovery:
         places = self.roster.places
         if rank is not None and rank < len(places):
             return places[rank]
-        if attempt.failed_node is not None and len(self.roster.nodes) > 1:
+        if attempt.failed_node is not None and len(self._elastic.known) > 1:
             return Place(attempt.failed_node, None)
         return None
 
@@ -133,12 +154,22 @@ class Recovery:
         tries = "1 restart" if allowed == 1 else f"{allowed} restarts"
         return f"it failed, and the {tries} at this size that launch.max_restarts allows are used up"
 
-    def _do_without(self, suspect: Place) -> bool:
-        """Go on without `suspect`; False at the minimum."""
-        left_out = (*self.left_out, suspect)
-        roster = self._elastic.without(left_out)
-        if roster is None:
-            return False
+    def _do_without(self, suspect: Place, why: str) -> Restart | None:
+        """Go on without `suspect`; None at the minimum."""
+        before, skipped = self.roster, list[str]()
+        while True:
+            left_out = (*self.left_out, suspect, *(Place(node, None) for node in skipped))
+            roster = self._elastic.without(left_out)
+            if roster is None:
+                return None
+            fresh = [node for node in roster.nodes if node not in before.nodes]
+            away = [node for node in fresh if node in self._away]
+            if not away:
+                break
+            skipped += away
         self.roster, self.left_out = roster, left_out
         self._restarts, self._never_ran, self._suspect = 0, 0, None
-        return True
+        if roster.world_size < before.world_size:
+            size = roster.world_size
+            return Restart(SMALLER, suspect, why, size, skipped=tuple(skipped))
+        return Restart(REPLACED, suspect, why, None, ", ".join(fresh), tuple(skipped))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from torchdeck.config.distributed import Distributed
 from torchdeck.config.node_names import expand_all
 from torchdeck.config.ranges import parse_range
 from torchdeck.config.schema import RunConfig
@@ -21,7 +24,7 @@ def node_names(config: RunConfig, *, named: bool = True) -> list[str]:
     """
     nodes = config.distributed.nodes
     if isinstance(nodes, str):
-        return (described_names(config) or [LOCALHOST])[: parse_range(nodes).most]
+        return (described_names(config) or [LOCALHOST])[: most_taken(config.distributed)]
     if named or not config.cluster.nodes:
         return expand_all(nodes)
     return described_names(config)
@@ -30,3 +33,35 @@ def node_names(config: RunConfig, *, named: bool = True) -> list[str]:
 def described_names(config: RunConfig) -> list[str]:
     """The machines that [cluster] describes, one by one."""
     return expand_all(nodes.name for nodes in config.cluster.nodes)
+
+
+class Wanted(NamedTuple):
+    """How many nodes get ranks."""
+
+    least: int
+    """With fewer the run does not begin."""
+    most: int
+    """So many from the beginning, if they are there; others are spares."""
+
+
+def wanted(distributed: Distributed, candidates: int) -> Wanted:
+    """How many of so many `candidates` get ranks.
+
+    Raises:
+        RangeError: distributed.nodes is a text that is no range.
+    """
+    if isinstance(distributed.nodes, str):
+        found = parse_range(distributed.nodes)
+        return Wanted(found.least, min(found.most, candidates))
+    count = candidates - distributed.spare
+    return Wanted(count, count)
+
+
+def most_taken(distributed: Distributed) -> int | None:
+    """Nodes that a range takes of those that are known, its spares among them; None: nodes are named.
+
+    Raises:
+        RangeError: distributed.nodes is a text that is no range.
+    """
+    nodes = distributed.nodes
+    return parse_range(nodes).most + distributed.spare if isinstance(nodes, str) else None

@@ -144,11 +144,23 @@ class Distributed(Section):
     nodes: Names | RangeText = option(
         "Machines of the run, the first one leads; absent: all that [cluster] describes, or this one. "
         "A range in place of a list takes so many of the machines that are described, and lets the run go on "
-        "with fewer: where a node fails for good, the others start again without it.",
+        "with fewer: those that do not answer are left out, and where one fails for good, the others start "
+        "again without it.",
         default=["localhost"],
         group="placement",
         right='a list of node names without repetition, such as ["localhost"] or ["gpu[00-15]"], or a range '
         'such as "1:2"',
+    )
+    spare: int = option(
+        "Nodes that run nothing until one fails for good: a spare takes its place, and the run continues "
+        "from its newest checkpoint with as many ranks as before. They are the last of a list, or so many "
+        "more than a range has. Nodes that do not answer at the start are left out, as many as there are "
+        "spares. GPUs of a spare are not reserved.",
+        default=0,
+        unit="nodes",
+        group="placement",
+        ge=0,
+        le=4096,
     )
     nproc: Count | RangeText | None = option(
         "Ranks on each node; absent: one for each device, or one on a machine without GPUs. "

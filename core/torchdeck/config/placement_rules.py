@@ -20,6 +20,8 @@ _STRATEGY: KeyPath = ("distributed", "strategy")
 _NODES: KeyPath = ("distributed", "nodes")
 _DEVICES: KeyPath = ("distributed", "devices")
 _NPROC: KeyPath = ("distributed", "nproc")
+_SPARE: KeyPath = ("distributed", "spare")
+_RENDEZVOUS: KeyPath = ("distributed", "rendezvous", "backend")
 _CLUSTER: KeyPath = ("cluster", "nodes")
 
 
@@ -64,12 +66,26 @@ def ranges(given: Given) -> Iterator[Finding]:
 
 
 def _enough(given: Given, least: int) -> Iterator[Finding]:
+    """Enough machines are described, if any are; those of the node book are counted where it is read."""
     there = len(described_names(given.config))
-    if least <= max(1, there):
+    if least <= there or not there:
         return
-    what = "only this machine is known" if there == 0 else f"[cluster] describes {there}"
-    right = f'"{max(1, there)}:{least}", or more machines in [[cluster.nodes]]'
-    yield Finding(_NODES, f"at least {least} nodes are asked for, and {what}", right, (_CLUSTER,))
+    right = f'"{there}:{least}", or more machines in [[cluster.nodes]]'
+    wrong = f"at least {least} nodes are asked for, and [cluster] describes {there}"
+    yield Finding(_NODES, wrong, right, (_CLUSTER,))
+
+
+def spares(given: Given) -> Iterator[Finding]:
+    """Ranks keep their places when a spare node replaces another one."""
+    distributed = given.config.distributed
+    if not distributed.spare:
+        return
+    if distributed.strategy == "single":
+        wrong = 'spare nodes do not go with strategy = "single", which is one process'
+        yield Finding(_SPARE, wrong, 'no spare, or strategy = "ddp" or "fsdp"', (_STRATEGY,))
+    elif distributed.rendezvous.backend == "c10d":
+        wrong = 'spare nodes do not go with rendezvous.backend = "c10d", which numbers nodes as they meet'
+        yield Finding(_SPARE, wrong, 'no spare, or rendezvous.backend = "static"', (_RENDEZVOUS,))
 
 
 def devices(given: Given) -> Iterator[Finding]:
@@ -208,4 +224,4 @@ def _gpus(machines: ClusterNodes, path: KeyPath) -> Iterator[Finding]:
         yield Finding((*path, "devices"), "the list is empty", "at least one index, or gpus = 0", (_CLUSTER,))
 
 
-PLACEMENT_RULES: tuple[Rule, ...] = (ranges, single, devices, nodes, described)
+PLACEMENT_RULES: tuple[Rule, ...] = (ranges, spares, single, devices, nodes, described)

@@ -102,8 +102,8 @@ def recipe_keys(given: Given) -> Iterator[Finding]:
 def restarts(given: Given) -> Iterator[Finding]:
     """A restart on a hang needs leave to restart, with all ranks or with fewer."""
     launch, distributed = given.config.launch, given.config.distributed
-    shrinks = isinstance(distributed.nproc, str) or isinstance(distributed.nodes, str)
-    if launch.on_hang == "restart" and launch.max_restarts == 0 and not shrinks:
+    ranges = isinstance(distributed.nproc, str) or isinstance(distributed.nodes, str)
+    if launch.on_hang == "restart" and launch.max_restarts == 0 and not ranges and not distributed.spare:
         wrong = "no restart is allowed: launch.max_restarts is 0"
         right = 'launch.max_restarts = 1 or more, or on_hang = "stop"'
         yield Finding(("launch", "on_hang"), wrong, right, (("launch", "max_restarts"),))

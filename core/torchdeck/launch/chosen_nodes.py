@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def chosen(config: RunConfig, book: NodeBook, described: frozenset[str]) -> list[str]:
     """The nodes that `config` names; see `nodes.book.names.run_nodes`."""
-    return run_nodes(book, config.distributed.nodes, described)
+    return run_nodes(book, config.distributed.nodes, described, config.distributed.spare)
 
 
 @contextmanager

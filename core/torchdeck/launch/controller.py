@@ -28,6 +28,7 @@ from torchdeck.launch.run_secrets import Entrusted, read_entrusted
 from torchdeck.launch.shipping import ShippingError, ship
 from torchdeck.launch.transport import Transport
 from torchdeck.launch.unled_nodes import UnledNodes
+from torchdeck.plan.elastic import Elastic, Place
 from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.rundir.atomic import read_json
 from torchdeck.rundir.journal import NewerFormatError, PatientJournalWriter
@@ -55,7 +56,7 @@ class Controller:
         handovers: Handovers,
         journal: PatientJournalWriter,
         epoch: ControllerEpoch,
-        node_grace: float,
+        plan: LaunchPlan,
     ) -> None:
         self._layout = layout
         self._nodes = nodes
@@ -71,7 +72,9 @@ class Controller:
         self._life = life_of_run(layout)
         self._said = ""
         self._unled = UnledNodes(layout, nodes, epoch, journal)
-        self._token = GangToken(nodes.transports, handovers, node_grace, self._say_once, journal.append)
+        self._elastic = Elastic.of_plan(plan)
+        patience = plan.policy.node_grace
+        self._token = GangToken(nodes.transports, handovers, patience, self._say_once, journal.append)
 
     def step(self) -> bool:
         """One look; False once the run is over and this controller with it.
@@ -118,8 +121,9 @@ class Controller:
         self._keepers.pop(error.node, None)
         if error.node == self._lead.node:
             return False
-        write_request(self._layout, STOP_NOW, CONTROLLER, str(error))
-        return True
+        if self._elastic.without([Place(error.node, None)]) is None:
+            write_request(self._layout, STOP_NOW, CONTROLLER, str(error))
+        return True  # who leads does without the node after launch.node_grace, as long as that is allowed
 
     def _handover(self, transport: Transport) -> bytes | None:
         """What an agent started now is handed; None where it must wait: for the lead, or for the code."""
@@ -165,7 +169,7 @@ def run_controller(run_dir: Path, entrusted: Entrusted | None = None, early: Ear
     try:
         plan = LaunchPlan.from_json(read_json(layout.plan))
         identity = ProcessIdentity.of(os.getpid())
-        files = RunFiles(layout, [node.name for node in plan.nodes])
+        files = RunFiles(layout, [node.name for node in plan.all_nodes])
         if (history := files.read()).finished is not None and not history.nodes.go_on_alone:
             return _say(f"run {run_dir.name} is over; `torchdeck runs show {run_dir.name}` says how", 0)
         shipped = _shipped(layout, files.history)
@@ -185,7 +189,7 @@ def run_controller(run_dir: Path, entrusted: Entrusted | None = None, early: Ear
             return _say(str(error), 3)
         nodes.start()
         handovers = Handovers(plan, entrusted.secrets)
-        controller = Controller(layout, nodes, handovers, journal, epoch, plan.policy.node_grace)
+        controller = Controller(layout, nodes, handovers, journal, epoch, plan)
         return _control(controller, nodes, journal, files)
 
 

@@ -21,8 +21,8 @@ class Handovers:
 
     def __init__(self, plan: LaunchPlan, values: Mapping[str, str]) -> None:
         self._lead = plan.nodes[0].name
-        self._alone = len(plan.nodes) == 1
-        self._names = {node.name: node.secrets for node in plan.nodes}
+        self._alone = len(plan.all_nodes) == 1
+        self._names = {node.name: node.secrets for node in plan.all_nodes}
         self._values = dict(values)
         self._token = ""
 

@@ -119,7 +119,9 @@ def _fill(layout: RunLayout, plan: LaunchPlan, intent: Intent, home: Path, shipp
     write_bytes(layout.config, intent.text.encode("utf-8"), durable=False, private=True)
     write_json(layout.plan, plan.document(), durable=False)
     run_id = layout.root.name.removeprefix(".")
-    written = {"source": intent.source, "overrides": list(intent.overrides)}
+    written: dict[str, Any] = {"source": intent.source, "overrides": list(intent.overrides)}
+    if plan.absent:
+        written["absent"] = [{"name": node.name, "why": node.why} for node in plan.absent]
     with JournalWriter(layout.journal) as journal:
         journal_created(journal, run_id, plan, shipped, **written)
 

@@ -11,6 +11,7 @@ from torchdeck.config.chosen_nodes import described_names
 from torchdeck.config.problems import ConfigError, Problem
 from torchdeck.config.schema import RunConfig
 from torchdeck.config.spelling import nearest
+from torchdeck.launch.absent_nodes import without_absent
 from torchdeck.launch.chosen_nodes import chosen
 from torchdeck.launch.node_survey import KEY, NodeFault, NodeSurvey
 from torchdeck.nodes.book.schema import NodeBook, NodeEntry
@@ -46,7 +47,8 @@ def look_at_nodes(config: RunConfig, looks: Looks) -> NodeSurvey:
     folders = () if directory is None else (directory,)
     probed = looks.nodes(asked, hosts if len(names) > 1 else (), folders)
     with_gpus = config.distributed.devices != "cpu"
-    return replace(survey_nodes(names, book, probed, here, with_gpus=with_gpus), problems=unknown)
+    survey = survey_nodes(names, book, probed, here, with_gpus=with_gpus)
+    return replace(survey if unknown else without_absent(config, survey), problems=unknown)
 
 
 def _unknown(names: Sequence[str], book: NodeBook, described: frozenset[str]) -> tuple[Problem, ...]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
 from torchdeck.nodes.inventory import LOCALHOST, InterpreterFacts, NodeInfo
+from torchdeck.plan.launch_plan import AbsentNode
 
 if TYPE_CHECKING:
     from torchdeck.nodes.probe.probing import Probed
@@ -38,7 +39,7 @@ class NodeSurvey:
     """What is known of the nodes of a run; nothing where it has none but this machine."""
 
     names: tuple[str, ...] = ()
-    """All of the run's nodes, in their order."""
+    """All of the run's nodes, in their order, without those that are absent."""
     nodes: tuple[NodeInfo, ...] = ()
     interpreters: Mapping[str, InterpreterFacts] = field(default_factory=dict)
     """By node."""
@@ -47,6 +48,8 @@ class NodeSurvey:
     problems: tuple[Problem, ...] = ()
     """What is wrong with the node book, or with the run's names of nodes."""
     faults: tuple[NodeFault, ...] = ()
+    absent: tuple[AbsentNode, ...] = ()
+    """Nodes that do not answer, and without which the run may begin."""
 
     @property
     def in_the_way(self) -> tuple[Problem, ...]:
@@ -57,11 +60,3 @@ class NodeSurvey:
 def is_here_alone(config: RunConfig) -> bool:
     """Whether `config` names this machine and no other, so that nothing of SSH is needed."""
     return config.distributed.nodes == [LOCALHOST]
-
-
-def with_nodes(config: RunConfig, remote: NodeSurvey) -> RunConfig:
-    """`config` with groups and tags in distributed.nodes taken apart, as `remote` has them."""
-    if not remote.names or isinstance(config.distributed.nodes, str):
-        return config
-    distributed = config.distributed.model_copy(update={"nodes": list(remote.names)})
-    return config.model_copy(update={"distributed": distributed})

@@ -10,6 +10,7 @@ from pathlib import Path
 from torchdeck.config.chosen_nodes import node_names
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.launch.absent_nodes import cast
 from torchdeck.launch.looks import Looks
 from torchdeck.launch.model_and_data import (
     FindProfile,
@@ -19,10 +20,11 @@ from torchdeck.launch.model_and_data import (
     narrower,
     trace,
 )
-from torchdeck.launch.node_survey import NodeSurvey, is_here_alone, with_nodes
+from torchdeck.launch.node_survey import NodeSurvey, is_here_alone
 from torchdeck.launch.stand_ins import stand_ins
 from torchdeck.nodes.described import inventory_from
 from torchdeck.nodes.inventory import LOCALHOST, InterpreterFacts, Inventory
+from torchdeck.plan.absent_nodes import begun_without
 from torchdeck.plan.known import Known
 from torchdeck.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.plan.planner import make_plan
@@ -182,15 +184,17 @@ def plan_from(config: RunConfig, found: Survey, locate: Locate | None = None) ->
 
 
 def _made(config: RunConfig, found: Survey) -> LaunchPlan:
-    return make_plan(
-        with_nodes(config, found.remote),
-        found.inventory,
+    of = cast(config, found.remote, found.inventory, found.interpreters)
+    plan = make_plan(
+        of.config,
+        of.inventory,
         found.code,
-        interpreters=found.interpreters,
+        interpreters=of.interpreters,
         environ=found.environ,
         known=found.known,
         warnings=found.warnings,
     )
+    return begun_without(plan, found.remote.absent, of.missing) if found.remote.absent else plan
 
 
 def _behind(config: RunConfig, found: Survey) -> list[Problem]:

@@ -79,7 +79,7 @@ class ReachedNodes:
             _over(layout, links[node.name], life)
             if node.name in links
             else LocalTransport(layout, node, shipped)
-            for node in plan.nodes
+            for node in plan.all_nodes
         ]
         self._file: LinkFile | None = None
         if links:
@@ -182,7 +182,7 @@ def _over(layout: RunLayout, link: NodeLink, life: int) -> SshTransport:
 def _links(
     layout: RunLayout, plan: LaunchPlan, shipped: Path, logins: Mapping[str, Any], early: EarlyLinks | None
 ) -> dict[str, NodeLink]:
-    remote = [node for node in plan.nodes if node.name != LOCALHOST]
+    remote = [node for node in plan.all_nodes if node.name != LOCALHOST]
     if not remote:
         return {}
     from torchdeck.config.problems import ConfigError

@@ -119,7 +119,7 @@ def _plan(node: str, content: bytes) -> LaunchPlan:
 
 
 def _check_nodes(plan: LaunchPlan, known: frozenset[str]) -> None:
-    names = [node.name for node in plan.nodes]
+    names = [node.name for node in plan.all_nodes]
     if LOCALHOST in names:
         raise ReattachError(
             "the machine that started this run takes part in it itself, as localhost: attach to it there"

@@ -64,7 +64,7 @@ def plan_secrets(plan: LaunchPlan, environ: Mapping[str, str], *, required: bool
     Raises:
         MissingSecretError: one has none.
     """
-    names = frozenset(name for node in plan.nodes for name in node.secrets)
+    names = frozenset(name for node in plan.all_nodes for name in node.secrets)
     missing = sorted(names - environ.keys())
     if missing and required:
         raise MissingSecretError(

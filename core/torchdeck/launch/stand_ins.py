@@ -47,10 +47,15 @@ def stand_ins(
     if model is None or model.name not in interpreters:
         return None
     missing = [name for name in names if name not in {node.name for node in well}]
-    made: list[NodeInfo] = [replace(model, name=name, address=name) for name in missing]
+    made = [like(model, name) for name in missing]
     known = {name: facts for name, facts in interpreters.items() if name not in missing}
     return StandIns(
         Inventory((*well, *made)),
         {**known, **dict.fromkeys(missing, interpreters[model.name])},
         frozenset(missing),
     )
+
+
+def like(model: NodeInfo, name: str) -> NodeInfo:
+    """A machine of another name that has what `model` has."""
+    return replace(model, name=name, address=name)

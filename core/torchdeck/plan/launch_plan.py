@@ -108,6 +108,14 @@ class SmallerSize:
 
 
 @dataclass(frozen=True)
+class AbsentNode:
+    """A node that the run begins without."""
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True)
 class CodeTree:
     """What will be executed that is the user's own."""
 
@@ -149,7 +157,18 @@ class LaunchPlan:
     """What the run is expected to need and use; None where nothing is known."""
     smaller: tuple[SmallerSize, ...] = ()
     """Sizes it may go on with when a rank or node is lost for good, most ranks first; few or none."""
+    spares: tuple[NodePlan, ...] = ()
+    """What each spare node executes in the place of a lost one; `smaller_plan` fills in the place."""
+    spare_ranks: tuple[RankPlacement, ...] = ()
+    """The devices of spare nodes; their ranks are those of whom they replace."""
+    absent: tuple[AbsentNode, ...] = ()
+    """Nodes that did not answer and are left out; nothing of the run is on them."""
     version: int = PLAN_VERSION
+
+    @property
+    def all_nodes(self) -> tuple[NodePlan, ...]:
+        """Those with ranks, then the spares: each has an agent."""
+        return self.nodes + self.spares
 
     @property
     def steps(self) -> int | None:
@@ -178,6 +197,9 @@ class LaunchPlan:
             value["code"] = {"files": value["code"]["files"]}  # as before there were copies
         if not self.smaller:
             del value["smaller"]  # plans from before there were ranges have none, and a fingerprint
+        for name in ("spares", "spare_ranks", "absent"):
+            if not value[name]:
+                del value[name]
         return value
 
     def document(self) -> dict[str, Any]:
@@ -213,7 +235,7 @@ class LaunchPlan:
         return plan
 
     def filled(self, values: Mapping[str, str]) -> LaunchPlan:
-        """The plan of one attempt: every slot of argv, environment and paths filled, no other size in it.
+        """The plan of one attempt: every slot of argv, environment and paths filled, no alternatives left.
 
         Raises:
             UnknownSlotError: a slot that stands in the plan has no value in `values`.
@@ -234,11 +256,20 @@ class LaunchPlan:
             for node in self.nodes
         )
         checkpoint = dataclasses.replace(self.checkpoint, directory=fill(self.checkpoint.directory, values))
-        return dataclasses.replace(self, nodes=nodes, checkpoint=checkpoint, slots={}, smaller=())
+        return dataclasses.replace(
+            self,
+            nodes=nodes,
+            checkpoint=checkpoint,
+            slots={},
+            smaller=(),
+            spares=(),
+            spare_ranks=(),
+            absent=(),
+        )
 
     def node(self, name: str) -> NodePlan:
-        """The part of node `name`; raises KeyError when it is not in the plan."""
-        for node in self.nodes:
+        """The part of node `name`, which may be a spare; raises KeyError when it is not in the plan."""
+        for node in self.all_nodes:
             if node.name == name:
                 return node
         raise KeyError(name)
@@ -264,6 +295,9 @@ def _plan_from(value: Mapping[str, Any]) -> LaunchPlan:
         warnings=tuple(value["warnings"]),
         prediction=_prediction(value),
         smaller=tuple(_smaller_size(size) for size in value.get("smaller", ())),
+        spares=tuple(NodePlan(**_tupled(node)) for node in value.get("spares", ())),
+        spare_ranks=tuple(RankPlacement(**rank) for rank in value.get("spare_ranks", ())),
+        absent=tuple(AbsentNode(**node) for node in value.get("absent", ())),
         version=int(value["version"]),
     )
 

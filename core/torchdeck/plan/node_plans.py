@@ -20,8 +20,9 @@ def node_plans(
     interpreters: Mapping[str, InterpreterFacts],
     environ: Mapping[str, str],
     settings: str | None,
+    spares: Sequence[NodeShare] = (),
 ) -> tuple[NodePlan, ...]:
-    """What is started on each node, slots empty.
+    """What is started on each node, slots empty; then the same of spares, which `smaller_plan` gives a place.
 
     Args:
         config: what is asked for.
@@ -29,6 +30,7 @@ def node_plans(
         interpreters: the Python of each node, by the node's name.
         environ: variables of the launching shell.
         settings: what a recipe's ranks are told, as JSON; None for a script of the user's own.
+        spares: what of each spare node the run uses.
     """
     rendezvous = C10D_ENVIRONMENT if config.distributed.rendezvous.backend == "c10d" else {}
     return tuple(
@@ -42,7 +44,7 @@ def node_plans(
                 **rendezvous,
             },
         )
-        for share in shares
+        for share in (*shares, *spares)
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from torchdeck.config.chosen_nodes import most_taken, wanted
 from torchdeck.config.distributed import Distributed
 from torchdeck.config.problems import Problem
-from torchdeck.config.ranges import count_range, parse_range
+from torchdeck.config.ranges import count_range
 from torchdeck.nodes.inventory import Device, Inventory, NodeInfo
 from torchdeck.plan.launch_plan import RankPlacement
 from torchdeck.plan.problems import problem
@@ -27,7 +28,7 @@ class NodeShare:
 def place(
     distributed: Distributed, inventory: Inventory, environ: Mapping[str, str]
 ) -> tuple[list[NodeShare], list[Problem]]:
-    """Every node's share, in the order of the config, and what is wrong with what was asked for.
+    """Every node's share, in the order of the config, its spares last; and what is wrong with the config.
 
     Args:
         distributed: which nodes and devices, and how many ranks on each node; of ranges the most.
@@ -44,6 +45,7 @@ def place(
         for name in names
         if inventory.find(name) is None
     ]
+    problems += _too_few(distributed, names)
     found = [node for name in names if (node := inventory.find(name)) is not None]
     if distributed.rendezvous.backend == "c10d":
         found.sort(key=lambda node: node.address)  # as texts: the order in which torchrun will number them
@@ -68,8 +70,25 @@ def place(
 def _names(distributed: Distributed, inventory: Inventory) -> list[str]:
     """The nodes that are named; of a range, as many of the machines known here as it takes at most."""
     if isinstance(distributed.nodes, str):
-        return [node.name for node in inventory][: parse_range(distributed.nodes).most]
+        return [node.name for node in inventory][: most_taken(distributed)]
     return distributed.nodes
+
+
+def _too_few(distributed: Distributed, names: Sequence[str]) -> Iterator[Problem]:
+    """Whether there are nodes to run on beside the spares, and as many as a range takes at least."""
+    least, most = wanted(distributed, len(names))
+    if most < 1:
+        what = f"{distributed.spare} of {len(names)} node{'' if len(names) == 1 else 's'} would be spare"
+        yield problem(
+            "distributed.spare", f"{what}: none is left to run on", f"at most {len(names) - 1}, or more nodes"
+        )
+    elif most < least:
+        known = "1 is" if len(names) == 1 else f"{len(names)} are"
+        wrong = f"at least {least} nodes are asked for, and {known} known"
+        right = (
+            f'"{len(names)}:{least}", or more machines (`torchdeck nodes add` writes one into the node book)'
+        )
+        yield problem("distributed.nodes", wrong, right)
 
 
 def rank_placements(shares: Sequence[NodeShare]) -> tuple[RankPlacement, ...]:

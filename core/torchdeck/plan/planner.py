@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
+from torchdeck.config.chosen_nodes import wanted
 from torchdeck.config.schema import RunConfig
 from torchdeck.nodes.inventory import InterpreterFacts, Inventory
 from torchdeck.plan.batch import plan_batch
@@ -19,7 +20,7 @@ from torchdeck.plan.policy import CheckpointPolicy
 from torchdeck.plan.prediction import Prediction
 from torchdeck.plan.problems import PlanError, problem
 from torchdeck.plan.recipe_settings import recipe_settings
-from torchdeck.plan.sizes import beside_the_gang, smaller_sizes
+from torchdeck.plan.sizes import beside_the_gang, check_alike, may_change, smaller_sizes
 from torchdeck.plan.slots import SLOTS, split
 from torchdeck.plan.torchrun import RANK_ORDER
 
@@ -49,7 +50,7 @@ def make_plan(
         PlanError: with every problem there is.
     """
     environ = {} if environ is None else environ
-    shares = _fitting_shares(config, inventory, environ)
+    shares, spares = _fitting_shares(config, inventory, environ)
     kind, target = _what(config)
     backend = _backend(config.distributed.backend, shares)
     batch = _batch(config, shares, known)
@@ -58,26 +59,36 @@ def make_plan(
     checkpoint = checkpoint_policy(config)
     groups = _groups(config, shares)
     settings = _settings(config, batch, backend, checkpoint.directory, groups)
-    nodes = run_from_copy(node_plans(config, shares, interpreters, environ, settings), config, code)
-    smaller, said = smaller_sizes(config, shares, batch, environ, predict, _rank_order(config))
+    parts = node_plans(config, shares, interpreters, environ, settings, spares)
+    parts = run_from_copy(parts, config, code)
+    nodes = parts[: len(shares)]
+    smaller, said = smaller_sizes(config, shares, batch, environ, predict, _rank_order(config), spares)
+    placed, world_size = rank_placements([*shares, *spares]), sum(share.nproc for share in shares)
     return LaunchPlan(
         name=config.name,
         kind=kind,
         target=target,
         strategy=config.distributed.strategy,
         backend=backend,
-        world_size=sum(share.nproc for share in shares),
-        ranks=rank_placements(shares),
+        world_size=world_size,
+        ranks=placed[:world_size],
         nodes=nodes,
         batch=batch,
         checkpoint=checkpoint,
         stdout=stdout_policy(config),
         policy=supervision_policy(config),
-        slots=_slots_in(nodes, checkpoint),
+        slots=_slots_in(parts, checkpoint),
         code=code,
-        warnings=(*warnings, *_noticed(config, shares, groups), *said, *beside_the_gang(config, smaller)),
+        warnings=(
+            *warnings,
+            *_noticed(config, shares, groups),
+            *said,
+            *beside_the_gang(config, smaller, spares),
+        ),
         prediction=prediction,
         smaller=smaller,
+        spares=parts[len(shares) :],
+        spare_ranks=placed[world_size:],
     )
 
 
@@ -105,8 +116,10 @@ def _what(config: RunConfig) -> tuple[str, str]:
     raise PlanError([problem("run", "nothing is said about what to run", "one of recipe, script, module")])
 
 
-def _fitting_shares(config: RunConfig, inventory: Inventory, environ: Mapping[str, str]) -> list[NodeShare]:
-    """Every node's share; raises PlanError where config and machines do not fit each other."""
+def _fitting_shares(
+    config: RunConfig, inventory: Inventory, environ: Mapping[str, str]
+) -> tuple[list[NodeShare], list[NodeShare]]:
+    """Every node's share, and those of the spares; raises PlanError if config and machines do not fit."""
     shares, problems = place(config.distributed, inventory, environ)
     if config.distributed.backend == "nccl" and not any(share.devices for share in shares) and not problems:
         problems.append(
@@ -118,7 +131,10 @@ def _fitting_shares(config: RunConfig, inventory: Inventory, environ: Mapping[st
         )
     if problems:
         raise PlanError(problems)
-    return shares
+    count = wanted(config.distributed, len(shares)).most
+    if may_change(config.distributed):
+        check_alike(shares)
+    return shares[:count], shares[count:]
 
 
 def _batch(config: RunConfig, shares: Sequence[NodeShare], known: Known | None) -> Batch | None:

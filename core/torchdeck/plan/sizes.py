@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from torchdeck.config.distributed import Distributed
 from torchdeck.config.ranges import count_range
 from torchdeck.config.schema import RunConfig
 from torchdeck.plan.batch import other_batch, smaller_batch
@@ -32,6 +33,7 @@ def smaller_sizes(
     environ: Mapping[str, str],
     predict: Predict,
     standing: Sequence[str] = (),
+    spares: Sequence[NodeShare] = (),
 ) -> tuple[tuple[SmallerSize, ...], tuple[str, ...]]:
     """The sizes that a config's ranges allow, most ranks first; and what is to be said of them.
 
@@ -42,14 +44,18 @@ def smaller_sizes(
         environ: the launching shell's.
         predict: what a run of a config on shares is expected to need.
         standing: what is to be said of each of them.
+        spares: the spare nodes' parts.
 
     Raises:
-        PlanError: nodes of a range have different numbers of ranks, or the data does not fit a size.
+        PlanError: the data does not fit a size.
     """
     counts = _counts(config, shares)
     possible = [(size, shard) for size in counts if (shard := _shard(config, *size)) is not None]
     chosen = possible if len(possible) <= MOST else [*possible[: MOST - 1], possible[-1]]
-    threads = {nproc: _threads(config, shares, nproc, environ) for nproc in {size[1] for size, _ in chosen}}
+    all_shares = [*shares, *spares]
+    threads = {
+        nproc: _threads(config, all_shares, nproc, environ) for nproc in {size[1] for size, _ in chosen}
+    }
     sizes, said = [], list[str]()
     for index, ((nodes, nproc), shard) in enumerate(chosen):
         smaller = None if batch is None else smaller_batch(batch, nodes * nproc)
@@ -71,17 +77,38 @@ def smaller_sizes(
     return tuple(sizes), (*_left_out(counts, possible, chosen), *_shortened(said))
 
 
-def beside_the_gang(config: RunConfig, sizes: Sequence[SmallerSize]) -> list[str]:
+def may_change(distributed: Distributed) -> bool:
+    """Whether the run may go on without a node or rank that it began with."""
+    return isinstance(distributed.nproc, str) or isinstance(distributed.nodes, str) or distributed.spare > 0
+
+
+def check_alike(shares: Sequence[NodeShare]) -> None:
+    """Raise PlanError unless all nodes, spares among them, have as many ranks."""
+    full = shares[0].nproc
+    odd = next((share for share in shares if share.nproc != full), None)
+    if odd is not None:
+        wrong = (
+            "with a range or spare nodes all must have as many ranks each: "
+            f"{shares[0].node.name} has {full}, {odd.node.name} has {odd.nproc}"
+        )
+        right = f"{min(share.nproc for share in shares)}, or machines that are alike"
+        raise PlanError([problem("distributed.nproc", wrong, right)])
+
+
+def beside_the_gang(
+    config: RunConfig, sizes: Sequence[SmallerSize], spares: Sequence[NodeShare] = ()
+) -> list[str]:
     """That a script's ranks may live on where the others have gone on without them.
 
     A recipe's then find that its checkpoints are the others' now, and end.
     """
     if config.launch.unattended != "continue" or config.run.recipe is not None:
         return []
-    if not isinstance(config.distributed.nodes, str) or not sizes:
+    if not (spares or (isinstance(config.distributed.nodes, str) and sizes)):
         return []
+    lets = "spare nodes" if spares else "a range of nodes"
     said = (
-        'launch.unattended = "continue" and a range of nodes: ranks of a node that is cut off go on beside '
+        f'launch.unattended = "continue" and {lets}: ranks of a node that is cut off go on beside '
         "the others, which go on without them; a path that the script writes to on all nodes must bear both"
     )
     return [said]
@@ -103,14 +130,6 @@ def _counts(config: RunConfig, shares: Sequence[NodeShare]) -> list[tuple[int, i
     if not isinstance(distributed.nproc, str) and not isinstance(distributed.nodes, str):
         return []
     full = shares[0].nproc
-    odd = next((share for share in shares if share.nproc != full), None)
-    if odd is not None:
-        wrong = (
-            f"nodes of a range must have as many ranks each: {shares[0].node.name} has {full}, "
-            f"{odd.node.name} has {odd.nproc}"
-        )
-        right = f"{min(share.nproc for share in shares)}, or machines that are alike"
-        raise PlanError([problem("distributed.nproc", wrong, right)])
     least_nproc = count_range(distributed.nproc).least if isinstance(distributed.nproc, str) else full
     nodes = distributed.nodes
     least_nodes = count_range(nodes).least if isinstance(nodes, str) else len(shares)

@@ -1,4 +1,4 @@
-"""The plan of an attempt that does without some ranks of the full plan. Pure.
+"""The plan of an attempt that does without some ranks of the full plan, or with spare nodes in it. Pure.
 
 Standard library only, Python 3.10: made on the nodes, with the laptop closed, of what was decided before the
 start. It is, but for which devices are left out, the plan that `make_plan` makes for so many ranks.
@@ -30,7 +30,7 @@ def smaller_plan(plan: LaunchPlan, roster: Roster) -> LaunchPlan:
         ValueError: the plan has nothing for so many ranks.
     """
     if (roster.nodes, roster.world_size) == (tuple(node.name for node in plan.nodes), plan.world_size):
-        return dataclasses.replace(plan, smaller=())
+        return dataclasses.replace(plan, smaller=(), spares=(), spare_ranks=(), absent=())
     size = _size(plan, roster)
     nodes = tuple(_node(plan, size, roster, rank) for rank in range(size.nodes))
     return dataclasses.replace(
@@ -42,6 +42,9 @@ def smaller_plan(plan: LaunchPlan, roster: Roster) -> LaunchPlan:
         warnings=size.warnings,
         prediction=size.prediction,
         smaller=(),
+        spares=(),
+        spare_ranks=(),
+        absent=(),
     )
 
 
@@ -55,6 +58,8 @@ def resized_settings(text: str, batch: Batch, shard: int) -> str:
 
 def _size(plan: LaunchPlan, roster: Roster) -> SmallerSize:
     nproc = len(roster.local_ranks[0]) if roster.nodes else 0
+    if roster.world_size == plan.world_size:  # another node has the place of one
+        return SmallerSize(len(roster.nodes), nproc, plan.batch, 0, {}, plan.warnings, plan.prediction)
     for size in plan.smaller:
         if (size.nodes, size.nproc) == (len(roster.nodes), nproc):
             return size
@@ -69,7 +74,7 @@ def _node(plan: LaunchPlan, size: SmallerSize, roster: Roster, node_rank: int) -
         env.pop("TORCHDECK_NODE", None)  # as where there never was another node
     if node.name in size.threads:
         env["OMP_NUM_THREADS"] = str(size.threads[node.name])
-    if size.batch is not None and _RECIPE in env:
+    if size.batch is not None and size.world_size < plan.world_size and _RECIPE in env:
         env[_RECIPE] = resized_settings(env[_RECIPE], size.batch, size.shard)
     return dataclasses.replace(
         node,
@@ -104,7 +109,8 @@ def _torchrun(node: NodePlan, size: SmallerSize, first: NodePlan, node_rank: int
 
 
 def _ranks(plan: LaunchPlan, roster: Roster) -> tuple[RankPlacement, ...]:
-    devices = {(placed.node, placed.local_rank): placed.device for placed in plan.ranks}
+    placed = (*plan.ranks, *plan.spare_ranks)
+    devices = {(rank.node, rank.local_rank): rank.device for rank in placed}
     placements: list[RankPlacement] = []
     for node_rank, (node, locals_) in enumerate(zip(roster.nodes, roster.local_ranks, strict=True)):
         for local_rank, place in enumerate(locals_):

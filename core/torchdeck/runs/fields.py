@@ -92,13 +92,25 @@ def failure(value: Any) -> Failure | None:
 
 
 def given_up(fields: Mapping[str, Any]) -> str:
-    """`local rank 2 on localhost: it failed twice …`; empty where nobody is left out."""
-    if text(fields, "reason") != "smaller":
+    """`local rank 2 on localhost: it failed twice …`; empty if no place is given up."""
+    if text(fields, "reason") not in ("smaller", "replaced"):
         return ""
     suspect = mapping(fields, "suspect")
     local_rank, node = whole(suspect, "local_rank"), text(suspect, "node")
     who = f"node {node}" if local_rank is None else f"local rank {local_rank} on {node}"
-    return f"{who}: {text(fields, 'why')}"
+    why = text(fields, "why")
+    parts = [why if why.startswith(who) else f"{who}: {why}"]
+    parts += [f"spare node {name} does not answer" for name in texts(fields, "skipped")]
+    instead = text(fields, "instead")
+    parts += [f"node {instead} takes its place"] if instead else []
+    return "; ".join(parts)
+
+
+def absent(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    """A sentence for each node that a run, by its `created`, began without."""
+    return tuple(
+        f"node {text(item, 'name')} is left out: {text(item, 'why')}" for item in mappings(fields, "absent")
+    )
 
 
 def device_holders(fields: Mapping[str, Any]) -> tuple[DeviceHolder, ...]:

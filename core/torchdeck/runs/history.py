@@ -222,6 +222,10 @@ class RunHistory:
         self.restart_delay = read.number(event.fields, "delay")
         self.given_up = read.given_up(event.fields)
 
+    def _left_out(self, event: Event) -> None:
+        without = read.given_up(event.fields)
+        self.given_up = f"{self.given_up}; {without}" if self.given_up else without
+
     def _taken_request(self, event: Event) -> None:
         self._requests.taken(event)
 
@@ -296,6 +300,7 @@ class RunHistory:
         "running": _running,
         "stopping": _stopping,
         "restarting": _restarting,
+        "left_out": _left_out,
         "request": _taken_request,
         "hang": _hang,
         "hang_over": _hang_over,

@@ -24,7 +24,7 @@ def remote_nodes(layout: RunLayout) -> tuple[str, ...]:
         plan = LaunchPlan.from_json(read_json(layout.plan))
     except PlanFormatError:
         return ()
-    return tuple(node.name for node in plan.nodes if node.name != LOCALHOST)
+    return tuple(node.name for node in plan.all_nodes if node.name != LOCALHOST)
 
 
 def note_left(home: Path, run_id: str, nodes: Iterable[str]) -> None:

@@ -114,7 +114,8 @@ def _constant(text: str) -> Callable[[Mapping[str, Any]], str]:
 def _created(fields: Mapping[str, Any]) -> str:
     ranks = read.whole(fields, "world_size")
     size_ = "" if ranks is None else f" for {ranks} rank{'' if ranks == 1 else 's'}"
-    return f"created{size_}: {read.text(fields, 'kind')} {read.text(fields, 'target')}".rstrip(": ")
+    what = f"created{size_}: {read.text(fields, 'kind')} {read.text(fields, 'target')}".rstrip(": ")
+    return "; ".join((what, *read.absent(fields)))
 
 
 def _request(fields: Mapping[str, Any]) -> str:
@@ -172,6 +173,10 @@ def _restarting(fields: Mapping[str, Any]) -> str:
     again = "starts again" if delay is None else f"starts again in {duration(delay)}"
     without = read.given_up(fields)
     return f"{again} without {without}" if without else again
+
+
+def _left_out(fields: Mapping[str, Any]) -> str:
+    return f"begins without {read.given_up(fields)}"
 
 
 def _hang(fields: Mapping[str, Any]) -> str:
@@ -243,6 +248,7 @@ _SENTENCES: Mapping[str, tuple[Kind, Callable[[Mapping[str, Any]], str]]] = {
     "running": ("state", _constant("all ranks are up")),
     "stopping": ("state", _stopping),
     "restarting": ("state", _restarting),
+    "left_out": ("problem", _left_out),
     "rank_exited": ("detail", _rank_exited),
     "hang": ("problem", _hang),
     "hang_over": ("detail", lambda fields: f"rank {read.whole(fields, 'rank')} goes on again"),

@@ -291,6 +291,7 @@ def _warnings(
     damage: Sequence[JournalDamage],
 ) -> tuple[str, ...]:
     found = [each.text for each in damage]
+    found += read.absent(history.created.fields) if history.created is not None else ()
     found += [reasons.damaged(path, why) for path, why in history.damaged.items()]
     if history.numbers_left_out:
         found.append(reasons.numbers_left_out(sorted(history.numbers_left_out)))

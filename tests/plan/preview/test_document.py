@@ -20,7 +20,7 @@ KEYS = {
         *("accumulation", "global_batch", "lr", "nodes", "nproc", "peak_bytes", "verdict", "warnings"),
         "world_size",
     ],
-    "placement": ["nodes", "replicas", "shard", "world_size"],
+    "placement": ["absent", "nodes", "replicas", "shard", "spares", "world_size"],
     "placement.nodes[]": ["address", "devices", "kind", "name", "node_rank", "ranks"],
     "data": [
         *("epochs", "imbalance", "padding", "policies", "ranks", "size", "source", "steps"),

@@ -29,7 +29,9 @@ def join(layout: RunLayout, plan: LaunchPlan, name: str, journal: JournalWriter,
         JoinError: no token was handed over, a follower does not know its lead, or the lead cannot listen.
     """
     if not handover.token:
-        raise JoinError(f"the agent of {name} was handed no token, and the run has {len(plan.nodes)} nodes")
+        raise JoinError(
+            f"the agent of {name} was handed no token, and the run has {len(plan.all_nodes)} nodes"
+        )
     token, now = handover.token.encode(), time.monotonic()
     first = plan.nodes[0]
     if name != first.name:
@@ -44,7 +46,7 @@ def join(layout: RunLayout, plan: LaunchPlan, name: str, journal: JournalWriter,
     port: int = found.getsockname()[1]
     if not said or port != before:
         journal.append("listening", address=first.address, port=port)
-    others = frozenset(node.name for node in plan.nodes[1:])
+    others = frozenset(node.name for node in plan.all_nodes[1:])
     return Lead(plan, name, journal, Listener(found, token, layout.root.name, others), now)
 
 

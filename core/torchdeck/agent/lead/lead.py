@@ -45,7 +45,7 @@ class Lead:
         self._plan, self._name, self._journal, self._listener = plan, name, journal, listener
         self._elastic = Elastic.of_plan(plan)
         self._gang = Gang([node.name for node in plan.nodes], plan.policy, self._elastic)
-        self._others = [node.name for node in plan.nodes if node.name != name]
+        self._others = [node.name for node in plan.all_nodes if node.name != name]
         incarnation = os.urandom(8).hex()
         self._exchanges = {node: Exchange(incarnation) for node in self._others}
         self._greeted: set[str] = set()

@@ -51,7 +51,7 @@ def capture(layout: RunLayout, plan: LaunchPlan, home: Path) -> LaunchPlan:
         manifest = Manifest.of(entries)
         files = {entry.name: entry.content for entry in manifest.entries}
         _check(plan, set(code.files) - set(files))
-        if any(node.name == LOCALHOST for node in plan.nodes):
+        if any(node.name == LOCALHOST for node in plan.all_nodes):
             link_what_stays(folder, made.root, files, home)
         put(layout, made, manifest)
     return plan if files == code.files else replace(plan, code=replace(code, files=files, size=manifest.size))

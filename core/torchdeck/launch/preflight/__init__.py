@@ -112,7 +112,7 @@ def _checks(
     if plan is not None:
         yield from check_devices(plan, home, found.remote.probed)
         yield from check_here(plan, node)
-        part = next((each for each in plan.nodes if each.name == node), None)
+        part = next((each for each in plan.all_nodes if each.name == node), None)
         has = bf16_here() if config.training.precision == "bf16" else None
         yield from check_precision(config, part, node, has)
     port = config.distributed.rendezvous.port

@@ -12,7 +12,7 @@ from torchdeck.plan.launch_plan import LaunchPlan
 
 def check_here(plan: LaunchPlan, node: str) -> Iterator[Check]:
     """Shared memory for the ranks, and whether the run outlives the session of who starts it."""
-    nproc = next((each.nproc for each in plan.nodes if each.name == node), 0)
+    nproc = next((each.nproc for each in plan.all_nodes if each.name == node), 0)
     if nproc:
         yield check_shared_memory(node, nproc, memory_facts()["shm_free"])
     if not kills_after_logout():

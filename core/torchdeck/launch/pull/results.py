@@ -57,7 +57,7 @@ class Sources:
 def sources_of(layout: RunLayout, plan: LaunchPlan, reach: Reach) -> Iterator[Sources]:
     """Conversations with the run's other nodes while the block lasts. Raises ConfigError, SshError."""
     book = reach.book()
-    remote = [node for node in plan.nodes if node.name != LOCALHOST]
+    remote = [node for node in plan.all_nodes if node.name != LOCALHOST]
     refused = {
         node.name: f"node {node.name} is not in the node book here"
         for node in remote

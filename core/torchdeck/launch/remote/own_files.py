@@ -12,12 +12,12 @@ from torchdeck.plan.launch_plan import LaunchPlan
 def own_files(plan: LaunchPlan, node: str) -> Callable[[str], bool]:
     """Whether a mirrored file, by its path in the run directory, is written on `node`.
 
-    The plan of an attempt is the lead's, and a rank's files are its node's. Where the gang may go on with
-    fewer, ranks are numbered anew in a smaller attempt, and any rank may be on any node.
+    The plan of an attempt is the lead's, and a rank's files are its node's. If the gang may go on
+    without some node or rank, any rank may be on any node in a later attempt.
     """
     lead = plan.nodes[0].name == node
-    shrinks = Elastic.of_plan(plan).shrinks
-    ranks = {placed.rank for placed in plan.ranks if shrinks or placed.node == node}
+    yields = Elastic.of_plan(plan).yields
+    ranks = {placed.rank for placed in plan.ranks if yields or placed.node == node}
 
     def own(path: str) -> bool:
         rank = rank_of(path)

@@ -27,7 +27,7 @@ def named_nodes(book: NodeBook, texts: Iterable[str]) -> list[str]:
 
 
 def run_nodes(
-    book: NodeBook, nodes: str | Iterable[str], described: Collection[str] = frozenset()
+    book: NodeBook, nodes: str | Iterable[str], described: Collection[str] = frozenset(), spare: int = 0
 ) -> list[str]:
     """The nodes that a run file's distributed.nodes means, groups and tags of the book taken apart.
 
@@ -38,12 +38,13 @@ def run_nodes(
         book: which nodes and groups there are.
         nodes: distributed.nodes.
         described: what [cluster] describes; such names are not looked up.
+        spare: distributed.spare: a range takes so many more.
 
     Raises:
         RangeError: it is a text that is no range.
     """
     if isinstance(nodes, str):
-        return [] if described else list(book.nodes)[: parse_range(nodes).most]
+        return [] if described else list(book.nodes)[: parse_range(nodes).most + spare]
     found: list[str] = []
     for text in nodes:
         try:

@@ -5,7 +5,8 @@ Sizes are bytes, ranks count from 0, `[first, last]` is a range with both ends i
 
 - `headline`: one sentence.
 - `placement`: `world_size`; `shard` (ranks that divide one model's state) and `replicas` (such groups);
-  `nodes`, each `name`, `address`, `node_rank`, `ranks` [first, last], `devices`, `kind`.
+  `nodes`, each `name`, `address`, `node_rank`, `ranks` [first, last], `devices`, `kind`;
+  `spares` (names), `absent` (each `name`, `why`: it did not answer, and is left out).
 - `arithmetic`: sentences.
 - `smaller`: sizes that a run with a range goes on with, most ranks first: `nodes`, `nproc`, `world_size`,
   `accumulation`, `global_batch`, `lr`, `verdict` and `peak_bytes` of its memory, `warnings`.
@@ -48,7 +49,11 @@ def document(preview: Preview) -> dict[str, Any]:
     return {
         "version": PREVIEW_VERSION,
         "headline": headline(preview),
-        "placement": _placement(preview.board),
+        "placement": {
+            **_placement(preview.board),
+            "spares": [node.name for node in preview.plan.spares],
+            "absent": [dataclasses.asdict(node) for node in preview.plan.absent],
+        },
         "arithmetic": list(preview.arithmetic),
         "smaller": list(size_values(preview.plan)),
         "data": None if preview.data is None or predicted is None else _data(preview.data, predicted),

@@ -89,7 +89,7 @@ def make_preview(
         data=data,
         memory=_memory(plan, spec, known),
         traffic=_traffic(config, spec, shares, known),
-        notes=() if plan.prediction is None else plan.prediction.notes,
+        notes=(*_spares(plan), *(() if plan.prediction is None else plan.prediction.notes)),
         config=config,
         known=known,
         shares=tuple(shares),
@@ -141,3 +141,14 @@ def _traffic(
     from torchdeck.plan.preview.traffic import make_traffic
 
     return make_traffic(communication(known.profile, spec, shares, links_from(config.cluster, shares)))
+
+
+def _spares(plan: LaunchPlan) -> tuple[str, ...]:
+    """What spare nodes are for, as a sentence; none without spares."""
+    names = [node.name for node in plan.spares]
+    if not names:
+        return ()
+    if len(names) == 1:
+        return (f"{names[0]} is a spare node: it runs nothing until it takes the place of a lost one",)
+    shown = f"{', '.join(names[:-1])} and {names[-1]}"
+    return (f"{shown} are spare nodes: each runs nothing until it takes the place of a lost one",)

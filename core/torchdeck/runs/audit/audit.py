@@ -106,7 +106,7 @@ class _Predictions:
         """Of `attempt`; of the whole run where it is unknown, or had all ranks."""
         nothing = Prediction(source="")
         whole = self._plan.prediction or nothing
-        if attempt is None or not self._plan.smaller:
+        if attempt is None or not (self._plan.smaller or self._plan.spares):
             return whole
         if attempt not in self._of:
             plan = read_plan(self._layout.attempt(attempt).plan)

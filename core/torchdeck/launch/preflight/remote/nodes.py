@@ -10,7 +10,7 @@ from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.launch.code.ignore import OWN
 from torchdeck.launch.code.scan import MAX_BYTES, MAX_FILES
 from torchdeck.launch.code.user_code import main_file
-from torchdeck.launch.preflight.check import Check, failed, ok
+from torchdeck.launch.preflight.check import Check, failed, ok, warning
 from torchdeck.launch.preflight.interpreter import check_deepspeed, check_interpreter
 from torchdeck.launch.preflight.precision import check_precision
 from torchdeck.launch.preflight.remote.connections import check_connections, connect_all
@@ -61,6 +61,10 @@ def check_nodes(config: RunConfig, plan: LaunchPlan | None, found: Survey, reach
     if plan is not None and len(known) == len(probed):
         between = _between(config, plan, found, reach)
     checks = list(_each(config, plan, found, between.disks))
+    absent = found.remote.absent
+    checks += [
+        warning("ssh", node.name, f"left out: {node.why}", "the run begins without it") for node in absent
+    ]
     checks += check_versions(known, plan.backend if plan is not None else _likely_backend(config, known))
     if LOCALHOST in found.remote.names:
         names = [name for name in found.remote.names if name in found.interpreters]
@@ -79,7 +83,7 @@ def _each(
     config: RunConfig, plan: LaunchPlan | None, found: Survey, disks: Mapping[str, str]
 ) -> Iterator[Check]:
     recipe = config.run.recipe is not None
-    parts = {} if plan is None else {node.name: node for node in plan.nodes}
+    parts = {} if plan is None else {node.name: node for node in plan.all_nodes}
     for name in (name for name in found.remote.names if name in found.remote.probed):
         probed = found.remote.probed[name]
         faults = {fault.check: fault for fault in found.remote.faults if fault.node == name}
@@ -138,10 +142,10 @@ def _code(config: RunConfig, plan: LaunchPlan, node: str) -> Iterator[Check]:
 
 def _between(config: RunConfig, plan: LaunchPlan, found: Survey, reach: Reach) -> LookedAt:
     """What needs the nodes to look: what others hold there, files that they must see, each other."""
-    remote = [node for node in plan.nodes if node.name != LOCALHOST]
+    remote = [node for node in plan.all_nodes if node.name != LOCALHOST]
     port = config.distributed.rendezvous.port
-    several = len(plan.nodes) > 1
-    asked = list(plan.nodes) if several else remote
+    several = len(plan.all_nodes) > 1
+    asked = list(plan.all_nodes) if several else remote
     leasing = any(node.devices for node in remote)
     if not (several or leasing or needs_sharing(config) or isinstance(port, int)):
         return LookedAt()
@@ -153,7 +157,8 @@ def _between(config: RunConfig, plan: LaunchPlan, found: Survey, reach: Reach) -
             )
         theirs = {node.name: talks.with_node[node.name] for node in remote}
         homes = _homes(found, reach)
-        checks = [*check_leases(remote, theirs, homes, queue=plan.policy.queue)] if leasing else []
+        with_ranks = [node for node in remote if node in plan.nodes]
+        checks = [*check_leases(with_ranks, theirs, homes, queue=plan.policy.queue)] if leasing else []
         if needs_sharing(config):
             checks += check_shared(config, theirs)
         if several:
@@ -179,7 +184,7 @@ def _homes(found: Survey, reach: Reach) -> dict[str, str]:
 
 def _connections(config: RunConfig, plan: LaunchPlan, talks: Talks) -> list[Check]:
     port = config.distributed.rendezvous.port
-    addresses = {node.name: node.address for node in plan.nodes}
+    addresses = {node.name: node.address for node in plan.all_nodes}
     try:
         ways = connect_all(talks.with_node, addresses, port=port if isinstance(port, int) else None)
         return list(check_connections(ways, addresses))
@@ -189,7 +194,7 @@ def _connections(config: RunConfig, plan: LaunchPlan, talks: Talks) -> list[Chec
 
 def _blamed(name: str, error: Exception, plan: LaunchPlan) -> Check:
     """A check of the node that an error names."""
-    names = [node.name for node in plan.nodes]
+    names = [node.name for node in plan.all_nodes]
     words = str(error).replace(":", " ").split()
     node = next((node for node in names if ["node", node] == words[:2]), names[0])
     return failed(name, node, str(error), "look at the node, and try again")

@@ -1,0 +1,107 @@
+"""Gangs with spare nodes, and nodes that are lost before the first attempt, by scripted histories."""
+
+from __future__ import annotations
+
+from support.gang_story import RECIPE
+from torchdeck.agent import commands as do
+from torchdeck.agent import events as on
+from torchdeck.agent.gang import Gang
+from torchdeck.agent.gone_node import not_answering
+from torchdeck.agent.past import fold_past
+from torchdeck.plan.elastic import Elastic, Place
+from torchdeck.rundir.journal import Event
+
+SPARE = Elastic([("a", 1), ("b", 1)], (), [("s", 1), ("t", 1)])
+GONE = not_answering("b", 5.0, [1])
+RANGE = Elastic([("a", 1), ("b", 1), ("c", 1)], [(2, 1)])
+
+
+def ready(elastic: Elastic, *nodes: str) -> Gang:
+    """A gang of which `nodes` have said that they are there."""
+    gang = Gang(elastic.full.nodes, RECIPE, elastic)
+    for node in nodes:
+        gang.handle(on.NodeReady(node), 0.0)
+    return gang
+
+
+def trains(elastic: Elastic, *nodes: str) -> Gang:
+    """The same while its first attempt trains."""
+    gang = ready(elastic, *nodes)
+    for node in elastic.full.nodes:
+        gang.handle(on.LeasesGranted(node), 0.0)
+    for node in elastic.full.nodes:
+        gang.handle(on.AttemptLaunched(node, 1), 0.0)
+    gang.handle(on.RankProgress(1, 0, 1), 0.0)
+    assert gang.phase == "running"
+    return gang
+
+
+def loses(gang: Gang, node: str, *others: str) -> do.Command:
+    """The last command after a node is lost in an attempt, which then ends on the others."""
+    gang.handle(on.NodeLost(node, 5.0), 1.0)
+    commands: list[do.Command] = []
+    for other in others:
+        gang.handle(on.TorchrunExited(other, gang.number, 1, completed=False), 1.0)
+        commands += gang.handle(on.NodeClean(other, gang.number, 0, 0, None), 1.0)
+    return commands[-1]
+
+
+def test_a_spare_takes_the_place_of_a_lost_node() -> None:
+    """At once, with as many ranks; it is named with who it replaces."""
+    gang = trains(SPARE, "a", "b", "s", "t")
+    told = loses(gang, "b", "a")
+    assert told == do.AnnounceRestart(1, 2.0, "replaced", Place("b", None), GONE, None, "s")
+    assert gang.handle(on.Tick(), 10.0) == [do.LaunchAttempt(2, "replaced", (Place("b", None),))]
+    (event,) = [Event("restarting", 1.0, 0.0, {**told._asdict(), "suspect": Place("b", None)._asdict()})]
+    assert fold_past([event], 0).left_out == (Place("b", None),)
+
+
+def test_a_spare_that_does_not_answer_is_passed_over() -> None:
+    """It is given up with the lost node; one that has come back meanwhile is as good as any."""
+    gang = trains(SPARE, "a", "b", "s", "t")
+    gang.handle(on.NodeLost("s", 5.0), 1.0)
+    told = loses(gang, "b", "a")
+    assert isinstance(told, do.AnnounceRestart)
+    assert (told.reason, told.instead, told.skipped) == ("replaced", "t", ("s",))
+    left_out = (Place("b", None), Place("s", None))
+    assert gang.handle(on.Tick(), 10.0) == [do.LaunchAttempt(2, "replaced", left_out)]
+    event = Event("restarting", 1.0, 0.0, {**told._asdict(), "suspect": Place("b", None)._asdict()})
+    assert fold_past([event], 0).left_out == left_out
+    gang = trains(SPARE, "a", "b", "s", "t")
+    gang.handle(on.NodeLost("s", 5.0), 1.0)
+    gang.handle(on.NodeReady("s"), 1.0)
+    told = loses(gang, "b", "a")
+    assert isinstance(told, do.AnnounceRestart)
+    assert (told.instead, told.skipped) == ("s", ())
+
+
+def test_without_a_spare_left_the_run_ends() -> None:
+    """As without spares; that there is none is part of the reason."""
+    gang = trains(SPARE, "a", "b")
+    gang.handle(on.NodeLost("s", 5.0), 1.0)
+    gang.handle(on.NodeLost("t", 5.0), 1.0)
+    assert loses(gang, "b", "a") == do.Finish("FAILED", f"{GONE}; no spare node is left")
+
+
+def test_a_node_that_is_lost_before_the_first_attempt_is_left_out() -> None:
+    """While nodes are waited for, and while devices are; the others begin, or a spare with them."""
+    gang = ready(RANGE, "a", "b")
+    told = do.AnnounceLeftOut("smaller", Place("c", None), not_answering("c", 5.0), 2, "", ())
+    leases: list[do.Command] = [do.AcquireLeases("a"), do.AcquireLeases("b")]
+    assert gang.handle(on.NodeLost("c", 5.0), 1.0) == [told, *leases]
+    gang.handle(on.LeasesGranted("a"), 1.0)
+    assert gang.handle(on.LeasesGranted("b"), 1.0) == [do.LaunchAttempt(1, "first", (Place("c", None),))]
+    event = Event("left_out", 1.0, 0.0, {**told._asdict(), "suspect": Place("c", None)._asdict()})
+    assert fold_past([event], 0).left_out == (Place("c", None),)
+    gang = ready(SPARE, "a", "b")
+    gang.handle(on.LeasesGranted("a"), 1.0)
+    (said,) = gang.handle(on.NodeLost("b", 5.0), 1.0)
+    assert said == do.AnnounceLeftOut("replaced", Place("b", None), not_answering("b", 5.0), None, "s", ())
+    assert gang.handle(on.NodeReady("s"), 2.0) == [do.AcquireLeases("a"), do.AcquireLeases("s")]
+
+
+def test_below_the_range_nothing_begins() -> None:
+    """The run ends with the reason of the last node that was lost."""
+    gang = ready(RANGE, "a")
+    gang.handle(on.NodeLost("c", 5.0), 1.0)
+    assert gang.handle(on.NodeLost("b", 5.0), 1.0) == [do.Finish("FAILED", not_answering("b", 5.0))]

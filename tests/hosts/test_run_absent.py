@@ -1,0 +1,45 @@
+"""Runs with a range of nodes, of which some do not answer at the start."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from support.hosts_run import HostsRun
+from support.training import Training, losses
+
+AcrossOf = Callable[..., HostsRun]
+RANGE = ("--set", 'distributed.nodes="2:3"')
+
+
+def test_a_run_starts_with_the_nodes_that_answer(across: AcrossOf, tmp_path: Path) -> None:
+    """Two of three train, with the global batch of three; the third is named wherever the run is shown."""
+    hosts = across(3, shared_home=True)
+    hosts.made.power_off(2)
+    training = Training(tmp_path / "work", nproc=1, steps=6, every=3)
+    batch = ("--set", "training.microbatch=2", "--set", "training.accumulation=2")
+    done = hosts.command.run("--no-gui", "--trust", *RANGE, *batch, training.write(0.0), timeout=240)
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    assert "node node2 is left out: " in said
+    assert sorted(losses(hosts.run)) == list(range(1, 7))
+    view = hosts.command.json("runs", "show", hosts.run.root.name)
+    (attempt,) = view["attempts"]
+    sizes = (attempt["world_size"], attempt["accumulation"], attempt["global_batch"])
+    assert sizes == (2, 3, 12)
+    assert any(text.startswith("node node2 is left out") for text in view["warnings"])
+    assert "node node2 is left out" in hosts.command.run("runs", "show", hosts.run.root.name).stdout
+    hosts.wait_empty()
+
+
+def test_too_few_answer(across: AcrossOf, tmp_path: Path) -> None:
+    """Fewer than the range has: nothing starts, and every node that does not answer is named."""
+    hosts = across(3, shared_home=True)
+    hosts.made.power_off(1)
+    hosts.made.power_off(2)
+    refused = hosts.command.run(
+        "--no-gui", "--trust", *RANGE, Training(tmp_path / "work", nproc=1).write(0.0)
+    )
+    said = refused.stdout + refused.stderr
+    assert refused.returncode == 3, said
+    assert "node node1" in said
+    assert "node node2" in said
+    assert hosts.command.runs() == []
