@@ -163,8 +163,14 @@ class TestHosts:
         """End all its processes at once."""
         self._script("power-off", str(host))
 
+    def lose_power(self, host: int) -> None:
+        """As `power_off`, and its network says nothing of it: no other host sees a connection end."""
+        self.cut(host)
+        self.power_off(host)
+
     def boot(self, host: int) -> None:
         """Start it again, with a new boot id."""
+        self.heal(host)
         self._script("boot", str(host))
 
     def block_port(self, host: int, ports: str, *, sender: str | None = None) -> None:

@@ -78,7 +78,7 @@ def _supervise(options: argparse.Namespace, layout: RunLayout, handover: Handove
                 part = join(layout, plan, options.node, journal, handover)
             except JoinError as error:
                 return _unusable(error)
-        agent = Agent(layout, plan, options.node, journal, holders, handover, part)
+        agent = Agent(layout, plan, options.node, journal, holders, handover, part, life)
         agent.keep_leases(options.leases)
         agent.run(past)
     return 0
@@ -90,8 +90,10 @@ def _journal_start(
     identity = ProcessIdentity.of(os.getpid())
     role: dict[str, Any] = {}
     if len(plan.all_nodes) > 1:
-        role = {"part": "lead" if plan.nodes[0].name == node else "follower", "life": life}
-    journal.append("agent_started", identity=identity and identity.to_json(), adopted=adopted, **role)
+        role = {"part": "lead" if plan.nodes[0].name == node else "follower"}
+    journal.append(
+        "agent_started", identity=identity and identity.to_json(), adopted=adopted, life=life, **role
+    )
 
 
 def _unusable(error: Exception) -> int:

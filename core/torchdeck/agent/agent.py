@@ -21,7 +21,7 @@ from torchdeck.agent.handing_on import hand_on
 from torchdeck.agent.handover import NOTHING, Handover
 from torchdeck.agent.heartbeat import Heartbeat
 from torchdeck.agent.holder_start import HolderStart
-from torchdeck.agent.inbox import CONTROLLER, KINDS, Inbox
+from torchdeck.agent.inbox import CONTROLLER, KINDS, REPLACED, Inbox
 from torchdeck.agent.node import LocalNode
 from torchdeck.agent.part import Alone, Part
 from torchdeck.agent.past import Past
@@ -42,6 +42,8 @@ BEAT_INTERVAL = 1.0
 """Seconds between two heartbeats, and between two looks at all that may wait."""
 END_LIMIT = 30.0
 """Seconds to wait for room on a full disk for the run's last events."""
+_WISHES = {CONTROLLER: "node", REPLACED: "replaced"}
+"""Who asks for a stop → why, as `StopRequested` has it; all others are users."""
 URGENT_INTERVAL = 0.01
 """Seconds between two looks while something starts or ends that no descriptor announces."""
 
@@ -58,6 +60,7 @@ class Agent:
         holders: HolderStart,
         handover: Handover = NOTHING,
         part: Part | None = None,
+        life: int = 0,
     ) -> None:
         self._layout = layout
         self._plan = plan
@@ -73,7 +76,8 @@ class Agent:
             self._node = GangNode(layout, plan, name, journal, holders, handover)
             self._node.leads = part.leads
         self._execution = Execution(layout, plan, name, journal, self._node, self._part, lambda: self._seen)
-        self._inbox = Inbox(layout.node(name).inbox, frozenset())
+        self._life = life
+        self._inbox = Inbox(layout.node(name).inbox, frozenset(), life)
         self._observation: Observation | None = None
         self._heartbeat = Heartbeat(layout.node(name).heartbeat)
         self._events: deque[on.Event] = deque()
@@ -110,7 +114,7 @@ class Agent:
 
     def _take_over(self, past: Past) -> None:
         self._started = past.started
-        self._inbox = Inbox(self._layout.node(self._name).inbox, past.requests)
+        self._inbox = Inbox(self._layout.node(self._name).inbox, past.requests, self._life)
         if past.checkpoints:
             self._seen.know(past)
         if past.open:
@@ -183,7 +187,7 @@ class Agent:
             hand_on(self._layout.node(self._name).inbox, self._handover)
         for request in self._inbox.read_new():
             self._journal.append("request", id=request.id, kind=request.kind)
-            why = "node" if request.origin == CONTROLLER else "user"
+            why = _WISHES.get(request.origin, "user")
             self._events.append(on.StopRequested(KINDS[request.kind], why, request.id, request.detail))
         self._events.extend(self._seen.look(self._name))
 

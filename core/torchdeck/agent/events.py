@@ -175,7 +175,7 @@ class StopRequested(NamedTuple):
     kind: str
     """`graceful` or `now`."""
     why: str
-    """`user`, `disk`, `hang`, `limit`, `gone` (the run directory), or `node` (one cannot be had)."""
+    """`user`, `disk`, `hang`, `limit`, `gone` (the run directory), `node` (cannot be had), or `replaced`."""
     request: str | None = None
     detail: str = ""
 

@@ -10,6 +10,8 @@ from torchdeck.rundir.atomic import read_json
 from torchdeck.rundir.layout import FORMAT_VERSION
 
 CONTROLLER = "controller"
+REPLACED = "replaced"
+"""Who asks agents to end whose life of the run is over, or was given up."""
 KINDS = {"stop": "graceful", "stop_now": "now"}
 """Kind of a request → kind of the stop it asks for."""
 _NAMED = re.compile(r"(\d+-(stop|stop_now)-[0-9a-f]+)\.json")
@@ -23,13 +25,17 @@ class InboxRequest(NamedTuple):
     origin: str = ""
     """Who asks; `controller` where a node of the run cannot be had."""
     detail: str = ""
+    life: int = 0
+    """It concerns agents of lives of the run before this one; 0: whoever gets it."""
 
 
 class Inbox:
     """Gives each request once, in order of their names, which begin with a time."""
 
-    def __init__(self, folder: Path, taken: frozenset[str]) -> None:
+    def __init__(self, folder: Path, taken: frozenset[str], life: int = 0) -> None:
+        """Read `folder`, for an agent of this life, but for the ids that were `taken` already."""
         self._folder = folder
+        self._life = life
         self._seen: set[str] = set()
         self._taken = set(taken)
 
@@ -50,7 +56,8 @@ class Inbox:
             request = _checked(read_json(self._folder / name)) or self._by_name(name)
             if request is not None and request.id not in self._taken:
                 self._taken.add(request.id)
-                found.append(request)
+                if not request.life or self._life < request.life:
+                    found.append(request)
         return found
 
     def _by_name(self, name: str) -> InboxRequest | None:
@@ -68,4 +75,5 @@ def _checked(value: object) -> InboxRequest | None:
         return None
     given = [value.get(name, "") for name in ("id", "origin", "detail")]
     id_, origin, detail = map(str, given)
-    return InboxRequest(id_, str(value["kind"]), origin, detail)
+    life = value.get("life")
+    return InboxRequest(id_, str(value["kind"]), origin, detail, life if isinstance(life, int) else 0)

@@ -13,6 +13,7 @@ _SENTENCES = {
     "hang": "stopped because a rank stood still",
     "gone": "stopped because its run directory was deleted",
     "node": "stopped because a node cannot take part",
+    "replaced": "this part of the run was replaced",
 }
 
 

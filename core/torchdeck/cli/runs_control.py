@@ -92,7 +92,7 @@ def stop(args: argparse.Namespace) -> int:
         carrier = RequestCarrier(layout)
         carrier.look(view)
         if not args.no_wait:
-            view = _wait(layout, carrier)
+            view = _wait(layout, carrier, now=args.now)
     except (OSError, LaunchError) as error:
         return refuse([f"the request cannot be handed over: {error}"], as_json=args.json)
     _say(layout, view, as_json=args.json)
@@ -135,14 +135,15 @@ def _stop_unread(layout: RunLayout, args: argparse.Namespace, error: Exception) 
     return SUCCEEDED
 
 
-def _wait(layout: RunLayout, carrier: RequestCarrier) -> RunView:
+def _wait(layout: RunLayout, carrier: RequestCarrier, *, now: bool = False) -> RunView:
     """Until the run is over. The agent's graces and deadlines bound it; Ctrl-C only ends the waiting.
 
-    A lead that is cut away for good never says so: then, until nothing is left where nodes are reached. After
-    the end of the run, until its ranks have ended that go on without the lead, but not for ever.
+    A lead that is cut away for good never says so: then, until nothing is left where nodes are reached; or,
+    if it is to end `now`, until its controller gives the run up. After the end of the run, until ranks have
+    ended that go on without the lead, but not for ever.
     """
     follower, alone = RunFollower(layout), _WaitAlone(layout)
-    while not _is_left_to_the_away(follower.links):
+    while now or not _is_left_to_the_away(follower.links):
         view = follower.refresh()
         if view.is_over and not alone.goes_on(follower.links):
             break

@@ -18,10 +18,12 @@ from torchdeck.agent.inbox import CONTROLLER
 from torchdeck.agent.startup import life_of_run
 from torchdeck.launch.agent_keeper import AgentKeeper, AgentUnavailableError
 from torchdeck.launch.epoch import ControllerEpoch, SupersededError
+from torchdeck.launch.fence import Fence
 from torchdeck.launch.gang_token import GangToken
 from torchdeck.launch.handovers import Handovers
+from torchdeck.launch.leader_watch import LeaderWatch
 from torchdeck.launch.private_memory import keep_memory_private
-from torchdeck.launch.reached_nodes import NodesNotKnownError, ReachedNodes
+from torchdeck.launch.reached_nodes import LINGER, NodesNotKnownError, ReachedNodes
 from torchdeck.launch.requests import STOP_NOW, read_requests, write_request
 from torchdeck.launch.run_files import RunFiles
 from torchdeck.launch.run_secrets import Entrusted, read_entrusted
@@ -74,6 +76,10 @@ class Controller:
         self._unled = UnledNodes(layout, nodes, epoch, journal)
         self._elastic = Elastic.of_plan(plan)
         patience = plan.policy.node_grace
+        names = tuple(transport.node for transport in nodes.transports)
+        self._leader = LeaderWatch(layout, nodes, names, patience, time.monotonic())
+        self._fences = Fence(nodes.transports, epoch)
+        self._lost_since: float | None = None
         self._token = GangToken(nodes.transports, handovers, patience, self._say_once, journal.append)
 
     def step(self) -> bool:
@@ -87,24 +93,50 @@ class Controller:
         for text in self._nodes.look():
             _say(text, 0)
         history = self._files.read()
-        if history.finished is not None:
-            return self._unled.go_on(history, time.monotonic())
+        if history.end is not None:
+            return self._after_the_end(history)
+        self._fences.look(history)
         for node in list(self._keepers):
             if not self._keep(node, history):
                 return False
         self._forward()
         self._unled.forward(history)
+        self._look_for_leader(history)
         return True
+
+    def _look_for_leader(self, history: RunHistory) -> None:
+        """Give the run up if its leading node is lost."""
+        if not self._files.has_begun(self._lead.node):
+            return  # the agent's keeper gives up a node that is never reached
+        lost = self._leader.look(history, time.monotonic())
+        if lost is not None:
+            with self._epoch.held():
+                self._journal.append("lost", **lost)
+
+    def _after_the_end(self, history: RunHistory) -> bool:
+        """Whether there is still something to do for nodes that have not heard of it."""
+        now = time.monotonic()
+        if history.finished is None:
+            self._fences.look(history)
+            self._lost_since = self._lost_since or now
+            if now - self._lost_since < LINGER and self._nodes.lives(self._lead.node, history) is not False:
+                return True
+        return self._unled.go_on(history, now)
 
     def check(self) -> None:
         """Whether this controller still has the run. Raises SupersededError."""
         self._epoch.check()
 
     @property
+    def linger(self) -> float:
+        """Seconds for nodes to come back after the end; a lost leader was waited for already."""
+        return LINGER if self._lost_since is None else 0.0
+
+    @property
     def pause(self) -> float:
         """Seconds until the next look."""
         begun = all(keeper.begun for keeper in self._keepers.values())
-        return TICK if begun or self._files.history.finished is not None else BEGIN_TICK
+        return TICK if begun or self._files.history.end is not None else BEGIN_TICK
 
     def _keep(self, node: str, history: RunHistory) -> bool:
         """See to one node's agent; False where the run cannot be without it."""
@@ -170,7 +202,7 @@ def run_controller(run_dir: Path, entrusted: Entrusted | None = None, early: Ear
         plan = LaunchPlan.from_json(read_json(layout.plan))
         identity = ProcessIdentity.of(os.getpid())
         files = RunFiles(layout, [node.name for node in plan.all_nodes])
-        if (history := files.read()).finished is not None and not history.nodes.go_on_alone:
+        if (history := files.read()).end is not None and not history.nodes.go_on_alone:
             return _say(f"run {run_dir.name} is over; `torchdeck runs show {run_dir.name}` says how", 0)
         shipped = _shipped(layout, files.history)
         epoch = ControllerEpoch(layout.controller_lock, identity) if identity else None
@@ -199,7 +231,7 @@ def _control(
     try:
         while controller.step():
             time.sleep(controller.pause)
-        missing = nodes.close(controller.check)
+        missing = nodes.close(controller.check, controller.linger)
     except SupersededError as error:
         by = error.by.to_json() if error.by is not None else None
         journal.append("superseded", by=by)
@@ -219,8 +251,8 @@ def _watch(files: RunFiles, by: Mapping[str, object] | None) -> int:
     _say(f"another controller (pid {pid}) has this run now; watching only", 0)
     while True:
         history = files.read()
-        if history.finished is not None:
-            return _say(f"the run is over: {history.finished.fields.get('state')}", 0)
+        if history.end is not None:
+            return _say(f"the run is over: {history.end.fields.get('state')}", 0)
         known = (history.controller, *history.agents.values(), *history.holders.values())
         if not any(identity is not None and identity.is_alive() for identity in known):
             return _say("nothing of the run is alive any more", 0)

@@ -111,6 +111,18 @@ class ReachedNodes:
         link = self._links.get(node)
         return link is None or link.state.state == UP
 
+    def heard(self, node: str) -> float | None:
+        """When `node` was heard last, unix seconds; None: never."""
+        link = self._links.get(node)
+        return time.time() if link is None else link.state.heard
+
+    def has_ranks(self, node: str) -> bool:
+        """Whether ranks of the run are known to live on `node`."""
+        link = self._links.get(node)
+        if link is not None:
+            return link.state.torchrun_alive is True
+        return bool(processes_of_run(self._layout.root.name))
+
     def lives(self, node: str, history: RunHistory) -> bool | None:
         """Whether anything of the run lives on `node`; None while nobody can say."""
         link = self._links.get(node)
@@ -131,15 +143,16 @@ class ReachedNodes:
         sending = self._sending.get(node)
         return "" if sending is None else sending.why
 
-    def close(self, check: Callable[[], None] = lambda: None) -> list[str]:
+    def close(self, check: Callable[[], None] = lambda: None, linger: float = LINGER) -> list[str]:
         """The run is over: bring what is still on the nodes, let go of them; those that did not return.
 
         Args:
             check: asked again and again; what it raises ends the waiting.
+            linger: seconds for nodes to come back that are not reached.
         """
         for sending in self._sending.values():
             sending.close()
-        until = time.monotonic() + LINGER
+        until = time.monotonic() + linger
         missing = [name for name, link in self._links.items() if not link.catch_up(CATCH_UP_LIMIT)]
         self._await_quiet(check)
         while missing and time.monotonic() < until:

@@ -31,6 +31,8 @@ class Request:
     """Who asked: `terminal`, `api`, ..., or `controller` where a node cannot be had."""
     detail: str = ""
     """What the controller says of it."""
+    life: int = 0
+    """It concerns agents of lives before this one; 0: whoever gets it."""
 
     @property
     def file_name(self) -> str:
@@ -91,5 +93,5 @@ def _is_named(name: str) -> bool:
 def _request(value: Any, name: str) -> Request | None:
     if not isinstance(value, Mapping) or value.get("v") != FORMAT_VERSION or value.get("kind") not in KINDS:
         return None
-    said = (str(value.get(key, "")) for key in ("origin", "detail"))
-    return Request(name[:-5], str(value["kind"]), *said)
+    origin, detail = (str(value.get(key, "")) for key in ("origin", "detail"))
+    return Request(name[:-5], str(value["kind"]), origin, detail)

@@ -16,16 +16,14 @@ class RunFiles:
     Attributes:
         history: what they say.
         forwarded: ids of requests that a controller handed over.
-        listening: where the agents' lead listens in this life of the run; None: nowhere, or not yet.
     """
 
     def __init__(self, layout: RunLayout, nodes: Sequence[str]) -> None:
         """`nodes`: all of the run's, the lead's first."""
         self.history = RunHistory()
         self.forwarded: set[str] = set()
-        self.listening: tuple[str, int] | None = None
+        self._listening: tuple[str, int] | None = None
         self._lead = nodes[0]
-        self._lives: dict[str, int] = {}
         self._left: set[str] = set()
         self._journal = JournalReader(layout.journal)
         self._nodes = {node: reader_of_node(layout.node(node)) for node in nodes}
@@ -38,26 +36,36 @@ class RunFiles:
                 self.forwarded.add(str(event.fields.get("id")))
         for node, reader in self._nodes.items():
             for event in reader.read_new():
+                before = self.history.agent_life(node)
                 self.history.node_event(node, event)
                 if node == self._lead:
-                    self._of_lead(event)
+                    self._of_lead(event, another_life=self.history.agent_life(node) != before)
                 self._of_agent(node, event)
         return self.history
 
+    @property
+    def listening(self) -> tuple[str, int] | None:
+        """Where the agents' lead listens in this life of the run; None: nowhere, or not yet."""
+        return self._listening if self.has_begun(self._lead) else None
+
+    def has_begun(self, node: str) -> bool:
+        """Whether the node has had an agent in this life of the run."""
+        life = self.history.agent_life(node)
+        return life is not None and life >= self.history.life
+
     def has_left(self, node: str, life: int) -> bool:
         """Whether the agent of `node` has said that it has no more to do in this life of the run."""
-        return node in self._left and self._lives.get(node) == life
+        return node in self._left and self.history.agent_life(node) == life
 
     def _of_agent(self, node: str, event: Event) -> None:
         if event.name == "agent_started":
-            self._lives[node] = read.whole(event.fields, "life") or 0
             self._left.discard(node)
         elif event.name == "node_finished":
             self._left.add(node)
 
-    def _of_lead(self, event: Event) -> None:
-        if event.name == "finished":
-            self.listening = None
+    def _of_lead(self, event: Event, *, another_life: bool) -> None:
+        if event.name == "finished" or another_life:
+            self._listening = None
         elif event.name == "listening":
             port = read.whole(event.fields, "port")
-            self.listening = None if port is None else (read.text(event.fields, "address"), port)
+            self._listening = None if port is None else (read.text(event.fields, "address"), port)

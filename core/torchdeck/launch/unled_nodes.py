@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from torchdeck.launch.epoch import ControllerEpoch
 from torchdeck.launch.reached_nodes import LINGER
-from torchdeck.launch.requests import read_requests
+from torchdeck.launch.requests import STOP_NOW, read_requests
 from torchdeck.launch.transport import Transport
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.history import RunHistory
@@ -48,12 +48,17 @@ class UnledNodes:
         self._deserted: set[str] = set()
 
     def forward(self, history: RunHistory) -> None:
-        """Hand them what was asked for, which the lead cannot."""
-        unled = history.nodes.unled
-        asked = read_requests(self._layout.control) if unled else []
-        for transport in self._nodes.transports[1:]:
+        """Hand them what was asked for, which the lead cannot.
+
+        While the lead is not reached from here the others hear of `stop --now`, too: they tell it.
+        """
+        lead, *others = self._nodes.transports or (None,)
+        unled, away = history.nodes.unled, lead is not None and not self._nodes.reaches(lead.node)
+        asked = read_requests(self._layout.control) if unled or away else []
+        for transport in others:
             for request in asked:
-                if transport.node not in unled or (transport.node, request.id) in self._handed:
+                wants = transport.node in unled or (away and request.kind == STOP_NOW)
+                if not wants or (transport.node, request.id) in self._handed:
                     continue
                 with self._epoch.held(), contextlib.suppress(OSError):  # tried again in the next look
                     transport.deliver(request)

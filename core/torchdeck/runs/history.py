@@ -19,13 +19,18 @@ from torchdeck.runs.requests_seen import RequestsSeen
 from torchdeck.runs.state import AttemptView, CheckpointSeen, DeviceHolder, Hang, RankExit, RunState
 
 FINAL = {state.value: state for state in (RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED)}
+"""How a leader says that a run ended."""
+ENDS = {**FINAL, RunState.LOST.value: RunState.LOST}
+"""The same, and how a controller says it if the leader cannot."""
 
 
 class RunHistory:
     """The fold's memory. Feed it the controller's events, then each node's; any order is survived.
 
     A run lives once for every time it was started or resumed: `resumed` names how many `finished` events
-    stood in the journals then, and the life after that many is the one whose state counts.
+    stood in the journals then, and the life after that many is the one whose state counts. A controller ends
+    a life by `lost`, which counts as one of them: what its agents write later changes nothing once
+    the run was resumed.
     """
 
     def __init__(self) -> None:
@@ -43,7 +48,10 @@ class RunHistory:
         self._requests = RequestsSeen()
         self.last_time = 0.0
         self._last_agent = 0.0
-        self.finishes = 0
+        self._finished_count = 0
+        self._lost: dict[int, Event] = {}
+        """Lives that a controller has ended."""
+        self._agents_life: dict[str, int] = {}
         self._resumed_after = 0
         self._transport_failed: Event | None = None
         self._start_life()
@@ -63,6 +71,25 @@ class RunHistory:
         self.numbers_left_out: set[int] = set()
 
     @property
+    def end(self) -> Event | None:
+        """How this life ended: as its leader said it, or else a controller; None while it goes on."""
+        return self.finished or self._lost.get(self._resumed_after)
+
+    @property
+    def finishes(self) -> int:
+        """Lives that have ended, as far as is known."""
+        return self._finished_count + len(self._lost)
+
+    @property
+    def life(self) -> int:
+        """The number of the life whose state counts."""
+        return self._resumed_after
+
+    def agent_life(self, node: str) -> int | None:
+        """The life that the last agent of a node belongs to; None if it has had none."""
+        return self._agents_life.get(node)
+
+    @property
     def devices(self) -> tuple[str, ...]:
         """All that its nodes have leased."""
         return self.nodes.devices
@@ -71,7 +98,7 @@ class RunHistory:
     def hangs(self) -> dict[int, Hang]:
         """Ranks of the current attempt that stand still."""
         attempt = self.attempts.get(self.attempt or 0)
-        if self.finished is not None or attempt is None or attempt.ended is not None:
+        if self.end is not None or attempt is None or attempt.ended is not None:
             return {}
         return self._hangs.of(attempt.number, (exit_.rank for exit_ in self.exits(attempt.number)))
 
@@ -107,7 +134,9 @@ class RunHistory:
         if event.name == "agent_started":
             self._agent(node, event)
         elif event.name == "finished":
-            self._finished(event)
+            self._finished(node, event)
+        elif self._is_late(node):
+            self._call(self._LATE.get(event.name), event)
         elif event.name == "attempt_started":
             self._attempt_started(node, event)
         elif event.name == "node_finished":
@@ -142,8 +171,22 @@ class RunHistory:
         after = read.whole(event.fields, "finished") or 0
         self._resumed_after = max(self._resumed_after, after)
         self._transport_failed = None
-        if self.finishes <= self._resumed_after:
+        if self._finished_count <= self._finished_earlier:
             self._start_life()
+
+    @property
+    def _finished_earlier(self) -> int:
+        """How many `finished` belong to lives before this one."""
+        return self._resumed_after - sum(life < self._resumed_after for life in self._lost)
+
+    def _is_late(self, node: str) -> bool:
+        """Whether the agent of a node belongs to a life that was given up, and the run was resumed since."""
+        life = self._agents_life.get(node)
+        return life is not None and life < self._resumed_after and life in self._lost
+
+    def _given_up(self, event: Event) -> None:
+        if read.text(event.fields, "state") in ENDS:
+            self._lost[read.whole(event.fields, "life") or 0] = event
 
     def _forwarded(self, event: Event) -> None:
         self._requests.forwarded(event)
@@ -157,9 +200,10 @@ class RunHistory:
         identity = ProcessIdentity.from_json(event.fields.get("identity"))
         if identity is not None:
             self.agents[node] = identity
+        self._agents_life[node] = read.whole(event.fields, "life") or 0
         self.nodes.agent_started(node, event)
         self._last_agent = max(self._last_agent, event.time)
-        if self.finished is None and self.phase is RunState.PENDING:
+        if self.finished is None and self.phase is RunState.PENDING and not self._is_late(node):
             self.phase = RunState.PREPARING
 
     def _queued(self, event: Event) -> None:
@@ -196,6 +240,12 @@ class RunHistory:
         number = read.whole(event.fields, "attempt") or 0
         self._begin_attempt(number, event)
         self.nodes.taking_part(event)
+
+    def _late_attempt(self, event: Event) -> None:
+        """One of a life that was given up: it was there, and is not what the run does now."""
+        number = read.whole(event.fields, "attempt") or 0
+        if number not in self.attempts:
+            self.attempts[number] = read.attempt(number, event)
 
     def _begin_attempt(self, number: int, event: Event) -> None:
         self.attempts[number] = read.attempt(number, event, self.given_up)
@@ -275,11 +325,17 @@ class RunHistory:
     def _of_a_node(self, event: Event) -> None:
         self.nodes.said(event)
 
-    def _finished(self, event: Event) -> None:
+    def _finished(self, node: str, event: Event) -> None:
         if read.text(event.fields, "state") not in FINAL:
             return
-        self.finishes += 1
-        if self.finishes <= self._resumed_after:
+        life = self._agents_life.get(node, 0)
+        if life in self._lost:  # its leader came back
+            failed = read.text(event.fields, "state") == RunState.FAILED  # of what it was given up for
+            if life == self._resumed_after and not failed:
+                self.finished = event
+            return
+        self._finished_count += 1
+        if self._finished_count <= self._finished_earlier:
             self._start_life()
         elif self.finished is None:
             self.finished = event
@@ -290,6 +346,7 @@ class RunHistory:
         "resumed": _resumed,
         "request": _forwarded,
         "transport_failed": _no_transport,
+        "lost": _given_up,
         **dict.fromkeys(("token_asked", "token_settled", "deserted"), _of_a_node),
     }
     _NODE: Mapping[str, Callable[[RunHistory, Event], None]] = {
@@ -309,3 +366,8 @@ class RunHistory:
         "checkpoint_damaged": _checkpoint_damaged,
         "numbers_left_out": _numbers_left_out,
     }
+    _LATE: Mapping[str, Callable[[RunHistory, Event], None]] = {
+        **dict.fromkeys(("launching", "attempt_started"), _late_attempt),
+        "attempt_ended": _attempt_ended,
+    }
+    """Of a life that was given up before the run was resumed."""

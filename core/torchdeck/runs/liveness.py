@@ -69,7 +69,7 @@ def _over(link: LinkState, *, fresh: bool) -> NodeLiveness:
 
 
 def _may_have_orphans(history: RunHistory) -> bool:
-    return bool(history.attempts) and history.finished is None
+    return bool(history.attempts) and history.end is None
 
 
 def _alive(identity: ProcessIdentity | None) -> bool:

@@ -14,6 +14,7 @@ class NodesSeen:
         departed: followers for which the run is over.
         silent: nodes that the lead has not heard for a while → its `node_silent` or `node_lost`.
         unled: nodes that have given up the lead → what launch.unattended has their ranks do.
+        gave_up_lead: nodes whose last word of the lead is that it is given up; their agent may have departed.
         lead_lost: nodes → when by their own clocks they said so last.
         clocks: seconds that a node's clock is ahead of the lead's, and by how much that may be wrong.
     """
@@ -23,6 +24,7 @@ class NodesSeen:
         self.departed: set[str] = set()
         self.silent: dict[str, Event] = {}
         self.unled: dict[str, str] = {}
+        self.gave_up_lead: set[str] = set()
         self.lead_lost: dict[str, float] = {}
         self._deserted: dict[str, float] = {}
         """Nodes on which nothing lives that could say more → their `lead_lost` that this ends."""
@@ -57,7 +59,9 @@ class NodesSeen:
             self.followers.add(node)
         elif event.fields.get("part") == "lead":
             self.silent.clear()  # who leads begins to listen anew
+            self.followers.discard(node)  # it may have followed in an earlier life
         self.departed.discard(node)
+        self.gave_up_lead.discard(node)
         self.unled.pop(node, None)
 
     def agent_departed(self, node: str) -> None:
@@ -70,8 +74,10 @@ class NodesSeen:
         if event.name == "lead_lost":
             self.unled[node] = read.text(event.fields, "unattended", "stop")
             self.lead_lost[node] = event.time
+            self.gave_up_lead.add(node)
         else:
             self.unled.pop(node, None)
+            self.gave_up_lead.discard(node)
 
     def uses(self, node: str, event: Event) -> None:
         """A node leased devices, or began an attempt with them."""

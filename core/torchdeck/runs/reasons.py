@@ -17,6 +17,7 @@ STOP_REASONS: Mapping[str, str] = {
     "limit": "the time limit is reached",
     "gone": "the run directory was deleted",
     "node": "a node cannot take part",
+    "replaced": "this part of the run was replaced",
 }
 
 

@@ -267,5 +267,5 @@ _SENTENCES: Mapping[str, tuple[Kind, Callable[[Mapping[str, Any]], str]]] = {
         "detail",
         lambda fields: f"{read.text(fields, 'signal')} sent to {read.whole(fields, 'count') or 0} processes",
     ),
-    "finished": ("state", _finished),
+    **dict.fromkeys(("finished", "lost"), ("state", _finished)),
 }

@@ -10,7 +10,7 @@ from typing import Any
 from torchdeck.rundir.journal import Event
 from torchdeck.runs import fields as read
 from torchdeck.runs import reasons
-from torchdeck.runs.history import FINAL, RunHistory
+from torchdeck.runs.history import ENDS, RunHistory
 from torchdeck.runs.journal_damage import JournalDamage
 from torchdeck.runs.node_troubles import NodeTrouble, clock_ahead, node_troubles
 from torchdeck.runs.ranks_seen import rank_views
@@ -69,7 +69,7 @@ class RunView:
     finishes: int
     """How often it has finished; a resume names this number."""
     end_written: bool
-    """The end of this life stands in a journal; a LOST run's does not."""
+    """The end of this life stands in a journal; that of a run whose processes are all gone does not."""
     troubles: tuple[NodeTrouble, ...] = ()
     """Of nodes, while it goes on; their texts are among `warnings`."""
     nodes_alone: tuple[str, ...] = ()
@@ -146,7 +146,7 @@ def view(
     current = next((attempt for attempt in attempts if attempt.number == history.attempt), None)
     state, why = _state(history, current, liveness, now, damage)
     last = attempts[-1].first_failure if attempts else None
-    finished = history.finished
+    end = history.end
     standing = history.hangs
     hangs = tuple(standing[rank] for rank in sorted(standing))
     troubles = () if state.is_terminal else node_troubles(history, heartbeats, liveness, now)
@@ -169,7 +169,7 @@ def view(
         fingerprint=read.text(created, "fingerprint"),
         first_failure=current.first_failure if current else None,
         resumable=_resumable(history, state),
-        checkpoint=_checkpoint(history, finished),
+        checkpoint=_checkpoint(history, end),
         devices=history.devices,
         held_by=history.held_by,
         refused=history.refused,
@@ -179,10 +179,10 @@ def view(
         controller_alive=liveness.controller,
         agent_alive=liveness.agent,
         # the lead writes the end last: who cannot be seen after it is taken to be gone
-        processes_alive=liveness.nodes_alive if finished is None else liveness.seen_alive,
+        processes_alive=liveness.nodes_alive if end is None else liveness.seen_alive,
         warnings=_warnings(history, state, hangs, troubles, damage),
         finishes=history.finishes,
-        end_written=history.finished is not None,
+        end_written=end is not None,
         troubles=troubles,
         nodes_alone=tuple(sorted(history.nodes.go_on_alone)),
         followed_until=None if state.is_terminal else liveness.followed_until,
@@ -224,8 +224,8 @@ def _state(
     now: float,
     damage: Sequence[JournalDamage],
 ) -> tuple[RunState, str]:
-    if history.finished is not None:
-        return FINAL[read.text(history.finished.fields, "state")], read.text(history.finished.fields, "why")
+    if history.end is not None:
+        return ENDS[read.text(history.end.fields, "state")], read.text(history.end.fields, "why")
     alive = liveness.nodes_alive if liveness.controller else liveness.seen_alive
     if history.transport_failure is not None and not alive:
         return RunState.FAILED, history.transport_failure
@@ -263,6 +263,8 @@ def _ended(history: RunHistory, current: AttemptView | None, state: RunState, ah
         return None
     if history.finished is not None:
         return history.finished.time - ahead
+    if history.end is not None:
+        return history.end.time  # a controller's, by this machine's clock
     if current is not None and current.ended is not None:
         return current.ended
     # nobody wrote when; the last thing that was written is the latest time known
@@ -270,8 +272,8 @@ def _ended(history: RunHistory, current: AttemptView | None, state: RunState, ah
 
 
 def _resumable(history: RunHistory, state: RunState) -> bool:
-    if history.finished is not None:
-        return history.finished.fields.get("resumable") is True
+    if history.end is not None:
+        return history.end.fields.get("resumable") is True
     return state.is_terminal and state is not RunState.SUCCEEDED and history.checkpoint is not None
 
 

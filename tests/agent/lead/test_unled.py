@@ -51,3 +51,17 @@ def test_a_node_that_is_to_go_ends_its_ranks_first_and_waits_for_nobody() -> Non
     assert do.ReleaseLeases("b") in node.handle(on.NodeClean("b", 2, 0, 0, None), 102.0)
     assert node.ends_something
     assert node.tick(102.0) == [do.Depart("the run goes on without this node")]
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_a_stop_ends_the_waiting_for_the_lead(*, running: bool) -> None:
+    """The run was given up, or is resumed: its next life begins once this agent has departed."""
+    node = unled("stop", running=running)
+    node.begin(100.0)
+    if running:
+        node.handle(on.TorchrunExited("b", 2, 143, completed=False), 101.0)
+        node.handle(on.StopRequested("now", "replaced"), 101.5)
+        node.handle(on.NodeClean("b", 2, 0, 0, None), 102.0)
+    else:
+        node.handle(on.StopRequested("now", "replaced"), 102.0)
+    assert [type(command) for command in node.tick(102.0)] == [do.Depart]

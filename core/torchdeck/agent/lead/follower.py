@@ -64,6 +64,8 @@ class Follower:
         self._unled: Unled | None = None
         self._running = False
         self._exited: on.TorchrunExited | None = None
+        self._asked: on.StopRequested | None = None
+        """What a stop was asked for with: the lead may be lost before it hears of it."""
         self._connecting: socket.socket | None = None
         self._channel: Channel | None = None
         self._since = now
@@ -94,6 +96,8 @@ class Follower:
         """Tell the lead; returns what is to be done here where there is none."""
         if isinstance(event, (on.Tick, on.NodeReady)):
             return []
+        if isinstance(event, on.StopRequested):
+            self._asked = event
         if isinstance(event, on.AttemptLaunched):
             self._running, self._exited = True, None
         elif isinstance(event, on.TorchrunExited):
@@ -268,4 +272,5 @@ class Follower:
         if self._unled is not None:
             return []
         self._unled = Unled(self._name, self._policy, self.number, now, running=self._running)
-        return self._unled.begin(now, self._exited)
+        begun = self._unled.begin(now, self._exited)
+        return begun if self._asked is None else begun + self._unled.handle(self._asked, now)

@@ -11,7 +11,7 @@ from torchdeck.agent.lead.lead import Lead
 from torchdeck.agent.lead.listener import Listener, ListenError, listen
 from torchdeck.agent.part import Part
 from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.rundir.journal import JournalWriter, read_journal
+from torchdeck.rundir.journal import Event, JournalWriter, read_journal
 from torchdeck.rundir.layout import RunLayout
 
 
@@ -52,11 +52,16 @@ def join(layout: RunLayout, plan: LaunchPlan, name: str, journal: JournalWriter,
 
 def _port_before(journal: Path) -> tuple[int, bool]:
     """The port that an earlier lead of this run listened on, 0 for none; and whether in this life of it."""
-    port, said = 0, False
+    port, said, life = 0, False, 0
     for event in read_journal(journal):
-        if event.name == "finished":
-            said = False
+        if event.name == "finished" or (event.name == "agent_started" and _life(event) > life):
+            said, life = False, max(life, _life(event))
         elif event.name == "listening":
             found = event.fields.get("port")
             port, said = (found, True) if isinstance(found, int) else (port, said)
     return port, said
+
+
+def _life(event: Event) -> int:
+    life = event.fields.get("life")
+    return life if isinstance(life, int) else 0

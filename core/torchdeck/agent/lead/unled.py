@@ -38,6 +38,8 @@ class Unled:
         self._node, self._policy, self._number = node, policy, number
         self._gang = Gang([node], dataclasses.replace(policy, max_restarts=0, on_hang="watch"))
         self._running = running
+        self._asked = False
+        """To end: the lead is not waited for any more."""
         # once it had a part in an attempt, the lead may come back and begin another
         self._depart_at: float | None = None if running else now + policy.node_grace * (number > 0)
 
@@ -66,6 +68,10 @@ class Unled:
 
     def handle(self, event: on.Event, now: float) -> list[do.Command]:
         """Take in what happens on this node."""
+        if isinstance(event, on.StopRequested):
+            self._asked = True
+            if self._depart_at is not None:
+                self._depart_at = now
         return self._translated(self._gang.handle(event, now), now) if self._running else []
 
     def tick(self, now: float) -> list[do.Command]:
@@ -80,7 +86,7 @@ class Unled:
             if isinstance(command, do.EndAttempt):
                 found.append(do.CloseAttempt(command.attempt, command.outcome))
             elif isinstance(command, do.Finish):
-                self._depart_at = now + self._policy.node_grace
+                self._depart_at = now + self._policy.node_grace * (not self._asked)
                 found += self._lease([])
             elif not isinstance(command, (do.AnnounceStopping, do.AnnounceRunning)):
                 found.append(command)

@@ -1,0 +1,59 @@
+"""The leading host loses power: the run is lost, has an end here, and goes on elsewhere."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from support.hosts_run import HostsRun
+from support.training import Training
+from support.waiting import wait_until
+from torchdeck.runs.follower import read_run
+
+AcrossOf = Callable[..., HostsRun]
+GRACE = 8
+
+
+def begun(hosts: HostsRun, folder: Path, *options: str, steps: int = 4000) -> None:
+    """A run on the first two hosts that has saved where both see it; its controller is alone here."""
+    training = Training(folder / "work", nproc=1, steps=steps, every=5)
+    nodes = ("--set", 'distributed.nodes=["node1","node2"]', "--set", f"launch.node_grace={GRACE}")
+    shared = ("--set", f"checkpoint.directory='{folder / 'shared'}'", "--set", "launch.kill_grace=3")
+    file = training.write(0.05)
+    started = hosts.command.run("--no-gui", "--trust", "--detach", *nodes, *shared, *options, file)
+    assert started.returncode == 0, started.stderr
+    hosts.wait_event(1, "checkpoint", 90)
+
+
+def test_a_leader_that_never_returns_loses_the_run_and_no_more(across: AcrossOf, tmp_path: Path) -> None:
+    """LOST with the reason within twice launch.node_grace, resumable; what is left can be deleted here."""
+    hosts = across(2)
+    begun(hosts, tmp_path)
+    lost = time.monotonic()
+    hosts.made.lose_power(1)
+    wait_until(lambda: read_run(hosts.run).is_over, 2 * GRACE + 4, "the run to be given up")
+    took = time.monotonic() - lost
+    view = read_run(hosts.run)
+    assert view.state == "LOST", view
+    assert "node node1, which leads the run, has not answered for" in view.why
+    assert view.resumable
+    assert took <= 2 * GRACE, took
+    hosts.wait_empty_on(2, 20, "link server")
+    wait_until(lambda: not read_run(hosts.run).processes_alive, 10, "that to be known here")
+    stopped = hosts.command.run("runs", "stop", "--now", hosts.run.root.name)
+    assert (stopped.returncode, "LOST already" in stopped.stderr) == (3, True), stopped.stderr
+    deleted = hosts.command.run("runs", "delete", "--here", hosts.run.root.name)
+    assert deleted.returncode == 0, deleted.stderr
+
+
+def test_stop_now_has_an_end_though_no_node_ever_answers_again(across: AcrossOf, tmp_path: Path) -> None:
+    """Nothing says what becomes of the ranks: the run is given up because a person asks for its end."""
+    hosts = across(2)
+    begun(hosts, tmp_path)
+    for host in (1, 2):
+        hosts.made.lose_power(host)
+    stopped = hosts.command.run("runs", "stop", "--now", hosts.run.root.name, timeout=60)
+    assert stopped.returncode == 0, stopped.stderr
+    view = read_run(hosts.run)
+    assert (view.state, "nor has node2; a stop was asked for" in view.why) == ("LOST", True), view
+    deleted = hosts.command.run("runs", "delete", "--here", hosts.run.root.name)
+    assert deleted.returncode == 0, deleted.stderr

@@ -1,0 +1,82 @@
+"""A life of a run that its controller has ended, because the leading node did not come back."""
+
+from itertools import permutations
+
+import pytest
+
+from support import histories
+from support.histories import event
+from torchdeck.rundir.journal import Event
+from torchdeck.runs.history import RunHistory
+from torchdeck.runs.state import Liveness, NodeLiveness, RunState
+from torchdeck.runs.view import RunView, view
+
+LOST = event("lost", 300.0, state="LOST", why="gone", resumable=True, checkpoint="/c", attempt=1, life=0)
+RESUMED = event("resumed", 400.0, finished=1, origin="terminal")
+
+
+def agent(life: int, at: float, part: str = "lead") -> Event:
+    return event("agent_started", at, identity=histories.AGENT, adopted=False, part=part, life=life)
+
+
+LEAD = [agent(0, 101.0), event("launching", 102.0, attempt=1, nodes=["a", "b"]), event("running", 103.0)]
+FOLLOWER = [agent(0, 101.0, "follower"), event("lead_lost", 200.0, unattended="stop")]
+LATE = event("finished", 500.0, state="FAILED", why="this part of the run was replaced", resumable=False)
+
+
+def seen(journal: list[Event], **nodes: list[Event]) -> RunView:
+    """In whichever order the nodes' journals are read."""
+    found = []
+    for order in permutations(nodes):
+        history = RunHistory()
+        for each in [histories.created(), *journal]:
+            history.controller_event(each)
+        for node in order:
+            for each in nodes[node]:
+                history.node_event(node, each)
+        nobody = Liveness(nodes={"a": NodeLiveness(), "b": NodeLiveness()})
+        alive = Liveness(controller=True, nodes={"a": NodeLiveness(agent=True)})
+        found.append(view("r", history, {}, nobody if history.end else alive, 1_000.0))
+    assert all(each == found[0] for each in found)
+    return found[0]
+
+
+def test_it_is_lost_with_the_reason_and_resumable() -> None:
+    found = seen([LOST], a=LEAD, b=FOLLOWER)
+    assert (found.state, found.why, found.resumable, found.end_written) == (RunState.LOST, "gone", True, True)
+    assert (found.attempt, found.finishes, found.ended) == (1, 1, 300.0)
+
+
+@pytest.mark.parametrize(("state", "shown"), [("FAILED", "LOST"), ("SUCCEEDED", "SUCCEEDED")])
+def test_a_leader_that_comes_back_may_say_that_it_had_finished(state: str, shown: str) -> None:
+    """Where it failed, it is of what the run was given up for."""
+    found = seen([LOST], a=[*LEAD, event("finished", 310.0, state=state, why="")], b=FOLLOWER)
+    assert (found.state, found.finishes) == (RunState(shown), 1)
+
+
+def test_a_leader_that_comes_back_changes_nothing_once_the_run_was_resumed() -> None:
+    """Neither what it did nor how it ended, whoever leads now."""
+    late = [*LEAD, event("restarting", 450.0, reason="restart", delay=1.0), LATE]
+    found = seen([LOST, RESUMED], a=late, b=FOLLOWER)
+    assert (found.state, found.attempt, found.finishes) == (RunState.PENDING, None, 1)
+    assert [attempt.number for attempt in found.attempts] == [1]
+    now = [agent(1, 405.0), event("launching", 406.0, attempt=2, nodes=["c"]), event("running", 407.0)]
+    found = seen([LOST, RESUMED], a=late, b=FOLLOWER, c=now)
+    assert (found.state, found.attempt, found.finishes) == (RunState.RUNNING, 2, 1)
+    ended = [*now, event("finished", 600.0, state="SUCCEEDED", why="all ranks finished")]
+    found = seen([LOST, RESUMED], a=late, b=FOLLOWER, c=ended)
+    assert (found.state, found.finishes) == (RunState.SUCCEEDED, 2)
+
+
+def test_a_later_life_may_be_lost_too() -> None:
+    """The ends of those before it are in the leader's journal."""
+    first = [*LEAD, event("finished", 200.0, state="FAILED", why="", resumable=True)]
+    again = [agent(1, 210.0), event("launching", 211.0, attempt=2, nodes=["a"]), event("running", 212.0)]
+    resumed = event("resumed", 205.0, finished=1, origin="terminal")
+    lost = event("lost", 300.0, state="LOST", why="gone", resumable=True, checkpoint="", life=1)
+    found = seen([resumed, lost], a=[*first, *again])
+    assert (found.state, found.attempt, found.finishes) == (RunState.LOST, 2, 2)
+    twice = event("resumed", 400.0, finished=2, origin="terminal")
+    third = [agent(2, 410.0), event("launching", 411.0, attempt=3, nodes=["a"]), event("running", 412.0)]
+    found = seen([resumed, lost, twice], a=[*first, *again, *third])
+    assert (found.state, found.attempt, found.finishes) == (RunState.RUNNING, 3, 2)
