@@ -28,7 +28,6 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         (("--compare", "ddp", "--svg", "x.svg"), "leave --svg or --compare out"),
         (("--compare", "ddp", "--rank", "0"), "--rank and --compare are two questions"),
         (("--out", "x"), "give --export sh or sbatch"),
-        (("--trust", "--no-trace"), "--no-trace asks for none"),
     ],
 )
 def test_options_that_do_not_go_together(

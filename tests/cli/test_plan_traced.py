@@ -87,7 +87,7 @@ def test_a_recipe_that_is_not_trusted_is_planned_all_the_same(
     Path("run.toml").write_text('[run]\nrecipe = "mine.py"\n[training]\nsteps = 1\n')
     assert command("plan", "run.toml") == 0
     shown = capsys.readouterr()
-    assert "--trust" in shown.out
+    assert "--trust" in shown.err
     assert "it was run" not in shown.out + shown.err
 
 

@@ -17,11 +17,11 @@ from torchdeck.config.schema import RunConfig
 from torchdeck.config.training import Training
 from torchdeck.launch.estimate import estimate_profile, estimated_config
 from torchdeck.launch.profiling import profile_model
-from torchdeck.launch.trust import trust
 from torchdeck.plan.memory.closed_form import SOURCE, closed_form_profile
 from torchdeck.plan.memory.model_shape import ModelShape
 from torchdeck.plan.memory.shape_derivation import EstimateError
 from torchdeck.plan.model_profile import ModelProfile
+from torchdeck.trust.trust_list import TrustList
 
 SHARE = {"byte-gpt": 0.005, "llama": 0.025}
 """How far the peak of a trace may be off; measured: at most 0.0047 and 0.020, over 48 and 36 traces."""
@@ -67,7 +67,7 @@ def test_a_model_like_llama_needs_what_was_estimated(tmp_path: Path) -> None:
     home, recipe = tmp_path / "home", Path(llama_recipe.__file__)
     home.mkdir()
     for folder in (recipe.parent, tmp_path):  # where it lies, and where it starts
-        trust(folder, home)
+        TrustList(home).add(folder)
     table = {
         "run": {"recipe": str(recipe)},
         "model": {"layers": 4, "width": 256, "heads": 8, "kv_heads": 2, "mlp_width": 768, "vocabulary": 1000},

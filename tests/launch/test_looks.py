@@ -15,6 +15,7 @@ from torchdeck.launch.reach import Reach
 from torchdeck.nodes.inventory import InterpreterFacts, NodeInfo
 from torchdeck.nodes.probe import probing
 from torchdeck.nodes.probe.probing import Probed, Question
+from torchdeck.trust.trust_list import TrustList
 
 
 @pytest.fixture
@@ -61,9 +62,14 @@ def test_the_machine_is_looked_at_again_after_two_seconds(looked: list[str]) -> 
 
 def test_an_interpreter_is_asked_again_when_its_file_changes(looked: list[str], tmp_path: Path) -> None:
     clock = Clock()
-    remembered = RememberedLooks(clock)
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    remembered = RememberedLooks(clock, home=home)
     python = tmp_path / "python"
     python.write_text("one")
+    remembered.interpreter(str(python), deepspeed=False)
+    assert looked == [], "it is not trusted yet"
+    TrustList(home).add(tmp_path)
     for _ in range(2):
         remembered.interpreter(str(python), deepspeed=False)
         clock.now += LONG / 4

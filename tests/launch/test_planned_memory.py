@@ -11,11 +11,11 @@ from fakes.packed_recipe import SAMPLES, length
 from support.run_files import load, write
 from torchdeck.data.batch_plan import build_batch_plan, save_batch_plan
 from torchdeck.launch.prepare import plan_from, survey, with_model
-from torchdeck.launch.trust import trust
 from torchdeck.plan.heaviest_microbatch import heavy_microbatches
 from torchdeck.plan.known import Known
 from torchdeck.plan.model_profile import Event
 from torchdeck.plan.prediction import Prediction
+from torchdeck.trust.trust_list import TrustList
 
 LENGTHS = np.array([length(sample) for sample in range(SAMPLES)])
 ITEM = 8
@@ -31,7 +31,7 @@ def predicted(
     write(
         folder, recipe if takes_layout else recipe.replace("layout: Layout | None = None", "**_"), "model.py"
     )
-    trust(folder, home)
+    TrustList(home).add(folder)
     save_batch_plan(build_batch_plan(LENGTHS, token_budget=160, **settings), folder / "bp")
     text = '[run]\nrecipe = "model.py"\n[model]\nkeeps_scores = true\n[training]\nepochs = 1\n'
     text += 'batch_plan = "bp"\n[distributed]\ndevices = "cpu"\nnproc = 2\n'

@@ -103,14 +103,15 @@ def test_code_of_strangers_is_not_run(tracer: Tracer, home: Path, tmp_path: Path
     write(folder, "raise SystemExit('it was run')\n", "model.py")
     previewer = Previewer(home)
     made = previewer.preview(loaded(folder, RUN))
-    assert made.needs_trust == folder
+    assert made.held is not None
+    assert made.held.folder == folder
     assert made.untraced == ""
     assert made.preview is not None
-    assert made.preview.known.failure.endswith(f"the code in {folder} is not trusted yet")
+    assert made.preview.known.failure.endswith(f"its folder {folder} is not trusted yet")
     home.mkdir(exist_ok=True)
     previewer.trust(folder)
     trusted = previewer.preview(loaded(folder, RUN))
-    assert trusted.needs_trust is None
+    assert trusted.held is None
     assert trusted.untraced
 
 

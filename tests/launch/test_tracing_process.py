@@ -19,7 +19,7 @@ from torchdeck.launch import tracing_process
 from torchdeck.launch.previewer import Previewer
 from torchdeck.launch.profiling import ProfilingError, profile_model
 from torchdeck.launch.shipping import ship
-from torchdeck.launch.trust import trust
+from torchdeck.trust.trust_list import TrustList
 
 
 @pytest.fixture
@@ -161,12 +161,13 @@ def test_nothing_of_a_strange_file_takes_effect_though_its_recipe_is_trusted(
     loaded = load_config(write(strange, text))
     previewer = Previewer(home)
     made = previewer.preview(loaded)
-    assert made.needs_trust == strange
+    assert made.held is not None
+    assert made.held.folder == strange
     previewer.trace(loaded, lambda _text: None)
     with pytest.raises(ProfilingError, match=f"{strange} is not trusted yet"):
         profile_model(loaded.config, home, wanted=FEW, files=loaded.files)
     assert not mark.exists()
-    trust(strange, home)
+    TrustList(home).add(strange)
     with suppress(ProfilingError):  # what was planted is no library
         profile_model(loaded.config, home, wanted=FEW, files=loaded.files)
     assert mark.exists(), "the test plants what would run"

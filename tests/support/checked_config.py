@@ -5,6 +5,7 @@ from typing import Any
 
 from support.machines import PYTHON, node
 from torchdeck.config.loader import config_from_dict
+from torchdeck.launch.gate import Gate
 from torchdeck.launch.preflight import Check, preflight
 from torchdeck.launch.prepare import Survey, plan_from
 from torchdeck.nodes.inventory import Inventory
@@ -24,7 +25,8 @@ class CheckedConfig:
         """The worst check of each name."""
         asked = config_from_dict({"run": run, **tables}, self.folder)
         inventory = Inventory((node(gpus=self.gpus),))
-        found = Survey(inventory, {"localhost": self.interpreter}, {}, CodeTree(), ())
+        held = Gate(self.home).held(asked)
+        found = Survey(inventory, {"localhost": self.interpreter}, {}, CodeTree(), (), held=held)
         order = ["ok", "warning", "failed"]
         results = preflight(asked, plan_from(asked, found), found, self.home)
         return {check.name: check for check in sorted(results, key=lambda check: order.index(check.status))}

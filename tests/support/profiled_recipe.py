@@ -6,8 +6,8 @@ from pathlib import Path
 
 from support.run_files import load, write
 from torchdeck.config.schema import RunConfig
-from torchdeck.launch.trust import trust
 from torchdeck.tracing.request import WantedTrace
+from torchdeck.trust.trust_list import TrustList
 
 RECIPE = """\
 import ctypes, os, subprocess, sys, time
@@ -38,7 +38,7 @@ def trusted(folder: Path, home: Path, *lines: str) -> RunConfig:
     """A run in `folder`, trusted, of the recipe with `lines` first in its build_model."""
     write_recipe(folder, *lines)
     home.mkdir(mode=0o700, exist_ok=True)
-    trust(folder, home)
+    TrustList(home).add(folder)
     return load(folder, RUN)
 
 

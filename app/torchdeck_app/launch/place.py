@@ -10,6 +10,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
+from torchdeck.launch.gate import Held
 from torchdeck_app.bridge.logins import Logins, make_logins
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.asked_in_sight import AskedInSight
@@ -294,10 +295,10 @@ class LaunchPlace(Place):
         self._show_problems()  # the control may hear of the newest before the list does
         self.problems.take_focus()
 
-    def _ask_trust(self, folder: Path) -> None:
+    def _ask_trust(self, held: Held) -> None:
         """Asked by the preview; a launch that goes on asks by itself."""
         if not self.control.launching.is_busy:
-            self.control.ask_trust(folder, lambda: self.service.trust(folder), launching=False)
+            self.control.ask_trust(held, lambda: self.service.trust(held.folder), launching=False)
 
     def _plan_built(self) -> None:
         self.notice.say("The batch plan is built.", "done")

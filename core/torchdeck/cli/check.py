@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli import exit_codes
@@ -12,6 +13,7 @@ from torchdeck.cli.problems import print_problems, report
 from torchdeck.cli.progress_line import LOOKING, TRACING, progress_line
 from torchdeck.cli.reach import looks_for
 from torchdeck.cli.run_source import EXAMPLES, add_run_source, load_run_source
+from torchdeck.cli.trusting import TRUST_HELP, trust_run_source
 from torchdeck.nodes.inventory import LOCALHOST
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_run_source(parser)
     parser.add_argument("--quick", action="store_true", help="start nothing on the nodes")
     parser.add_argument("--again", action="store_true", help="measure the nodes though nothing has changed")
+    parser.add_argument("--trust", action="store_true", help=TRUST_HELP)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(handler=run)
 
@@ -46,11 +49,18 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """Check and print; 0 when nothing failed, 2 for a bad config, 3 when something would fail."""
     from torchdeck.config.problems import ConfigError
+    from torchdeck.runs.home import HomeError
+    from torchdeck.trust.trust_list import TrustError
 
     try:
         loaded = load_run_source(args)
+        if args.trust:
+            trust_run_source(loaded)
     except ConfigError as error:
         return report(error, as_json=args.json)
+    except (TrustError, HomeError) as error:
+        print(f"torchdeck: {error}", file=sys.stderr)
+        return exit_codes.REFUSED
     checks, misfit = _look(loaded, quick=args.quick, again=args.again)
     if args.json:
         print(json.dumps(_document(checks, misfit), ensure_ascii=False, indent=1))
@@ -67,7 +77,7 @@ def _look(loaded: LoadedConfig, *, quick: bool, again: bool) -> tuple[list[Check
 
     looks = looks_for(loaded.config)
     with progress_line(LOOKING) as progress:
-        found = survey(loaded.config, on_progress=progress, looks=looks)
+        found = survey(loaded.config, on_progress=progress, looks=looks, files=loaded.files)
     try:
         home = torchdeck_home()
     except HomeError as error:

@@ -70,9 +70,9 @@ def _launch(args: argparse.Namespace, loaded: LoadedConfig, ahead: Ahead | None)
     try:
         home = torchdeck_home()
         if args.trust:
-            from torchdeck.launch.checked_plan import trust_recipe
+            from torchdeck.launch.checked_plan import trust_code
 
-            trust_recipe(loaded.config, home, loaded.files)
+            trust_code(loaded.config, home, loaded.files)
         if ahead is not None and not is_here_alone(loaded.config):
             return _start(args, loaded, home, ahead.reach, ahead.talks(), ahead.early)
         with early_controller(loaded.config, home, copied=True) as early:
@@ -90,9 +90,9 @@ def _reasons(error: Exception) -> list[str]:
     from torchdeck.launch.checked_plan import PreflightError
     from torchdeck.launch.launcher import LaunchError
     from torchdeck.launch.shipping import ShippingError
-    from torchdeck.launch.trust import TrustError
     from torchdeck.runs.directory import RunDirectoryError
     from torchdeck.runs.home import HomeError
+    from torchdeck.trust.trust_list import TrustError
 
     if isinstance(error, PreflightError):
         return [str(check) for check in error.checks]

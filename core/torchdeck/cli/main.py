@@ -35,6 +35,7 @@ COMMANDS = {
     "schema": Command("torchdeck.cli.schema", "print the schema of run.toml, or explain a key"),
     "runs": Command("torchdeck.cli.runs", "list, show, attach, stop, resume, export, pull and delete runs"),
     "nodes": Command("torchdeck.cli.nodes", "list, add, edit, import, trust, probe, monitor and clean nodes"),
+    "trust": Command("torchdeck.cli.trust", "list, add and remove folders and files whose code may run"),
     "ckpt": Command("torchdeck.cli.ckpt", "list, verify, export and convert checkpoints"),
     "batchplan": Command("torchdeck.cli.batchplan", "build, show, share out and verify batch plans"),
 }
@@ -52,7 +53,7 @@ _HEADLESS = {
     "plan": "--plan",
 }
 """Options that the window does not take, by their names in the parsed arguments."""
-FAMILIES = ("runs", "nodes", "ckpt", "batchplan")
+FAMILIES = ("runs", "nodes", "trust", "ckpt", "batchplan")
 """Commands whose next word is a command of their own."""
 
 
@@ -165,7 +166,7 @@ def _run_parser() -> argparse.ArgumentParser:
     add_run_source(parser)
     parser.add_argument("--queue", action="store_true", help="wait for devices that another run has")
     parser.add_argument(
-        "--trust", action="store_true", help="trust the folders that code of the recipe comes from"
+        "--trust", action="store_true", help="trust the code that the run file names (see `torchdeck trust`)"
     )
     parser.add_argument("--detach", action="store_true", help="print the run's id and leave it to itself")
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")

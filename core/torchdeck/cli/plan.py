@@ -14,6 +14,7 @@ from torchdeck.cli.plan_options import wrong_options
 from torchdeck.cli.problems import report
 from torchdeck.cli.reach import looks_for
 from torchdeck.cli.run_source import add_run_source, load_run_source
+from torchdeck.cli.trusting import TRUST_HELP, say_held, trust_run_source
 
 if TYPE_CHECKING:
     from torchdeck.config.loader import LoadedConfig
@@ -92,7 +93,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--trust",
         action="store_true",
-        help="trust the folders that code of the recipe comes from, and trace it",
+        help=TRUST_HELP,
     )
     parser.set_defaults(handler=run)
 
@@ -102,24 +103,29 @@ def run(args: argparse.Namespace) -> int:
     from torchdeck.cli.progress_line import LOOKING, progress_line
     from torchdeck.config.problems import ConfigError
     from torchdeck.launch.prepare import plan_from, survey
-    from torchdeck.launch.trust import TrustError
+    from torchdeck.runs.home import HomeError
+    from torchdeck.trust.trust_list import TrustError
 
     wrong = wrong_options(args)
     if wrong is not None:
         return plan_failure(wrong)
     try:
         loaded = load_run_source(args)
+        if args.trust:
+            trust_run_source(loaded)
         with progress_line(LOOKING) as progress:
-            found = survey(loaded.config, on_progress=progress, looks=looks_for(loaded.config))
+            looks = looks_for(loaded.config)
+            found = survey(loaded.config, on_progress=progress, looks=looks, files=loaded.files)
+        say_held(found.held)
         plan = plan_from(loaded.config, found, loaded.locate)
         if args.export is not None:
             return export_scripts(plan, args.export, args.out)
         if not (args.no_trace or args.files):
-            found = _with_model(args, loaded, found)
+            found = _with_model(loaded, found)
             plan = plan_from(loaded.config, found, loaded.locate)
     except ConfigError as error:
         return report(error, as_json=args.json)
-    except TrustError as error:
+    except (TrustError, HomeError) as error:
         return plan_failure(str(error))
     from torchdeck.plan.preview import make_preview
 
@@ -127,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
     return exit_codes.REFUSED if shown == exit_codes.SUCCEEDED and found.known.broken else shown
 
 
-def _with_model(args: argparse.Namespace, loaded: LoadedConfig, found: Survey) -> Survey:
+def _with_model(loaded: LoadedConfig, found: Survey) -> Survey:
     """What there is, with the recipe's model."""
     from torchdeck.cli.progress_line import TRACING, progress_line
     from torchdeck.launch.model_and_data import profile_finder
@@ -139,10 +145,6 @@ def _with_model(args: argparse.Namespace, loaded: LoadedConfig, found: Survey) -
     except HomeError as error:
         known = replace(found.known, failure=f"memory is not predicted: {error}")
         return replace(found, known=known)
-    if args.trust:
-        from torchdeck.launch.checked_plan import trust_recipe
-
-        trust_recipe(loaded.config, home, loaded.files)
     with progress_line(TRACING, "--no-trace: without it") as progress:
         return with_model(loaded.config, found, home, progress, profile_finder(loaded.files))
 

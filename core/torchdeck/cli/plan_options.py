@@ -16,8 +16,6 @@ def wrong_options(args: argparse.Namespace) -> str | None:
             return f"{asked[0]} is answered as text or with --json: leave {option} or {asked[0]} out"
     if args.out is not None and args.export is None:
         return "--out is where --export writes to: give --export sh or sbatch, or no --out"
-    if args.trust and args.no_trace:
-        return "--trust is for tracing, and --no-trace asks for none: give one of them"
     return None if args.svg is None else _no_file(args.svg)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from torchdeck.config.loader import LoadedConfig, config_from_dict, load_config
 from torchdeck.config.problems import ConfigError
 from torchdeck.config.schema import RunConfig
-from torchdeck.launch.checked_plan import PreflightError, checked_plan, trust_recipe
+from torchdeck.launch.checked_plan import PreflightError, checked_plan, trust_code
 from torchdeck.launch.early_controller import early_controller
 from torchdeck.launch.handle import Run
 from torchdeck.launch.launcher import Intent, LaunchError, start_run
@@ -29,7 +29,8 @@ def launch(
     Args:
         config: path of a run.toml, a table of its shape, or a config that was loaded already.
         overrides: such as `training.lr=3e-4`, for a path or a table.
-        trust: trust the folders that code of a recipe file comes from, from now on.
+        trust: trust what the run executes before its ranks are there (the folders that code of a recipe file
+            comes from, the Python it names), from now on.
         home: TORCHDECK_HOME, if not the usual one.
 
     Raises:
@@ -41,7 +42,7 @@ def launch(
     loaded, text, source, files = _loaded(config, overrides)
     folder = torchdeck_home() if home is None else torchdeck_home(Path(home))
     if trust:
-        trust_recipe(loaded, folder, files)
+        trust_code(loaded, folder, files)
     with early_controller(loaded, folder) as early:
         plan, _ = checked_plan(loaded, folder, files=files)
         return Run(*start_run(plan, Intent(text, source, tuple(overrides)), folder, early=early))

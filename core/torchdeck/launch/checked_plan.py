@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
+from torchdeck.launch.gate import Gate, resolved
 from torchdeck.launch.launcher import LaunchError
 from torchdeck.launch.looks import Looks
 from torchdeck.launch.model_and_data import OnProgress, profile_finder
+from torchdeck.launch.node_survey import is_here_alone
 from torchdeck.launch.preflight import Check, check_model, failures, preflight
 from torchdeck.launch.prepare import Locate, Survey, plan_from, survey, with_model
-from torchdeck.launch.strange_code import code_folders
-from torchdeck.launch.trust import trust as trust_folder
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.plan.problems import PlanError, problem
 
@@ -55,10 +55,12 @@ def checked_plan(
             checks find beside that stands among its problems.
         PreflightError: something would stop the run.
     """
+    if is_here_alone(config):  # paths of several nodes may lead through other links on each
+        config = resolved(config)
     disks: dict[str, str] = {}
     # the checks ask the nodes again that the survey has asked
     with nullcontext() if reach is None else reach.keeping_talks() as kept:
-        found = survey(config, on_progress=on_progress, looks=Looks(home, kept))
+        found = survey(config, on_progress=on_progress, looks=Looks(home, kept), files=files)
         try:
             plan = plan_from(config, found, locate)
         except PlanError as error:
@@ -88,11 +90,10 @@ def _passed(checks: list[Check]) -> list[Check]:
     return checks
 
 
-def trust_recipe(config: RunConfig, home: Path, files: Sequence[Path] = ()) -> None:
-    """Trust what takes effect where the recipe file of `config` runs, if it names one; `files` as above.
+def trust_code(config: RunConfig, home: Path, files: Sequence[Path] = ()) -> None:
+    """Trust all that `config` executes before its ranks are there; `files` as above.
 
     Raises:
-        TrustError: a folder of it is not there, or what is trusted cannot be written down.
+        TrustError: others can write it, or what is trusted cannot be written down.
     """
-    for part in code_folders(config, files):
-        trust_folder(part.folder, home)
+    Gate(home).trust(config, files)

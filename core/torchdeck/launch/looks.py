@@ -16,6 +16,7 @@ from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
 from torchdeck.launch.code.digests import Digests
 from torchdeck.launch.code_tree import Digest, code_of_run, content_digest
+from torchdeck.launch.gate import Gate
 from torchdeck.launch.model_and_data import OnProgress, read_batch_plan
 from torchdeck.nodes.interpreter import probe_interpreter
 from torchdeck.nodes.inventory import InterpreterFacts, NodeInfo
@@ -49,6 +50,8 @@ class Looks:
     def __init__(self, home: Path | None = None, reach: Reach | None = None) -> None:
         self._home = usual_home() if home is None else home
         self._reach = reach
+        self.gate = Gate(self._home)
+        """Decides what may run."""
 
     @property
     def reach(self) -> Reach:
@@ -76,7 +79,12 @@ class Looks:
         return probe_local(name)
 
     def interpreter(self, path: str | None, *, deepspeed: bool) -> InterpreterFacts:
-        """What the Python at `path` has; see `probe_interpreter`."""
+        """What the Python at `path` has; see `probe_interpreter`. One that may not run yet is not asked."""
+        if path is not None and self.gate.held_interpreter(path) is not None:
+            return InterpreterFacts(path)
+        return self._ask_interpreter(path, deepspeed=deepspeed)
+
+    def _ask_interpreter(self, path: str | None, *, deepspeed: bool) -> InterpreterFacts:
         return probe_interpreter(path, deepspeed=deepspeed)
 
     def code(self, config: RunConfig, folder: Path) -> tuple[CodeTree, tuple[str, ...]]:
@@ -95,7 +103,6 @@ class RememberedLooks(Looks):
 
     Args:
         clock: seconds.
-        may_ask: whether the Python at a path may be run to tell its versions; of another nothing is known.
         digest: hashes a file of code that no run gets a copy of.
         home: TORCHDECK_HOME; the usual one if it is not said.
         reach: how nodes of the node book are reached; None: nobody is asked for a login.
@@ -104,7 +111,6 @@ class RememberedLooks(Looks):
     def __init__(
         self,
         clock: Callable[[], float] = time.monotonic,
-        may_ask: Callable[[str], bool] = lambda _path: True,
         digest: Digest = content_digest,
         home: Path | None = None,
         reach: Reach | None = None,
@@ -112,7 +118,6 @@ class RememberedLooks(Looks):
         super().__init__(home, reach)
         self._digests = lru_cache(_KEPT)(Digests)
         self._clock = clock
-        self._may_ask = may_ask
         self._digest = digest
         self._seen: OrderedDict[Hashable, tuple[float, object]] = OrderedDict()
         self._lock = threading.Lock()
@@ -125,9 +130,7 @@ class RememberedLooks(Looks):
     def machine(self, name: str) -> NodeInfo:
         return self._remembered(("machine", name), SHORTLY, lambda: probe_local(name))
 
-    def interpreter(self, path: str | None, *, deepspeed: bool) -> InterpreterFacts:
-        if path is not None and not self._may_ask(path):
-            return InterpreterFacts(path)
+    def _ask_interpreter(self, path: str | None, *, deepspeed: bool) -> InterpreterFacts:
         key = ("interpreter", path, deepspeed, None if path is None else _stamp(_found(path)))
         return self._remembered(key, LONG, lambda: probe_interpreter(path, deepspeed=deepspeed))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from torchdeck.config.chosen_nodes import node_names
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.launch.absent_nodes import cast
+from torchdeck.launch.gate import Held
 from torchdeck.launch.looks import Looks
 from torchdeck.launch.model_and_data import (
     FindProfile,
@@ -55,6 +56,8 @@ class Survey:
     """What is known of nodes that are reached over SSH."""
     tracer: InterpreterFacts | None = None
     """The Python of this machine, in which a model is traced; None: the first node's."""
+    held: tuple[Held, ...] = ()
+    """What would be executed, and may not be yet: nothing is known of it."""
 
 
 def survey(
@@ -62,11 +65,13 @@ def survey(
     environ: Mapping[str, str] | None = None,
     on_progress: OnProgress | None = None,
     looks: Looks | None = None,
+    files: Sequence[Path] = (),
 ) -> Survey:
     """Look at the machine, the interpreter, the code and the data that `config` names; imports none of it.
 
     Takes a few milliseconds where the interpreter is our own and there is no GPU; longer where a batch plan's
-    data may have changed and is read, of which `on_progress` is told. `looks` may remember what it saw.
+    data may have changed and is read, of which `on_progress` is told. `looks` may remember what it saw. What
+    `config` would execute is executed only if it may be; `files` are what it was read from.
     """
     looks = Looks() if looks is None else looks
     remote = _nodes(config, looks)
@@ -94,6 +99,7 @@ def survey(
         problems=(*problems, *remote.in_the_way),
         remote=remote,
         tracer=interpreter,
+        held=looks.gate.held(config, files),
     )
 
 
@@ -133,6 +139,8 @@ def with_model(
         find: in place of `profile_model`; where it raises UntracedError, its key is `untraced` of what
             is returned, in which all is that can be known without.
     """
+    if found.held:
+        return _unknown_model(config, found)
     interpreter = found.tracer or next(iter(found.interpreters.values()), None)
     if interpreter is None or found.known.broken:
         return found
@@ -146,6 +154,14 @@ def with_model(
         return replace(found, known=narrower(config, known, home, interpreter, on_progress, find))
     except UntracedError as error:
         return replace(found, untraced=error.key)
+
+
+def _unknown_model(config: RunConfig, found: Survey) -> Survey:
+    """`found` with the reason why nothing is executed to predict memory, if anything would be."""
+    if config.run.recipe is None or found.known.profile is not None or config.limits.memory == "off":
+        return found
+    failure = f"memory is not predicted: {found.held[0].what}"
+    return replace(found, known=replace(found.known, failure=failure))
 
 
 def _is_short(config: RunConfig, found: Survey) -> bool:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from torchdeck.config.loader import LoadedConfig
 from torchdeck.config.problems import Problem
+from torchdeck.launch.gate import Held, resolved
 from torchdeck.launch.looks import RememberedLooks
 from torchdeck.launch.model_and_data import OnProgress
+from torchdeck.launch.node_survey import is_here_alone
 from torchdeck.launch.prepare import Survey, plan_from, survey, with_model
 from torchdeck.launch.remembered_digests import RememberedDigests
 from torchdeck.launch.remembered_profiles import RememberedProfiles
-from torchdeck.launch.strange_code import strange_interpreter, untrusted
-from torchdeck.launch.trust import trust
 from torchdeck.nodes.inventory import Inventory
 from torchdeck.plan.preview import Preview, make_preview
 from torchdeck.plan.problems import PlanError
@@ -39,8 +39,8 @@ class Previewed:
     problems: tuple[Problem, ...] = ()
     untraced: str = ""
     """Key of a profile that would tell more and that `Previewer.trace` traces; empty where none would."""
-    needs_trust: Path | None = None
-    """Folder whose code would have to run to say more, and that is not trusted."""
+    held: Held | None = None
+    """What would have to run to say more, and may not yet."""
     given_up: bool = False
     """Memory is not known as somebody has given it up."""
 
@@ -57,7 +57,6 @@ class Previewer:
         self._home = home
         digest = RememberedDigests()
         self._looks = RememberedLooks(
-            may_ask=lambda path: strange_interpreter(path, home) is None,
             digest=digest,
             home=home,
             reach=reach,
@@ -71,19 +70,14 @@ class Previewer:
             loaded: a run file that is right.
             check: called between parts; what it raises ends it.
         """
-        config = loaded.config
-        found = survey(config, looks=self._looks)
+        config = resolved(loaded.config) if is_here_alone(loaded.config) else loaded.config
+        loaded = replace(loaded, config=config)  # as a launch has it
+        found = survey(config, looks=self._looks, files=loaded.files)
         check()
-        folder = untrusted(config, self._home, loaded.files)
-        if folder is not None:
-            if found.known.profile is None and config.run.recipe is not None:
-                failure = f"memory is not predicted: the code in {folder} is not trusted yet"
-                found = replace(found, known=replace(found.known, failure=failure))
-        else:
-            known = partial(self._profiles.known, files=loaded.files)
-            found = with_model(config, found, self._home, find=known)
+        known = partial(self._profiles.known, files=loaded.files)
+        found = with_model(config, found, self._home, find=known)
         check()
-        return self._laid_out(loaded, found, folder, check)
+        return self._laid_out(loaded, found, check)
 
     def trace(self, loaded: LoadedConfig, on_progress: OnProgress) -> None:
         """Trace the model, so that `preview` knows it from then on, or why it cannot be.
@@ -92,7 +86,7 @@ class Previewer:
             loaded: a run file that is right.
             on_progress: told what is done, often; what it raises ends the tracing.
         """
-        found = survey(loaded.config, on_progress=on_progress, looks=self._looks)
+        found = survey(loaded.config, on_progress=on_progress, looks=self._looks, files=loaded.files)
         traced = partial(self._profiles.traced, files=loaded.files)
         with_model(loaded.config, found, self._home, on_progress, traced)
 
@@ -107,19 +101,17 @@ class Previewer:
 
     def trust(self, folder: Path) -> None:
         """Let code below `folder` run from now on; raises TrustError."""
-        trust(folder, self._home)
+        self._looks.gate.trust_folder(folder)
 
-    def _laid_out(
-        self, loaded: LoadedConfig, found: Survey, folder: Path | None, check: Callable[[], None]
-    ) -> Previewed:
-        shown = found
+    def _laid_out(self, loaded: LoadedConfig, found: Survey, check: Callable[[], None]) -> Previewed:
+        shown, held = found, next(iter(found.held), None)
         if found.untraced and found.known.profile is None:
             shown = replace(found, known=replace(found.known, remarks=(*found.known.remarks, UNTRACED)))
         try:
             plan = plan_from(loaded.config, shown, loaded.locate)
         except PlanError as error:
-            return Previewed(None, found.inventory, error.problems, found.untraced, folder)
+            return Previewed(None, found.inventory, error.problems, found.untraced, held)
         check()
         preview = make_preview(loaded.config, plan, found.inventory, shown.known)
         given_up = found.known.failure.endswith(CANCELLED)
-        return Previewed(preview, found.inventory, (), found.untraced, folder, given_up)
+        return Previewed(preview, found.inventory, (), found.untraced, held, given_up)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.data.planned_steps import needs_layout
 from torchdeck.launch.code_tree import Digest, content_digest
+from torchdeck.launch.gate import Gate, NotTrustedError
 from torchdeck.launch.preflight.interpreter import check_interpreter
 from torchdeck.launch.profile_cache import ProfileCache, profile_key
 from torchdeck.launch.shipping import ShippingError
-from torchdeck.launch.strange_code import code_folders
 from torchdeck.launch.tracing_process import TracingFailedError, trace_in_process
-from torchdeck.launch.trust import TrustError, is_trusted
 from torchdeck.nodes.interpreter import probe_interpreter
 from torchdeck.nodes.inventory import InterpreterFacts
 from torchdeck.plan.heaviest_microbatch import heavy_microbatches
@@ -49,6 +49,8 @@ class AskedProfile:
     """Under which a `ProfileCache` has it."""
     executable: str
     """The Python that would trace it."""
+    config: RunConfig
+    """What may run: its paths are those that were looked at, without symbolic links."""
 
 
 def wanted_traces(config: RunConfig, plan: BatchPlan | None = None) -> tuple[WantedTrace, ...]:
@@ -105,7 +107,7 @@ def profile_model(
     asked = asked_profile(config, home, plan=plan, wanted=wanted, interpreter=interpreter, files=files)
     cache = ProfileCache(home)
     known = cache.read(asked.key)
-    return trace_profile(config, home, asked, cache, on_progress, timeout) if known is None else known
+    return trace_profile(home, asked, cache, on_progress, timeout) if known is None else known
 
 
 def asked_profile(
@@ -131,15 +133,16 @@ def asked_profile(
         raise ProfilingError(
             "only a recipe's model can be traced: what a script or module builds is its own affair"
         )
-    _check_trust(config, recipe, home, files)
+    config, recipe = _admitted(config, recipe, home, files)
     facts = probe_interpreter(config.run.interpreter) if interpreter is None else interpreter
     _check_interpreter(facts)
     request = _request(config, recipe, plan, wanted_traces(config, plan) if wanted is None else wanted)
-    return AskedProfile(request, profile_key(config, request, facts, digest), facts.executable)
+    return AskedProfile(
+        request, profile_key(config, request, facts, digest), _executable(config, facts), config
+    )
 
 
 def trace_profile(
-    config: RunConfig,
     home: Path,
     asked: AskedProfile,
     cache: ProfileCache,
@@ -152,7 +155,7 @@ def trace_profile(
         ProfilingError: the model cannot be traced.
     """
     try:
-        answer = trace_in_process(config, home, asked.executable, asked.request, on_progress, timeout)
+        answer = trace_in_process(asked.config, home, asked.executable, asked.request, on_progress, timeout)
         profile = ModelProfile.from_json(answer)
         cache.write(asked.key, answer)
     except TracingFailedError as error:
@@ -180,17 +183,21 @@ def _request(
     }
 
 
-def _check_trust(config: RunConfig, recipe: str, home: Path, files: Sequence[Path]) -> None:
+def _admitted(config: RunConfig, recipe: str, home: Path, files: Sequence[Path]) -> tuple[RunConfig, str]:
+    """What may run, and its recipe. Raises ProfilingError."""
     if recipe not in BUILTIN_RECIPES and not Path(recipe).is_file():
         raise ProfilingError(f"recipe file {recipe} does not exist: correct run.recipe")
     try:
-        for folder, why in code_folders(config, files):
-            if not is_trusted(folder, home):
-                raise ProfilingError(
-                    f"{why} {folder} is not trusted yet: read what is in it, then start again with --trust"
-                )
-    except TrustError as error:
-        raise ProfilingError(str(error)) from error
+        admitted = Gate(home).admitted(config, files)
+    except NotTrustedError as error:
+        raise ProfilingError(str(error.held[0])) from error
+    return admitted, admitted.run.recipe or recipe
+
+
+def _executable(config: RunConfig, facts: InterpreterFacts) -> str:
+    """The Python to start: one that is named by its path is the very one that was looked at."""
+    named = config.run.interpreter
+    return named if named is not None and os.sep in named else facts.executable
 
 
 def _check_interpreter(facts: InterpreterFacts) -> None:

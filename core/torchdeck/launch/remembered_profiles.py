@@ -84,7 +84,7 @@ class RememberedProfiles:
         if profile is not None:
             return profile
         try:
-            profile = trace_profile(config, home, asked, self._cache, on_progress)
+            profile = trace_profile(home, asked, self._cache, on_progress)
         except ProfilingError as error:
             with self._lock:
                 self._failures[asked.key] = error

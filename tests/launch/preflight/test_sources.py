@@ -3,7 +3,7 @@
 import pytest
 
 from support.checked_config import CheckedConfig, assert_refused
-from torchdeck.launch.trust import trust
+from torchdeck.trust.trust_list import TrustList
 
 
 def test_a_missing_script_is_named(checked: CheckedConfig) -> None:
@@ -52,7 +52,7 @@ def test_a_recipe_file_needs_trust(checked: CheckedConfig) -> None:
     run, training = {"recipe": "mine.py"}, {"steps": 1}
     assert_refused(checked.checks(run, training=training)["trust"], str(checked.folder), "--trust")
     checked.home.mkdir(mode=0o700)
-    trust(checked.folder, checked.home)
+    TrustList(checked.home).add(checked.folder)
     assert checked.checks(run, training=training)["trust"].status == "ok"
 
 

@@ -19,12 +19,11 @@ from torchdeck.launch.looks import Looks
 from torchdeck.launch.prepare import survey
 from torchdeck.launch.reach import Reach
 from torchdeck.launch.shipping import ShippingError
-from torchdeck.launch.strange_code import strange_interpreter
-from torchdeck.launch.trust import TrustError
 from torchdeck.nodes.inventory import LOCALHOST
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.runs.directory import RunDirectoryError
 from torchdeck.runs.home import HomeError, torchdeck_home
+from torchdeck.trust.trust_list import TrustError
 from torchdeck_app.bridge.operations import Cancel
 from torchdeck_app.launch.check.plan_changes import plan_changes
 from torchdeck_app.launch.check.rows import CheckRow, check_rows
@@ -143,11 +142,9 @@ def check_everything(
     try:
         home = torchdeck_home(home)
         _make_folder(folder)
-        if (strange := strange_interpreter(loaded.config.run.interpreter, home)) is not None:
-            what = f"Python in {strange} would be run to check it, and is not trusted yet"
-            return (CheckRow("trust", "failed", what, "look at it, then trust its folder", "trust"),)
         with nullcontext(None) if reach is None else reach.keeping_talks() as kept:
-            found = survey(loaded.config, on_progress=progress, looks=Looks(home, kept))
+            looks = Looks(home, kept)
+            found = survey(loaded.config, on_progress=progress, looks=looks, files=loaded.files)
             checks, misfit = all_checks(
                 loaded.config, found, home, loaded.locate, progress, loaded.files, kept
             )

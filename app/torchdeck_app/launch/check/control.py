@@ -9,6 +9,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QHBoxLayout, QMessageBox, QPushButton, QVBoxLayout, QWidget
 
+from torchdeck.launch.gate import Held
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operation, Operations
 from torchdeck_app.launch.check.calls import check_everything
@@ -29,7 +30,8 @@ TRUST_MEANS = (
     "runs them, or a run file that sets variables for it. A preview runs that code, and a launch runs it on "
     "every rank, with all that you may do yourself. Trust covers the folder and what lies below it, now "
     "and later.\n\n"
-    "Trust only what you have read, or have from somebody you trust."
+    "Trust only what you have read, or have from someone you trust. It is asked for again after the folder's "
+    "owner or mode has changed; Settings lists what is trusted."
 )
 
 
@@ -135,13 +137,13 @@ class LaunchControl(QWidget):
         self.launching.launch()
         self._show_busy()
 
-    def ask_trust(self, folder: Path, go_on: Callable[[], None], *, launching: bool) -> None:
-        """Ask whether the code in `folder` may run."""
+    def ask_trust(self, held: Held, go_on: Callable[[], None], *, launching: bool) -> None:
+        """Ask whether the code that is `held` may run."""
         roles = QMessageBox.ButtonRole
         self.dialog = ask(
             self,
-            f"Trust this folder?\n{folder}",
-            TRUST_MEANS,
+            f"Trust this folder?\n{held.folder}",
+            f"{held.what}.\n\n{TRUST_MEANS}",
             (
                 Choice("&Trust and launch" if launching else "&Trust", roles.AcceptRole, go_on),
                 Choice("&Cancel", roles.RejectRole, self.launching.cancel if launching else lambda: None),
@@ -163,8 +165,8 @@ class LaunchControl(QWidget):
         self.launching.refused.connect(lambda rows: self._refused(rows, launching=True))
         self.launching.started.connect(self._started)
         self.launching.trust_wanted.connect(
-            lambda folder: self.ask_trust(
-                folder, lambda: self.launching.go_on_trusting(folder), launching=True
+            lambda held: self.ask_trust(
+                held, lambda: self.launching.go_on_trusting(held.folder), launching=True
             )
         )
         self.launching.agreement_wanted.connect(self._ask_agreement)
@@ -240,8 +242,8 @@ class LaunchControl(QWidget):
         elif row.remedy == "queue":
             self._document.set_value(("launch", "queue"), value=True)
             self.launch()
-        elif row.remedy == "trust" and (folder := self._service.state.needs_trust) is not None:
-            self.ask_trust(folder, lambda: self._trust(folder), launching=False)
+        elif row.remedy == "trust" and (held := self._service.state.held) is not None:
+            self.ask_trust(held, lambda: self._trust(held.folder), launching=False)
 
     def _trust(self, folder: Path) -> None:
         self.panel.hide()  # what it says will not hold any more

@@ -35,7 +35,7 @@ class Launching(QObject):
     refused = Signal(object)
     """Nothing was started: a tuple of CheckRow that says why."""
     trust_wanted = Signal(object)
-    """Folder whose code would run; answered by `go_on_trusting` or `cancel`."""
+    """What would run, a Held; answered by `go_on_trusting` or `cancel`."""
     agreement_wanted = Signal(object)
     """What is another than in the preview, a tuple of sentences; answered by `go_on_agreeing` or `cancel`."""
     started = Signal(str)
@@ -118,13 +118,15 @@ class Launching(QObject):
             self._refuse(check_rows((), checked.problems))
         elif state.version != checked.version:
             self.progressed.emit(WAITING)
-        elif state.needs_trust is not None and state.needs_trust == self._trusting:
+        elif state.held is not None and not state.held.can_be_trusted:
+            self._refuse((CheckRow("permissions", "failed", state.held.what, state.held.fix),))
+        elif state.held is not None and state.held.folder == self._trusting:
             if state.error:  # it could not be written down that the folder is trusted
                 self._refuse((CheckRow("trust", "failed", *_parted(state.error)),))
-        elif state.needs_trust is not None:
+        elif state.held is not None:
             self._phase = "asking"
             self.progressed.emit("")
-            self.trust_wanted.emit(state.needs_trust)
+            self.trust_wanted.emit(state.held)
         elif state.tracing:
             self.progressed.emit(state.tracing)
         elif state.plan is None or state.stale or state.loaded is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from torchdeck.config.problems import Problem
+from torchdeck.launch.gate import Held
 from torchdeck_app.launch.preview.state import PreviewState
 
 _ABOUT = "Where every rank runs, what it reads and how much memory it needs."
@@ -37,14 +38,8 @@ def message_of(state: PreviewState) -> Message:
         more = f", and {len(others):,} more" if others else ""
         tip = "\n".join(map(_wrong_and_right, state.problems[:_SHOWN]))
         return Message(f"◷ An earlier version is shown. {_sentence(first)}{more}", "warn", tip=tip)
-    if state.needs_trust is not None:
-        return Message(
-            f"? Code in {state.needs_trust} is not trusted yet, and was not run",
-            "warn",
-            "trust",
-            "&Trust …",
-            f"{state.needs_trust}: from now on its code runs when a model is traced and in every rank",
-        )
+    if state.held is not None:
+        return _of_held(state.held)
     if state.tracing:
         tip = "Go on without knowing how much memory the model needs"
         return Message(f"◷ {state.tracing} …", "secondary", "cancel", "Ca&ncel", tip)
@@ -53,6 +48,18 @@ def message_of(state: PreviewState) -> Message:
     if state.cancelled:
         return Message("Memory is not known: tracing was cancelled", "secondary", "again", "&Trace it", "")
     return NOTHING
+
+
+def _of_held(held: Held) -> Message:
+    if not held.can_be_trusted:
+        return Message(f"✕ {_begun(held.what)}", "bad", "again", "Try &again", f"To change that: {held.fix}")
+    return Message(
+        f"? Code in {held.folder} is not trusted yet, and was not run",
+        "warn",
+        "trust",
+        "&Trust …",
+        f"{held.folder}: from now on its code runs when a model is traced and in every rank",
+    )
 
 
 def reason_of(state: PreviewState) -> str:
@@ -71,7 +78,12 @@ def reason_of(state: PreviewState) -> str:
 def _sentence(problem: Problem) -> str:
     """What is wrong, to stand behind a full stop: a key is spelled as it is, all else begins large."""
     text = _wrong(problem)
-    return text if problem.path else text[:1].upper() + text[1:]
+    return text if problem.path else _begun(text)
+
+
+def _begun(text: str) -> str:
+    """As the beginning of a sentence."""
+    return text[:1].upper() + text[1:]
 
 
 def _wrong(problem: Problem) -> str:

@@ -28,7 +28,7 @@ class PreviewPane(QWidget):
     change_asked = Signal(object)  # a dict of Qt's has no tuples for keys
     """A dict: keys of run.toml, dotted or as paths, to their new values: one step to undo."""
     trust_asked = Signal(object)
-    """The folder, a Path, that the user may be asked to trust."""
+    """What, a Held, that the user may be asked to trust."""
 
     def __init__(
         self,
@@ -120,8 +120,8 @@ class PreviewPane(QWidget):
 
     def _act(self, action: str) -> None:
         """Do what the button of a message says."""
-        if action == "trust" and self._service.state.needs_trust is not None:
-            self.trust_asked.emit(self._service.state.needs_trust)
+        if action == "trust" and self._service.state.held is not None:
+            self.trust_asked.emit(self._service.state.held)
         elif action == "cancel":
             self._service.cancel_tracing()
         elif action == "again":

@@ -187,7 +187,7 @@ class PreviewService(QObject):
     def _show(
         self, checked: Checked, loaded: LoadedConfig, made: Previewed, board: BoardModel | None
     ) -> None:
-        known: dict[str, Any] = {"needs_trust": made.needs_trust, "cancelled": made.given_up}
+        known: dict[str, Any] = {"held": made.held, "cancelled": made.given_up}
         if made.preview is None:
             self._tell_without_preview(checked, problems=made.problems, **known)
             return

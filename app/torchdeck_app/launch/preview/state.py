@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from torchdeck.config.loader import LoadedConfig
 from torchdeck.config.problems import Problem
+from torchdeck.launch.gate import Held
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.plan.preview import Preview
 from torchdeck_app.launch.preview.placement.model import BoardModel
@@ -38,8 +38,8 @@ class PreviewState:
     """Of the document, or why its plan does not fit the machines; the newest document's, preview or not."""
     tracing: str = ""
     """What the tracing of the model does now; empty where none goes on."""
-    needs_trust: Path | None = None
-    """Folder whose code would have to run to say more."""
+    held: Held | None = None
+    """What would have to run to say more, and may not yet."""
     error: str = ""
     """Why no preview could be made though nothing is wrong with the document."""
     stale: bool = False

@@ -23,8 +23,9 @@ from torchdeck.launch.preflight.reach import check_reach
 from torchdeck.launch.preflight.resume import check_resume
 from torchdeck.launch.preflight.room import checkpoint_bytes, share_of
 from torchdeck.launch.preflight.sources import check_sources
+from torchdeck.launch.preflight.trust import check_trust
 from torchdeck.launch.prepare import Survey
-from torchdeck.nodes.inventory import LOCALHOST
+from torchdeck.nodes.inventory import LOCALHOST, InterpreterFacts
 from torchdeck.plan.launch_plan import LaunchPlan
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def preflight(
         disks.update(looked.disks)
     if LOCALHOST in names:
         return [*looked.checks, *_here(config, plan, found, home, LOCALHOST, looked.disks)]
-    return [*looked.checks, *_sources(config, found, home, LOCALHOST), check_home(home, LOCALHOST)]
+    return [*looked.checks, *_sources(config, found, LOCALHOST), check_home(home, LOCALHOST)]
 
 
 def _here(
@@ -85,14 +86,20 @@ def _here(
     return [*_checks(config, plan, found, home, node, disks), name.result()]
 
 
-def _sources(config: RunConfig, found: Survey, home: Path, node: str) -> Iterator[Check]:
+def _sources(config: RunConfig, found: Survey, node: str) -> Iterator[Check]:
     user_path = config.run.env.get("PYTHONPATH", found.environ.get("PYTHONPATH", ""))
-    return check_sources(config.run, node, home, user_path)
+    yield from check_sources(config.run, node, user_path)
+    yield from check_trust(config, found.held, node)
 
 
 def failures(checks: list[Check]) -> list[Check]:
     """Those that forbid a start."""
     return [check for check in checks if check.status == "failed"]
+
+
+def _is_unasked(facts: InterpreterFacts) -> bool:
+    """Whether the interpreter was not started, as it may not run yet: `check_trust` says so."""
+    return not facts.python and not facts.error
 
 
 def _checks(
@@ -104,8 +111,8 @@ def _checks(
     disks: Mapping[str, str],
 ) -> Iterator[Check]:
     run = config.run
-    yield from _sources(config, found, home, node)
-    if node in found.interpreters:
+    yield from _sources(config, found, node)
+    if node in found.interpreters and not _is_unasked(found.interpreters[node]):
         yield from check_interpreter(found.interpreters[node], node, recipe=run.recipe is not None)
         if run.recipe is not None and config.distributed.strategy == "deepspeed":
             yield from check_deepspeed(found.interpreters[node], node)

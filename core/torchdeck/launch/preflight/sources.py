@@ -1,4 +1,4 @@
-"""Is what will be run there: script, recipe, module, working directory; and may it run."""
+"""Is what will be run there: script, recipe, module, working directory."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from pathlib import Path
 
 from torchdeck.config.schema import BUILTIN_RECIPES, Run
 from torchdeck.launch.preflight.check import Check, failed, ok
-from torchdeck.launch.trust import TrustError, is_trusted
 
 
-def check_sources(run: Run, node: str, home: Path, user_path: str = "") -> Iterator[Check]:
-    """Script, recipe or module; the working directory; trust in a recipe's folder.
+def check_sources(run: Run, node: str, user_path: str = "") -> Iterator[Check]:
+    """Script, recipe or module; the working directory.
 
     Args:
         run: the [run] table, its paths absolute.
         node: where.
-        home: TORCHDECK_HOME, which says what is trusted.
         user_path: PYTHONPATH that ranks will have, without ours.
     """
     yield _working_dir(run, node)
@@ -30,10 +28,7 @@ def check_sources(run: Run, node: str, home: Path, user_path: str = "") -> Itera
     elif run.recipe in BUILTIN_RECIPES:
         yield ok("recipe", node, f"recipe {run.recipe} is built in")
     elif run.recipe is not None:
-        there = _file("recipe", run.recipe, node)
-        yield there
-        if there.status == "ok":
-            yield _trust(Path(run.recipe), node, home)
+        yield _file("recipe", run.recipe, node)
 
 
 def _working_dir(run: Run, node: str) -> Check:
@@ -97,19 +92,3 @@ def _submodule_there(locations: list[str], rest: str) -> bool:
         if base.is_dir() or list(base.parent.glob(f"{base.name}.*")):
             return True
     return False
-
-
-def _trust(recipe: Path, node: str, home: Path) -> Check:
-    folder = recipe.parent
-    try:
-        trusted = is_trusted(folder, home)
-    except TrustError as error:
-        return failed("trust", node, str(error), "update it, or use another TORCHDECK_HOME")
-    if trusted:
-        return ok("trust", node, f"{folder} is trusted")
-    return failed(
-        "trust",
-        node,
-        f"{recipe.name} is code, and its folder {folder} is not trusted yet",
-        "read it, then start again with --trust",
-    )

@@ -10,10 +10,11 @@ from pytestqt.qtbot import QtBot
 
 from torchdeck.config.loader import LoadedConfig
 from torchdeck.launch import launcher
+from torchdeck.launch.gate import Held
 from torchdeck.launch.launcher import LaunchError
-from torchdeck.launch.trust import is_trusted
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.rundir.layout import RunLayout
+from torchdeck.trust.trust_list import TrustList
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.check import calls
 from torchdeck_app.launch.check.launching import Launching
@@ -34,7 +35,7 @@ class Heard:
     def __init__(self, launching: Launching) -> None:
         self.started: list[str] = []
         self.refused: list[tuple[CheckRow, ...]] = []
-        self.trust: list[Path] = []
+        self.trust: list[Held] = []
         self.agreement: list[tuple[str, ...]] = []
         launching.started.connect(self.started.append)
         launching.refused.connect(self.refused.append)
@@ -168,11 +169,11 @@ def test_code_is_trusted_before_it_starts(qtbot: QtBot, bench: Bench) -> None:
     bench.document.load(RECIPE, None)
     bench.launching.launch()
     qtbot.waitUntil(lambda: bool(bench.heard.trust), timeout=60_000)
-    assert bench.heard.trust == [bench.folder]
+    assert [held.folder for held in bench.heard.trust] == [bench.folder]
     assert not bench.runs()
     bench.launching.go_on_trusting(bench.folder)
     qtbot.waitUntil(lambda: bool(bench.heard.started), timeout=60_000)
-    assert is_trusted(bench.folder, bench.home)
+    assert TrustList(bench.home).standing(bench.folder).trusted
     assert len(bench.runs()) == 1
 
 

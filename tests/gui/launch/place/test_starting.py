@@ -122,6 +122,12 @@ def test_a_check_right_after_an_edit_is_of_that_edit(
     assert place.control.panel.isHidden()
 
 
+def held_folder(place: LaunchPlace) -> Path | None:
+    """The folder that the preview asks to trust."""
+    held = place.service.state.held
+    return None if held is None else held.folder
+
+
 def test_a_python_of_a_strange_folder_is_not_run_unasked(
     qtbot: QtBot, place: LaunchPlace, tmp_path: Path
 ) -> None:
@@ -133,7 +139,7 @@ def test_a_python_of_a_strange_folder_is_not_run_unasked(
     run_file = write_script(tmp_path)
     run_file.write_text(SCRIPT.replace("[distributed]", 'interpreter = "tools/python"\n[distributed]'))
     opened(qtbot, place, run_file)
-    qtbot.waitUntil(lambda: place.service.state.needs_trust == python.parent, timeout=60_000)
+    qtbot.waitUntil(lambda: held_folder(place) == python.parent, timeout=60_000)
     assert place.service.state.preview is not None
     place.control.check()
     qtbot.waitUntil(lambda: bool(place.control.panel.rows), timeout=60_000)
@@ -158,7 +164,7 @@ def test_code_is_asked_about_before_it_runs(
     asked = place.control.dialog
     assert isinstance(asked, QMessageBox)
     next(button for button in asked.buttons() if "Cancel" in button.text()).click()
-    assert place.service.state.needs_trust == tmp_path
+    assert held_folder(place) == tmp_path
     press(place, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: place.control.dialog is not asked, timeout=60_000)
     box = place.control.dialog

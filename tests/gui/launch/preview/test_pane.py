@@ -11,6 +11,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
+from support.held import held_in
 from support.previews import machines, memory, preview, with_memory
 from torchdeck.config.problems import Problem
 from torchdeck.launch.previewer import UNTRACED, Previewer
@@ -132,11 +133,11 @@ def test_tracing_can_be_cancelled_and_begun_again(qtbot: QtBot, pane: PreviewPan
 def test_trust_is_asked_for_before_code_runs(
     qtbot: QtBot, pane: PreviewPane, service: Asked, tmp_path: Path
 ) -> None:
-    service.tell(dataclasses.replace(good(), needs_trust=tmp_path))
+    service.tell(dataclasses.replace(good(), held=held_in(tmp_path)))
     assert str(tmp_path) in pane.bar.text.text()
     with qtbot.waitSignal(pane.trust_asked) as asked:
         qtbot.mouseClick(pane.bar.button, LEFT)
-    assert asked.args == [tmp_path]
+    assert asked.args == [held_in(tmp_path)]
     assert service.calls == []
 
 
@@ -145,7 +146,7 @@ def test_all_of_what_is_asked_can_be_read(qtbot: QtBot, pane: PreviewPane, servi
     folder = Path("/home/somebody/projects/experiments/2026-11/language-models/with-everything/code")
     service.tell(good())
     line = pane.bar.height()
-    service.tell(dataclasses.replace(good(), needs_trust=folder))
+    service.tell(dataclasses.replace(good(), held=held_in(folder)))
     qtbot.waitUntil(lambda: pane.bar.height() > line, timeout=10_000)
     whole = pane.bar.whole
     assert whole.isVisible()
@@ -217,7 +218,7 @@ def test_its_height_does_not_change_with_what_it_says(pane: PreviewPane, service
     before = pane.tabs.geometry()
     for state in (
         dataclasses.replace(good(), tracing="tracing the model: starting"),
-        dataclasses.replace(good(), needs_trust=Path("/somewhere")),
+        dataclasses.replace(good(), held=held_in(Path("/somewhere"))),
         dataclasses.replace(good(), cancelled=True),
     ):
         service.tell(state)

@@ -14,6 +14,7 @@ import pytest
 from PySide6.QtCore import QTimer
 from pytestqt.qtbot import QtBot
 
+from support.held import held_in
 from support.previews import machines, preview
 from support.run_files import write
 from torchdeck.config.loader import LoadedConfig, load_config
@@ -261,12 +262,12 @@ def test_tracing_can_be_cancelled(
 def test_trust_is_asked_for_and_given(
     qtbot: QtBot, service: PreviewService, fake: FakePreviewer, tmp_path: Path
 ) -> None:
-    fake.answers["v1"] = Previewed(preview(1, 1), NOTHING, needs_trust=tmp_path)
+    fake.answers["v1"] = Previewed(preview(1, 1), NOTHING, held=held_in(tmp_path))
     service.request(checked(tmp_path, 1))
-    assert wait(qtbot, service, lambda state: state.version == 1).needs_trust == tmp_path
+    assert wait(qtbot, service, lambda state: state.version == 1).held == held_in(tmp_path)
     fake.answers["v1"] = Previewed(preview(1, 1), NOTHING)
     service.trust(tmp_path)
-    wait(qtbot, service, lambda state: state.needs_trust is None)
+    wait(qtbot, service, lambda state: state.held is None)
     assert fake.trusted == [tmp_path]
 
 
@@ -280,7 +281,7 @@ def test_a_script_is_previewed_by_the_engine_itself(
     state = wait(qtbot, service, lambda state: state.version == 1)
     assert state.plan is not None
     assert state.plan.world_size == 3
-    assert (state.problems, state.error, state.needs_trust, state.tracing) == ((), "", None, "")
+    assert (state.problems, state.error, state.held, state.tracing) == ((), "", None, "")
     assert state.board is not None
     assert [(node.name, node.ranks) for node in state.board.nodes] == [("localhost", 3)]
 

@@ -1,0 +1,94 @@
+"""`torchdeck trust`: folders and files whose code may run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchdeck.cli import exit_codes
+
+if TYPE_CHECKING:
+    from torchdeck.trust.trust_list import Trusted, TrustList
+
+DESCRIPTION = """\
+A recipe, what it imports, a Python of its own, and commands in an SSH config run with all that you may do.
+So each is asked for once: a folder with all below it, a file as it is. It is asked for again after its owner
+or mode has changed, and it never passes while others can write it.
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "trust",
+        help="list, add and remove folders and files whose code may run",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True)
+    listing = commands.add_parser("list", help="show what is trusted")
+    listing.add_argument("--json", action="store_true", help="print one JSON object")
+    listing.set_defaults(handler=_told(_list))
+    for name, act, text in (
+        ("add", _add, "trust a folder with all below it, or a file as it is now"),
+        ("remove", _remove, "trust it no more"),
+    ):
+        command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        command.add_argument("paths", nargs="+", metavar="PATH", type=Path)
+        command.set_defaults(handler=_told(act))
+
+
+def _told(act: Callable[[argparse.Namespace, TrustList], int]) -> Callable[[argparse.Namespace], int]:
+    """A handler that says what goes wrong."""
+
+    def handler(args: argparse.Namespace) -> int:
+        from torchdeck.runs.home import HomeError, torchdeck_home
+        from torchdeck.trust.trust_list import TrustError, TrustList
+
+        try:
+            return act(args, TrustList(torchdeck_home()))
+        except (HomeError, TrustError) as error:
+            print(f"torchdeck trust: {error}", file=sys.stderr)
+            return exit_codes.REFUSED
+
+    return handler
+
+
+def _list(args: argparse.Namespace, trusted: TrustList) -> int:
+    entries = [(entry, entry.state()) for entry in trusted.entries()]
+    if args.json:
+        print(json.dumps({"trusted": [_document(*each) for each in entries]}, ensure_ascii=False, indent=1))
+    elif not entries:
+        print("nothing is trusted; `torchdeck trust add PATH` trusts a folder or file")
+    for entry, state in () if args.json else entries:
+        print(f"{entry.path}{f'   ({state})' if state else ''}")
+    return exit_codes.SUCCEEDED
+
+
+def _document(entry: Trusted, state: str) -> dict[str, Any]:
+    mode = None if entry.mode is None else f"{entry.mode:04o}"
+    return {
+        "path": entry.path,
+        "kind": "file" if entry.content else "folder",
+        "owner": entry.owner,
+        "mode": mode,
+        "state": state,
+    }
+
+
+def _add(args: argparse.Namespace, trusted: TrustList) -> int:
+    for path in args.paths:
+        print(f"trusted {trusted.add(path.expanduser()).path}")
+    return exit_codes.SUCCEEDED
+
+
+def _remove(args: argparse.Namespace, trusted: TrustList) -> int:
+    missing = [path for path in args.paths if not trusted.remove(path.expanduser())]
+    for path in missing:
+        said = f"{path} is not in the list; `torchdeck trust list` shows what is"
+        print(f"torchdeck trust: {said}", file=sys.stderr)
+    return exit_codes.USAGE if missing else exit_codes.SUCCEEDED

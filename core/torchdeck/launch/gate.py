@@ -1,0 +1,195 @@
+"""The one gate before everything that a run file makes execute before its ranks do.
+
+That is its recipe, what the recipe may import or load, and the Python that it names: a preview, a plan and a
+check run them as a launch does. Each is asked for once, and what others can write never passes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.trust.trust_list import TrustError, TrustList
+from torchdeck.trust.writers import Writers, other_writers, other_writers_below
+
+
+class Held(NamedTuple):
+    """Something that may not run (yet)."""
+
+    folder: Path
+    """What has to be trusted; without symbolic links."""
+    what: str
+    """A sentence without its full stop."""
+    fix: str
+    can_be_trusted: bool = True
+    """False where others can write it: it has to be changed first."""
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.fix}"
+
+
+class NotTrustedError(Exception):
+    """Something would be executed that may not run; `held` is what."""
+
+    def __init__(self, held: Sequence[Held]) -> None:
+        super().__init__("; ".join(map(str, held)))
+        self.held = tuple(held)
+
+
+class Executed(NamedTuple):
+    """A file or folder whose content decides what is executed."""
+
+    path: Path
+    folder: Path
+    """What is trusted, so that `path` is."""
+    why: str
+    """A clause that ends where the folder's name follows."""
+
+
+class Gate:
+    """Decides what may run. Reads what is trusted at every question; any thread may ask.
+
+    Args:
+        home: TORCHDECK_HOME, which says what is trusted.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._trusted = TrustList(home)
+
+    def held(self, config: RunConfig, files: Sequence[Path] = ()) -> tuple[Held, ...]:
+        """What of `config` would be executed before its ranks are, and may not be; each folder once.
+
+        Args:
+            config: its paths are absolute.
+            files: what it was read from, `LoadedConfig.files`; none if the user's own code made it.
+        """
+        found: dict[Path, Held] = {}
+        for part in (*recipe_parts(config, files), *_interpreter(config)):
+            if part.folder not in found and (held := self._look(part)) is not None:
+                found[part.folder] = held
+        return tuple(found.values())
+
+    def held_interpreter(self, path: str | None) -> Held | None:
+        """Why the Python at `path` must not be started, not even to tell its versions; None if it may be."""
+        part = interpreter_part(path)
+        return None if part is None else self._look(part)
+
+    def admitted(self, config: RunConfig, files: Sequence[Path] = ()) -> RunConfig:
+        """`config` with the very paths that were looked at, without symbolic links: what is to be executed.
+
+        Raises:
+            NotTrustedError: something of it may not run.
+        """
+        # resolved first: a link that leads elsewhere from now on changes nothing
+        real = resolved(config)
+        held = self.held(config, files) or self.held(real, files)
+        if held:
+            raise NotTrustedError(held)
+        return real
+
+    def trust(self, config: RunConfig, files: Sequence[Path] = ()) -> None:
+        """Let all of `config` run that is executed before its ranks are. Raises TrustError."""
+        for held in self.held(config, files):
+            if not held.can_be_trusted:
+                raise TrustError(str(held))
+            self.trust_folder(held.folder)
+
+    def trust_folder(self, folder: Path) -> None:
+        """Let the code in `folder` run from now on. Raises TrustError."""
+        self._trusted.add(folder)
+
+    def _look(self, part: Executed) -> Held | None:
+        try:
+            standing = self._trusted.standing(part.folder)
+            never = standing.never or _writers(part)
+        except TrustError as error:
+            what, _, fix = str(error).partition(": ")
+            return Held(part.folder, what, fix, can_be_trusted=False)
+        if never is not None:
+            what = f"{part.why} {part.folder} is never trusted as it is, as {never.what}"
+            return Held(part.folder, what, never.fix, can_be_trusted=False)
+        if standing.trusted:
+            return None
+        again = f"; {standing.changed}" if standing.changed else ""
+        what = f"{part.why} {part.folder} is not trusted yet{again}"
+        fix = f"read what is in it, then start again with --trust, or `torchdeck trust add {part.folder}`"
+        return Held(part.folder, what, fix)
+
+
+def recipe_parts(config: RunConfig, files: Sequence[Path] = ()) -> Iterator[Executed]:
+    """What takes effect in a process that runs the recipe file of `config`.
+
+    The recipe and its folder; the one that ranks start in, as Python imports from it first; and those of the
+    run files if they set variables, since some of these (PYTHONPATH, LD_PRELOAD) bring in other code. None
+    for a built-in recipe, in whose process nothing of that takes effect, for a script or a module, which only
+    a launch runs, and for a file that is not there.
+    """
+    recipe = config.run.recipe
+    if recipe is None or recipe in BUILTIN_RECIPES or not Path(recipe).is_file():
+        return
+    named, real = Path(recipe), Path(recipe).resolve()
+    yield Executed(named, named.parent.resolve(), f"{named.name} is code, and its folder")
+    yield Executed(real, real.parent, f"{named.name} is code, and its folder")
+    start = Path(config.run.working_dir or Path.cwd())
+    if start.is_dir():  # of one that is not there nothing can be imported
+        yield Executed(start, start.resolve(), "the recipe starts in, and so may import from,")
+    for file in files if config.run.env else ():
+        if file.parent.is_dir():
+            why = f"{file.name} sets variables, which can bring in code, and its folder"
+            yield Executed(file if file.is_file() else file.parent, file.parent.resolve(), why)
+
+
+def interpreter_part(path: str | None) -> Executed | None:
+    """The Python at `path`, if it is not the user's own: that runs Torchdeck, or lies in a folder of PATH.
+
+    Of a virtual environment all of it is meant: what is installed there runs with it.
+
+    Args:
+        path: absolute, or a name that is looked up on PATH.
+    """
+    found = None if path is None else path if os.sep in path else shutil.which(path)
+    if found is None or not Path(found).is_file():
+        return None
+    file = _with_real_folder(Path(found).absolute())
+    own = {Path(sys.executable).parent, *(Path(name) for name in os.get_exec_path() if name.startswith("/"))}
+    if file.parent in {folder.resolve() for folder in own}:
+        return None
+    folder = file.parent.parent if (file.parent.parent / "pyvenv.cfg").is_file() else file.parent
+    return Executed(file, folder, f"{file.name} would be run as Python, and its folder")
+
+
+def resolved(config: RunConfig) -> RunConfig:
+    """`config` with its recipe, its working directory and the folder of its Python without symbolic links.
+
+    The Python itself may be a link: a virtual environment's is, and goes by where the link lies.
+    """
+    run, changed = config.run, {}
+    if run.recipe is not None and run.recipe not in BUILTIN_RECIPES and Path(run.recipe).is_file():
+        changed["recipe"] = str(Path(run.recipe).resolve())
+        changed["working_dir"] = str(Path(run.working_dir or Path.cwd()).resolve())
+    if run.interpreter is not None and os.sep in run.interpreter:
+        changed["interpreter"] = str(_with_real_folder(Path(run.interpreter)))
+    return config.model_copy(update={"run": run.model_copy(update=changed)}) if changed else config
+
+
+def _interpreter(config: RunConfig) -> Iterator[Executed]:
+    part = interpreter_part(config.run.interpreter)
+    if part is not None:
+        yield part
+
+
+def _with_real_folder(file: Path) -> Path:
+    return file.parent.resolve() / file.name
+
+
+def _writers(part: Executed) -> Writers | None:
+    """Who else could change the file, or code in its folder."""
+    try:
+        return other_writers(part.path) or other_writers_below(part.folder)
+    except OSError:
+        return None

@@ -1,0 +1,1 @@
+"""What the user has said may run, and who else could change it."""

@@ -1,0 +1,155 @@
+"""Who could change a file or folder: only its user and root, or others too."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import stat
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+MOST_ENTRIES = 20_000
+"""Names below a folder that are looked at, the upper ones first: 20 ms or so."""
+MOST_LINKS = 40
+"""Symbolic links on the way to a file, as Linux has it."""
+_CODE = (".py", ".pyc", ".so", ".pth")
+_ACL = "system.posix_acl_access"
+
+
+class Writers(NamedTuple):
+    """That others could change something."""
+
+    what: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.fix}"
+
+
+def other_writers(path: Path) -> Writers | None:
+    """Why others could change what `path` leads to; None if only this user and root can.
+
+    Looked at are the file or folder itself, every folder above it, and every folder with a symbolic link on
+    the way: who can write there decides where the path leads.
+
+    Raises:
+        OSError: it is not there, or its links lead in a circle.
+    """
+    for place in (*_link_folders(path), path.resolve(strict=True)):
+        if found := _others_at(place, place.stat()) or _others_above(place):
+            return found
+    return None
+
+
+def other_writers_below(folder: Path) -> Writers | None:
+    """Why others could change code that Python may import from `folder`; None if only this user and root can.
+
+    Links to files are followed, links to folders are not. At most `MOST_ENTRIES` names are looked at.
+    """
+    waiting = deque([folder])
+    seen = 0
+    while waiting and seen < MOST_ENTRIES:
+        for entry in _entries(waiting.popleft()):
+            seen += 1
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if not (entry.name.isidentifier() if is_folder else entry.name.endswith(_CODE)):
+                continue  # nothing else can be imported
+            path = Path(entry.path)
+            try:
+                if found := other_writers(path) if entry.is_symlink() else _others_at(path, entry.stat()):
+                    return found
+            except OSError:
+                continue  # what is gone, or leads nowhere, is not imported either
+            if is_folder:
+                waiting.append(path)
+    return None
+
+
+def _link_folders(path: Path) -> list[Path]:
+    """The folders of all symbolic links on the way to `path`."""
+    folders: list[Path] = []
+    at, rest = Path("/"), deque(path.absolute().parts[1:])
+    while rest:
+        part = rest.popleft()
+        if part == "..":
+            at = at.parent
+            continue
+        if not (at / part).is_symlink():
+            at = at / part
+            continue
+        folders.append(at)
+        if len(folders) > MOST_LINKS:
+            raise OSError(f"{path} leads through more than {MOST_LINKS} links")
+        target = (at / part).readlink()
+        if target.is_absolute():
+            at = Path("/")
+        rest.extendleft(reversed([name for name in target.parts if name != "/"]))
+    return folders
+
+
+def _others_above(place: Path) -> Writers | None:
+    """Why others could put something else in the place of `place`, which is no link."""
+    below = place.stat()
+    for folder in place.parents:
+        found = folder.stat()
+        # with the sticky bit, as /tmp has it, only the owners of an entry and of the folder change the entry
+        is_sticky = bool(found.st_mode & stat.S_ISVTX) and below.st_uid in _own_users()
+        why = _others_at(folder, found)
+        if why is not None and not (is_sticky and found.st_uid in _own_users()):
+            return why
+        below = found
+    return None
+
+
+def _others_at(path: Path, found: os.stat_result) -> Writers | None:
+    if found.st_uid not in _own_users():
+        return Writers(f"{path} belongs to {_user_name(found.st_uid)}", "copy it to a folder of your own")
+    if found.st_mode & stat.S_IWOTH:
+        return Writers(f"everyone can write {path}", f"`chmod o-w {path}`")
+    if found.st_mode & stat.S_IWGRP and not _is_private_group(path, found):
+        return Writers(f"group {_group_name(found.st_gid)} can write {path}", f"`chmod g-w {path}`")
+    return None
+
+
+def _own_users() -> tuple[int, int]:
+    return (0, os.geteuid())
+
+
+def _is_private_group(path: Path, found: os.stat_result) -> bool:
+    """Whether the group is one user's alone, as many systems give every user a group of the same name."""
+    try:
+        group = grp.getgrgid(found.st_gid)
+        own = {pwd.getpwuid(user).pw_name for user in (found.st_uid, os.geteuid())}
+    except KeyError:
+        return False
+    if group.gr_name not in own or not set(group.gr_mem) <= own:
+        return False
+    try:  # with an access list the bits of the group are those of all who stand in the list
+        return _ACL not in os.listxattr(path)
+    except OSError:
+        return True  # of a file system without access lists
+
+
+def _user_name(number: int) -> str:
+    try:
+        return f"user {pwd.getpwuid(number).pw_name}"
+    except KeyError:
+        return f"user {number}"
+
+
+def _group_name(number: int) -> str:
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return str(number)
+
+
+def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            yield from entries
+    except OSError:
+        return
