@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.rundir.atomic import read_json, write_json
+from torchdeck.rundir.journal import LATEST
 from torchdeck.rundir.layout import FORMAT_VERSION, RunLayout
 
 CONNECTING = "connecting"
@@ -37,6 +38,8 @@ class LinkState:
     """What is wrong, as a sentence; empty while it is up."""
     shared: bool = False
     """The node sees the controller's run directory: nothing is mirrored."""
+    held: str = ""
+    """What is not mirrored, since the disk here is nearly full: `logs`, or `logs and metrics`."""
     behind: int = 0
     """Bytes on the node that are not here yet, as the node said last."""
     clock_offset: float | None = None
@@ -65,10 +68,26 @@ class LinkState:
         """None where `value` is none."""
         if not isinstance(value, Mapping) or not isinstance(value.get("node"), str):
             return None
-        if value.get("state") not in STATES or not isinstance(value.get("since"), (int, float)):
+        since = _time(value.get("since"))
+        if value.get("state") not in STATES or since is None:
             return None
-        known = {name: value[name] for name in cls.__dataclass_fields__ if name in value}
-        return cls(**known | {name: _count(value.get(name)) for name in ("code_sent", "code_size")})
+        return cls(
+            value["node"],
+            value["state"],
+            since,
+            heard=_time(value.get("heard")),
+            why=_text(value.get("why")),
+            shared=value.get("shared") is True,
+            held=_text(value.get("held")),
+            behind=_count(value.get("behind")) or 0,
+            clock_offset=_time(value.get("clock_offset")),
+            clock_error=_time(value.get("clock_error")),
+            agent_alive=_truth(value.get("agent_alive")),
+            holder_alive=_truth(value.get("holder_alive")),
+            torchrun_alive=_truth(value.get("torchrun_alive")),
+            code_sent=_count(value.get("code_sent")),
+            code_size=_count(value.get("code_size")),
+        )
 
 
 @dataclass(frozen=True)
@@ -110,11 +129,25 @@ def read_links(layout: RunLayout) -> Links | None:
     value = read_json(links_path(layout))
     if not isinstance(value, Mapping) or value.get("v") != FORMAT_VERSION:
         return None
-    written, nodes = value.get("t"), value.get("nodes")
-    if not isinstance(written, (int, float)) or not isinstance(nodes, Mapping):
+    written, nodes = _time(value.get("t")), value.get("nodes")
+    if written is None or not isinstance(nodes, Mapping):
         return None
     states = {str(name): state for name, each in nodes.items() if (state := LinkState.from_json(each))}
-    return Links(float(written), states)
+    return Links(written, states)
+
+
+def _time(value: Any) -> float | None:
+    """Seconds; None where it is none."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if is_number and abs(value) < LATEST else None
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _truth(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
 
 
 def _count(value: Any) -> int | None:

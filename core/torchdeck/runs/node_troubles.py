@@ -16,6 +16,8 @@ HEARTBEAT_LATE = 15.0
 """A heartbeat older than this many seconds is said to be late."""
 CLOCK_MATTERS = 1.0
 """Seconds from which times of another clock are corrected: every measurement of an offset varies."""
+CLOCK_WRONG = 1e9
+"""Seconds from which it is no clock's error but nonsense."""
 CONNECTING_LATE = 10.0
 """Seconds that a node takes to be reached without anything being wrong."""
 
@@ -25,8 +27,8 @@ class NodeTrouble:
     """Something of one node; while it lasts its age changes, and nothing else."""
 
     node: str
-    what: Literal["link", "silent", "agent"]
-    """A node's link to here, its word to the lead, its agent's signs of life."""
+    what: Literal["link", "silent", "agent", "disk"]
+    """A node's link to here, its word to the lead, its agent's signs of life, room here for its files."""
     state: str
     """Of that; another one is news."""
     since: float | None
@@ -41,6 +43,8 @@ class NodeTrouble:
             return f"node {self.node} is heard by the others again{after}"
         if self.what == "agent":
             return f"the agent on {self.node} is there again{after}"
+        if self.what == "disk":
+            return f"{self.state} of node {self.node} are copied here again"
         if self.state == CONNECTING:
             return f"node {self.node}: reached{after}"
         return f"node {self.node}: {'link is back' if self.state == LOST else 'followed again'}{after}"
@@ -63,7 +67,7 @@ def node_troubles(
 def clock_ahead(history: RunHistory, liveness: Liveness) -> float:
     """Seconds that the leader's clock, by which a run's events are, is ahead of ours; 0 if it is hardly."""
     ahead = _ahead(_lead(history), liveness)
-    return round(ahead, 1) if abs(ahead) > CLOCK_MATTERS else 0.0
+    return round(ahead, 1) if CLOCK_MATTERS < abs(ahead) < CLOCK_WRONG else 0.0
 
 
 def beat_time(node: str, heartbeat: Mapping[str, Any], liveness: Liveness) -> float | None:
@@ -104,6 +108,8 @@ def _of_node(
             text = reasons.link(link, _last_step(heartbeat), now)
             yield NodeTrouble(node, "link", link.state, reasons.link_since(link), text)
         return
+    if link is not None and link.held:
+        yield NodeTrouble(node, "disk", link.held, None, reasons.held_back(node, link.held))
     beat = _by_our_clock(heartbeat, link)
     if alive.any and not alive.agent:
         yield NodeTrouble(node, "agent", "gone", beat, reasons.agent_gone(node))

@@ -93,6 +93,11 @@ def link_since(found: LinkState) -> float | None:
     return found.since or None
 
 
+def held_back(node: str, what: str) -> str:
+    """Files that stay on their node."""
+    return f"this machine's disk is nearly full: {what} of node {node} are not copied until there is room"
+
+
 def silent(node: str, seconds: float, grace: float | None, *, given_up: bool) -> str:
     """A node that the lead does not hear, since when, and what comes of it."""
     after = "launch.node_grace" if grace is None else f"{grace:g} s"

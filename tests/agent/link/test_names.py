@@ -18,17 +18,24 @@ def kind_of(path: Path, node: str = "n1") -> Mirrored | None:
     return mirrored(str(path), node)
 
 
+def way_of(path: Path) -> tuple[Way, Level]:
+    kind = kind_of(path)
+    assert kind is not None
+    assert 0 < kind.limit <= 1 << 36
+    return kind.way, kind.level
+
+
 def test_the_files_of_a_node_are_mirrored() -> None:
     """Events before metrics before logs."""
     rank = HERE.attempt(3).rank(12)
-    assert kind_of(HERE.node("n1").journal) == (Way.APPENDED, Level.EVENTS)
-    assert kind_of(HERE.node("n1").heartbeat) == (Way.REPLACED, Level.STATE)
-    assert kind_of(rank.metrics / "trainer-12-99-ab-0.metrics") == (Way.ROWS, Level.METRICS)
-    assert kind_of(HERE.node("n1").system / "system-12-99-ab-0.metrics") == (Way.ROWS, Level.MACHINE)
-    assert kind_of(rank.progress) == (Way.RECORD, Level.STATE)
-    assert kind_of(rank.stdout) == (Way.APPENDED, Level.LOGS)
+    assert way_of(HERE.node("n1").journal) == (Way.APPENDED, Level.EVENTS)
+    assert way_of(HERE.node("n1").heartbeat) == (Way.REPLACED, Level.STATE)
+    assert way_of(rank.metrics / "trainer-12-99-ab-0.metrics") == (Way.ROWS, Level.METRICS)
+    assert way_of(HERE.node("n1").system / "system-12-99-ab-0.metrics") == (Way.ROWS, Level.MACHINE)
+    assert way_of(rank.progress) == (Way.RECORD, Level.STATE)
+    assert way_of(rank.stdout) == (Way.APPENDED, Level.LOGS)
     assert kind_of(HERE.attempt(3).plan) == kind_of(HERE.attempt(3).node("n1").root / "plan.json")
-    assert kind_of(HERE.attempt(3).node("n1").torchrun_log) == (Way.APPENDED, Level.LOGS)
+    assert way_of(HERE.attempt(3).node("n1").torchrun_log) == (Way.APPENDED, Level.LOGS)
 
 
 @pytest.mark.parametrize(

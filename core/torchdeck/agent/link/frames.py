@@ -11,8 +11,8 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-PROTOCOL = 1
-"""Version of what the frames mean; both ends say theirs in their first frame."""
+PROTOCOL = 2
+"""Version of what the frames mean; a node says its in its first frame. 2: `hold` keeps levels back."""
 HEAD_LIMIT = 64 * 1024
 """Longest head in bytes: a path and a few numbers."""
 BODY_LIMIT = 4 * 1024 * 1024

@@ -11,9 +11,6 @@ from torchdeck.agent.link.names import Mirrored
 from torchdeck.agent.link.open_file import open_plain
 from torchdeck.agent.link.tails import TAIL, Have, agreed, first_difference
 
-SIZE_LIMIT = 1 << 40
-"""A longer file is not mirrored: a rank can make one of any length for nothing."""
-
 
 class Put(NamedTuple):
     """Bytes of a file, to lie at `at`, which is not beyond its end."""
@@ -73,6 +70,10 @@ class GrowingFile:
         finally:
             os.close(descriptor)
 
+    def forget(self) -> None:
+        """The other end passes over what is on its way; it will be asked again what it has."""
+        self.offset = None
+
     def read(self, limit: int) -> Put | Cut | None:
         """What to send next, at most `limit` bytes; None when there is nothing now.
 
@@ -85,14 +86,15 @@ class GrowingFile:
             return None
         descriptor, found = open_plain(self._root, self.path, os.O_RDONLY)
         try:
-            if found.st_size > SIZE_LIMIT:
-                raise ValueError(f"{self.path} says it is {found.st_size} bytes long")
             self._check(descriptor, found, self.offset)
             if self._cut is not None:
                 cut, self._cut = Cut(self._cut), None
                 return cut
+            if self.offset >= self.kind.limit < found.st_size:
+                raise ValueError(f"{self.path} is longer than {self.kind.limit} bytes, and the rest of")
             # no more than there is: room for `limit` bytes costs more than reading a row
-            return self._next(descriptor, self.offset, min(limit, found.st_size - self.offset))
+            end = min(found.st_size, self.kind.limit)
+            return self._next(descriptor, self.offset, min(limit, end - self.offset))
         finally:
             os.close(descriptor)
 

@@ -42,11 +42,18 @@ class Level(enum.IntEnum):
     BULK = 5
 
 
+NOTHING = max(Level) + 1
+"""Above every level: nothing is held back."""
+_KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
+
+
 class Mirrored(NamedTuple):
     """How a file is mirrored."""
 
     way: Way
     level: Level
+    limit: int
+    """Bytes of it that are mirrored at most: a node can make a file of any length for nothing."""
 
 
 _HERE = RunLayout(Path())
@@ -56,31 +63,32 @@ _ATTEMPT_NODE = AttemptNodeLayout(Path())
 _RANK = RankLayout(Path())
 
 _NODE_FILES = {
-    str(_NODE.journal): Mirrored(Way.APPENDED, Level.EVENTS),
-    str(_NODE.heartbeat): Mirrored(Way.REPLACED, Level.STATE),
-    str(_NODE.log): Mirrored(Way.APPENDED, Level.LOGS),
+    str(_NODE.journal): Mirrored(Way.APPENDED, Level.EVENTS, _GIB),
+    str(_NODE.heartbeat): Mirrored(Way.REPLACED, Level.STATE, 8 * _MIB),
+    str(_NODE.log): Mirrored(Way.APPENDED, Level.LOGS, _GIB),
 }
-_ATTEMPT_FILES = {str(_ATTEMPT.plan): Mirrored(Way.REPLACED, Level.STATE)}
+_ATTEMPT_FILES = {str(_ATTEMPT.plan): Mirrored(Way.REPLACED, Level.STATE, 32 * _MIB)}
 _ATTEMPT_NODE_FILES = {
-    str(_ATTEMPT.plan): Mirrored(Way.REPLACED, Level.STATE),
-    str(_ATTEMPT_NODE.holder): Mirrored(Way.REPLACED, Level.STATE),
-    str(_ATTEMPT_NODE.exit): Mirrored(Way.REPLACED, Level.EVENTS),
-    str(_ATTEMPT_NODE.torchrun_log): Mirrored(Way.APPENDED, Level.LOGS),
+    str(_ATTEMPT.plan): Mirrored(Way.REPLACED, Level.STATE, 32 * _MIB),
+    str(_ATTEMPT_NODE.holder): Mirrored(Way.REPLACED, Level.STATE, 64 * _KIB),
+    str(_ATTEMPT_NODE.exit): Mirrored(Way.REPLACED, Level.EVENTS, 64 * _KIB),
+    str(_ATTEMPT_NODE.torchrun_log): Mirrored(Way.APPENDED, Level.LOGS, 16 * _GIB),
 }
 _RANK_FILES = {
-    str(_RANK.stdout): Mirrored(Way.APPENDED, Level.LOGS),
-    str(_RANK.stderr): Mirrored(Way.APPENDED, Level.LOGS),
-    str(_RANK.log_times): Mirrored(Way.APPENDED, Level.LOGS),
-    str(_RANK.error): Mirrored(Way.REPLACED, Level.EVENTS),
-    str(_RANK.exit): Mirrored(Way.REPLACED, Level.EVENTS),
-    str(_RANK.holder): Mirrored(Way.REPLACED, Level.STATE),
-    str(_RANK.progress): Mirrored(Way.RECORD, Level.STATE),
-    str(_RANK.trace): Mirrored(Way.APPENDED, Level.BULK),
-    str(_RANK.samples): Mirrored(Way.APPENDED, Level.BULK),
+    str(_RANK.stdout): Mirrored(Way.APPENDED, Level.LOGS, 64 * _GIB),
+    str(_RANK.stderr): Mirrored(Way.APPENDED, Level.LOGS, 64 * _GIB),
+    str(_RANK.log_times): Mirrored(Way.APPENDED, Level.LOGS, _GIB),
+    str(_RANK.error): Mirrored(Way.REPLACED, Level.EVENTS, 16 * _MIB),
+    str(_RANK.exit): Mirrored(Way.REPLACED, Level.EVENTS, 64),
+    str(_RANK.holder): Mirrored(Way.REPLACED, Level.STATE, 64),
+    str(_RANK.progress): Mirrored(Way.RECORD, Level.STATE, 64 * _KIB),
+    str(_RANK.trace): Mirrored(Way.APPENDED, Level.BULK, 16 * _GIB),
+    str(_RANK.samples): Mirrored(Way.APPENDED, Level.BULK, 64 * _GIB),
 }
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,6}", re.ASCII)
 _SEGMENT = re.compile(r"[A-Za-z0-9_-]{1,120}", re.ASCII)
 _LONGEST = 512
+_SEGMENT_LIMIT = 64 * _GIB
 
 
 def mirrored(path: str, node: str) -> Mirrored | None:
@@ -130,4 +138,4 @@ def _of_attempt(rest: list[str], node: str) -> Mirrored | None:
 def _segment(name: str, level: Level) -> Mirrored | None:
     stem = name[: -len(SEGMENT_SUFFIX)]
     whole = name.endswith(SEGMENT_SUFFIX) and _SEGMENT.fullmatch(stem)
-    return Mirrored(Way.ROWS, level) if whole else None
+    return Mirrored(Way.ROWS, level, _SEGMENT_LIMIT) if whole else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Generic, Protocol, TypeVar
 
-from torchdeck.agent.link.names import Level, Mirrored
+from torchdeck.agent.link.names import NOTHING, Level, Mirrored
 
 
 class Ranked(Protocol):
@@ -23,9 +23,12 @@ class Backlog(Generic[Item]):
     def __init__(self) -> None:
         self._levels: dict[Level, deque[Item]] = {level: deque() for level in Level}
         self._waiting: set[int] = set()
+        self.held = NOTHING
+        """Items of this level and above wait until there is another."""
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        """Items that may go now."""
+        return sum(len(waiting) for level, waiting in self._levels.items() if level < self.held)
 
     def push(self, item: Item) -> None:
         """Let `item` wait; one that does already stays where it is."""
@@ -35,8 +38,8 @@ class Backlog(Generic[Item]):
 
     def pop(self) -> Item | None:
         """The next one; None when nothing waits."""
-        for waiting in self._levels.values():
-            if waiting:
+        for level, waiting in self._levels.items():
+            if waiting and level < self.held:
                 item = waiting.popleft()
                 self._waiting.discard(id(item))
                 return item

@@ -114,6 +114,9 @@ class LinkServer:
             self._send("pong", **pong(frame))
         elif frame.kind == "call":
             self._answer(frame)
+        elif frame.kind == "hold":
+            self._sources.hold(frame.number("level"))
+            self._send("holds", level=frame.number("level"))  # what comes after it was sent knowing of it
         elif frame.kind == "bye":
             self._over = True
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ class Sources:
     @property
     def behind(self) -> int:
         """Bytes that the other end lacks, as far as was seen."""
-        return sum(file.behind for files in self._files.values() for file in files.values())
+        return sum(file.behind for file in self._all() if file.kind.level < self._backlog.held)
 
     @property
     def all_sent(self) -> bool:
@@ -57,6 +57,18 @@ class Sources:
         return (
             self._looked and not self._thorough and not self._backlog and not self._asked and not self.behind
         )
+
+    def hold(self, level: int) -> None:
+        """Send nothing of `level` and above until called again; what was held back before goes again."""
+        before, self._backlog.held = self._backlog.held, level
+        for file in self._all():
+            if file.kind.level >= min(before, level):
+                file.forget()
+                self._asked.pop(file.path, None)
+                self._backlog.push(file)
+
+    def _all(self) -> Iterator[Source]:
+        return (file for files in self._files.values() for file in files.values())
 
     def look_at_all(self) -> None:
         """At the next look, look at everything."""

@@ -14,9 +14,6 @@ from torchdeck.agent.link.names import Mirrored
 from torchdeck.agent.link.open_file import open_plain
 from torchdeck.agent.link.tails import Have, digest
 
-WHOLE_LIMIT = 32 * 1024 * 1024
-"""Longest file in bytes: the plan of the largest run has a tenth of it."""
-
 
 class WholeFile:
     """One file that is another one each time.
@@ -58,6 +55,12 @@ class WholeFile:
         self._sending, self._at = b"", 0
         self._seen = False
 
+    def forget(self) -> None:
+        """As `GrowingFile.forget`."""
+        self._theirs = None
+        self._sending, self._at = b"", 0
+        self._seen = False
+
     def read(self, limit: int) -> Put | None:
         """The next piece, at most `limit` bytes; None when the other end has all.
 
@@ -83,12 +86,12 @@ class WholeFile:
         descriptor, found = open_plain(self._root, self.path, os.O_RDONLY)
         try:
             # one more than it has: it may be longer now, and room for the longest costs more than reading
-            content = os.pread(descriptor, min(found.st_size, WHOLE_LIMIT) + 1, 0)
+            content = os.pread(descriptor, min(found.st_size, self.kind.limit) + 1, 0)
         finally:
             os.close(descriptor)
         self._seen = True
-        if len(content) > WHOLE_LIMIT:
-            raise ValueError(f"{self.path} has more than {WHOLE_LIMIT} bytes")
+        if len(content) > self.kind.limit:
+            raise ValueError(f"{self.path} is longer than {self.kind.limit} bytes")
         theirs = digest(content)
         if theirs == self._theirs or not content:
             return False

@@ -101,17 +101,22 @@ class NodeLink:
     def state(self) -> LinkState:
         """As of now."""
         session = self._session
-        state = self._state
-        if session is None or state.state != UP:
-            return state
+        if session is None:
+            return self._state
         clock, status = session.clock.best, session.status
+        state = replace(
+            self._state,
+            clock_offset=None if clock is None else clock.offset,
+            clock_error=None if clock is None else clock.error,
+        )
+        if state.state != UP:
+            return state  # its clock is as it was: times in its files are compared with ours later, too
         return replace(
             state,
             heard=session.heard,
             shared=status.shared,
+            held=self._mirror.held_kinds,
             behind=status.behind,
-            clock_offset=None if clock is None else clock.offset,
-            clock_error=None if clock is None else clock.error,
             agent_alive=status.alive.get("agent"),
             holder_alive=status.alive.get("holder"),
             torchrun_alive=status.alive.get("torchrun"),

@@ -6,17 +6,15 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from torchdeck.agent.link.growth import SIZE_LIMIT
-from torchdeck.agent.link.names import Way, is_node_name, mirrored
+from torchdeck.agent.link.names import NOTHING, Level, Mirrored, Way, is_node_name, mirrored
 from torchdeck.agent.link.open_file import NotPlainError, Opened, open_plain, refuse_link, refuse_links
 from torchdeck.agent.link.tails import Have, digest, have
-from torchdeck.agent.link.whole import WHOLE_LIMIT
 from torchdeck.rundir.atomic import write_bytes
 
 FILES_LIMIT = 200_000
 """Files that one node may have here."""
-UNFINISHED_LIMIT = 64
-"""Files in pieces at once; a node sends them one after the other within a level."""
+UNFINISHED_LIMIT = 64 * 1024 * 1024
+"""Bytes of files in pieces at once; a node sends them one after the other within a level."""
 
 
 class MirrorRefusedError(Exception):
@@ -39,17 +37,26 @@ class Mirror:
         """
         if not is_node_name(node):
             raise MirrorRefusedError(f"{node!r} cannot be the name of a node")
-        self._root = root
+        self.root = root
         self._node = node
         self._wants = wants
-        self._known: dict[str, Way] = {}
+        self._known: dict[str, Mirrored] = {}
         self._pieces: dict[str, bytearray] = {}
+        self.held = NOTHING
+        """The level from which on what comes is passed over: the disk has no room for it."""
 
     def wants(self, path: str) -> bool:
         """Whether a file that the node may have is taken from it. Raises MirrorRefusedError for another."""
         if mirrored(path, self._node) is None:
             raise MirrorRefusedError(f"{path!r} is no file of node {self._node}'s part of a run")
         return self._wants(path)
+
+    @property
+    def held_kinds(self) -> str:
+        """What is passed over, in words; empty: nothing."""
+        if self.held == NOTHING:
+            return ""
+        return "logs" if self.held >= Level.LOGS else "logs and metrics"
 
     def have(self, path: str) -> Have:
         """What there is of a file; one that grows is there from now on.
@@ -58,28 +65,33 @@ class Mirror:
             MirrorRefusedError: the node has no such file, or a link lies in its place.
             OSError: it cannot be read.
         """
-        way = self._way(path)
+        kind = self._kind(path)
+        grows = kind.way.grows
         self._pieces.pop(path, None)
         try:
-            descriptor, found = self._opened(path, os.O_RDONLY | os.O_CREAT if way.grows else os.O_RDONLY)
+            descriptor, found = self._opened(path, os.O_RDONLY | os.O_CREAT if grows else os.O_RDONLY)
         except FileNotFoundError:
             return Have(0)
         try:
             size = found.st_size
-            if way.grows:
+            if grows:
                 return have(descriptor, size)
-            content = os.pread(descriptor, min(size, WHOLE_LIMIT) + 1, 0)
-            return Have(size, whole=digest(content) if len(content) <= WHOLE_LIMIT else "")
+            content = os.pread(descriptor, min(size, kind.limit) + 1, 0)
+            return Have(size, whole=digest(content) if len(content) <= kind.limit else "")
         finally:
             os.close(descriptor)
 
     def put(self, path: str, at: int, data: bytes) -> None:
         """Bytes of a file that grows; raises as `have`."""
-        self._must_grow(path)
+        kind = self._growing(path)
+        if kind.level >= self.held:
+            return
+        if at + len(data) > kind.limit:
+            raise MirrorRefusedError(f"{path} would be longer than {kind.limit} bytes")
         descriptor, found = self._opened(path, os.O_WRONLY | os.O_CREAT)
         try:
             size = found.st_size
-            if at > size or at + len(data) > SIZE_LIMIT:
+            if at > size:
                 raise MirrorRefusedError(f"{path} has {size} bytes here, and the node goes on at {at}")
             _write_all(descriptor, data, at)
         finally:
@@ -87,7 +99,8 @@ class Mirror:
 
     def cut(self, path: str, size: int) -> None:
         """A file is shorter than what was mirrored of it; raises as `have`."""
-        self._must_grow(path)
+        if self._growing(path).level >= self.held:
+            return
         descriptor, found = self._opened(path, os.O_WRONLY | os.O_CREAT)
         try:
             if size < found.st_size:
@@ -97,33 +110,31 @@ class Mirror:
 
     def piece(self, path: str, at: int, data: bytes, *, last: bool) -> None:
         """Part of a file that is replaced whole, which the last one does; raises as `have`."""
-        way = self._way(path)
-        if way.grows:
+        kind = self._kind(path)
+        if kind.way.grows:
             raise MirrorRefusedError(f"{path} is not replaced but appended to")
         if at == 0:
             self._pieces[path] = bytearray()
         held = self._pieces.get(path)
-        if (
-            held is None
-            or at != len(held)
-            or at + len(data) > WHOLE_LIMIT
-            or len(self._pieces) > UNFINISHED_LIMIT
-        ):
+        unfinished = sum(map(len, self._pieces.values())) + len(data)
+        if held is None or at != len(held) or unfinished > UNFINISHED_LIMIT:
             raise MirrorRefusedError(f"a piece of {path} at {at} does not follow what came before")
+        if at + len(data) > kind.limit:
+            raise MirrorRefusedError(f"{path} would be longer than {kind.limit} bytes")
         held += data
         if last:
             del self._pieces[path]
-            self._replace(way, path, bytes(held))
+            self._replace(kind.way, path, bytes(held))
 
     def _replace(self, way: Way, path: str, content: bytes) -> None:
         if way is Way.RECORD:
             self._overwrite(path, content)
             return
         try:
-            refuse_link(self._root, path)
+            refuse_link(self.root, path)
         except NotPlainError as error:
             raise MirrorRefusedError(str(error)) from error
-        write_bytes(self._root / path, content, durable=False, private=True)
+        write_bytes(self.root / path, content, durable=False, private=True)
 
     def _overwrite(self, path: str, content: bytes) -> None:
         """In place, as its writer does: a rename makes some file systems write to the disk at once."""
@@ -135,33 +146,35 @@ class Mirror:
         finally:
             os.close(descriptor)
 
-    def _must_grow(self, path: str) -> None:
-        if not self._way(path).grows:
+    def _growing(self, path: str) -> Mirrored:
+        kind = self._kind(path)
+        if not kind.way.grows:
             raise MirrorRefusedError(f"{path} is not appended to but replaced")
+        return kind
 
-    def _way(self, path: str) -> Way:
-        """How a file changes; its folders are made when it is seen first."""
-        way = self._known.get(path)
-        if way is None:
+    def _kind(self, path: str) -> Mirrored:
+        """How a file is mirrored; its folders are made when it is seen first."""
+        kind = self._known.get(path)
+        if kind is None:
             kind = mirrored(path, self._node)
             if kind is None or not self._wants(path):
                 raise MirrorRefusedError(f"{path!r} is no file of node {self._node}'s part of a run")
             if len(self._known) >= FILES_LIMIT:
                 raise MirrorRefusedError(f"node {self._node} has more than {FILES_LIMIT} files")
             self._refuse_links(path)
-            (self._root / path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            way = self._known[path] = kind.way
-        return way
+            (self.root / path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._known[path] = kind
+        return kind
 
     def _opened(self, path: str, flags: int) -> Opened:
         try:
-            return open_plain(self._root, path, flags)
+            return open_plain(self.root, path, flags)
         except NotPlainError as error:
             raise MirrorRefusedError(str(error)) from error
 
     def _refuse_links(self, path: str) -> None:
         try:
-            refuse_links(self._root, path)
+            refuse_links(self.root, path)
         except NotPlainError as error:
             raise MirrorRefusedError(str(error)) from error
 

@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from torchdeck.agent.link.frames import PROTOCOL, Frame, FrameError, FrameReader, encode
+from torchdeck.agent.link.names import NOTHING
 from torchdeck.launch.remote.clock import ClockOffsets
+from torchdeck.launch.remote.disk_room import DiskRoom
 from torchdeck.launch.remote.mirror import Mirror, have_json
 from torchdeck.launch.remote.stream import ByteStream
+from torchdeck.quantities import size
 
 READ_SIZE = 1024 * 1024
 TICK = 1.0
@@ -23,6 +26,8 @@ FIRST_PINGS = 4
 SILENCE = 10.0
 """Seconds without a word of a node, which speaks once a second: the connection is gone."""
 SAID_LIMIT = 500
+_HOLDS = 2
+"""Version of the frames from which on a node can keep files back."""
 
 
 class LinkLostError(OSError):
@@ -93,6 +98,10 @@ class LinkSession:
         self._closed = False
         self._pings = 0
         self._ping_due = 0.0
+        self._speaks = 0
+        """Version of the frames that the node's end knows; 0 before it has said so."""
+        self._room = DiskRoom(mirror.root)
+        self._asked_to_hold = NOTHING
 
     def greet(self, first: bytes, limit: float) -> None:
         """Wait until the node's end has said who it is.
@@ -122,6 +131,7 @@ class LinkSession:
             last = time.monotonic()
             while not self._closed:
                 self._ping(time.monotonic())
+                self._hold()
                 data = self._read()
                 now = time.monotonic()
                 if data:
@@ -221,6 +231,8 @@ class LinkSession:
                 waiting.done.set()
         elif frame.kind == "hello":
             self._greet(frame)
+        elif frame.kind == "holds":
+            self._mirror.held = min(frame.number("level"), self._asked_to_hold)
         elif frame.kind == "say":
             self._say(_printable(frame.text("text")))
         else:
@@ -232,7 +244,9 @@ class LinkSession:
                 f"the node speaks a newer Torchdeck's link format ({frame.number('v')}, and this one speaks "
                 f"{PROTOCOL}): update Torchdeck here"
             )
+        self._speaks = frame.number("v")
         self.status.shared = frame.head.get("shared") is True
+        self._mirror.held = NOTHING
         self.up.set()
 
     def _take_status(self, frame: Frame) -> None:
@@ -252,6 +266,22 @@ class LinkSession:
             self._pings += 1
             self._ping_due = now + (TICK if self._pings < FIRST_PINGS else PING_INTERVAL)
             self._send("ping", t=now)
+
+    def _hold(self) -> None:
+        """Have the node keep logs, then metrics, back while the disk here is nearly full.
+
+        What is on its way then is passed over. It is taken again only once the node has said that it holds
+        less: all that comes after that begins with a question what there is here.
+        """
+        held = self._room.held()
+        if held == self._asked_to_hold or self._speaks < _HOLDS or self.status.shared:
+            return
+        self._asked_to_hold = held
+        self._mirror.held = min(held, self._mirror.held)
+        self._send("hold", level=held)
+        if held != NOTHING:
+            what = self._mirror.held_kinds
+            self._say(f"the disk here has {size(self._room.free)} free: {what} stay on the node")
 
     def _send(self, kind: str, body: bytes = b"", /, **fields: Any) -> None:
         data = encode(kind, body, **fields)
