@@ -59,6 +59,9 @@ def test_words_and_secrets(
             assert kinds <= {"rank", "rank holder", "torchrun"}, kinds
             assert "rank" in kinds
             assert not _who_has(hosts.made.pids(host), CANARY, "cmdline")
+            assert not _who_has(hosts.made.pids(host), "\nimport ", "cmdline")  # titles, not source
+            for part in ("agent", "holder", "link"):
+                assert _who_has(hosts.made.pids(host), f"torchdeck {part}: {hosts.run.root.name}", "cmdline")
         assert not _who_has([hosts.controller()], CANARY, "environ", "cmdline")
         (tmp_path / "go").touch()
         output, _ = front.communicate(timeout=60)

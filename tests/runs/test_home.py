@@ -43,6 +43,27 @@ def test_a_folder_others_may_write_in_is_refused(tmp_path: Path) -> None:
         check_private(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["runs", "shipped", "code", "leases"])
+def test_a_folder_in_it_that_others_may_write_in_is_refused(tmp_path: Path, name: str) -> None:
+    """Code and orders lie there."""
+    (tmp_path / name).mkdir()
+    check_private(tmp_path)
+    (tmp_path / name).chmod(0o707)
+    with pytest.raises(HomeError, match=f"others may write in .*/{name}: `chmod go-w"):
+        check_private(tmp_path)
+
+
+def test_a_home_that_others_may_replace_is_refused(tmp_path: Path) -> None:
+    """All may rename what is in a folder that all may write in, unless it is sticky, as /tmp is."""
+    home = tmp_path / "open" / "below" / "home"
+    home.mkdir(parents=True, mode=0o700)
+    (tmp_path / "open").chmod(0o1777)
+    check_private(home)
+    (tmp_path / "open").chmod(0o777)
+    with pytest.raises(HomeError, match=r"all users may write in .*/open and replace .* `chmod o-w "):
+        check_private(home)
+
+
 def test_a_folder_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The owner must be who runs this."""
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)

@@ -180,7 +180,8 @@ def _kind(pid: int) -> str:
         return "rank"
     if name in (AGENT, HOLDER):  # copies of a link server
         return "agent" if name == AGENT else "holder"
-    return "link server" if words[1:4] == ["-I", "-B", "-c"] else line[:200]
+    is_link = name == "torchdeck-link" or words[1:4] == ["-I", "-B", "-c"]
+    return "link server" if is_link else line[:200]
 
 
 @contextmanager

@@ -23,11 +23,10 @@ class User(NamedTuple):
     @property
     def environ(self) -> dict[str, str]:
         """What a login would set, and where this interpreter's packages are."""
-        packages = os.pathsep.join(
-            path for path in sys.path if path and Path(path).is_dir() and _is_packages(path)
-        )
+        packages = [path for path in sys.path if Path(path).is_absolute() and _is_packages(path)]
         return {
             "HOME": str(self.home),
+            "TMPDIR": str(self.home.parent / "tmp"),
             "PATH": "/usr/local/bin:/usr/bin:/bin",
             "PYTHONPATH": os.pathsep.join(packages),
             "PYTHONDONTWRITEBYTECODE": "1",

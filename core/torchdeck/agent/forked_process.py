@@ -11,12 +11,11 @@ import traceback
 from collections.abc import Callable
 
 from torchdeck.agent.detached_process import DetachedProcess
+from torchdeck.agent.process_title import set_process_title
 
 CRASHED = 70
 """Exit code of a copy that was ended by an exception; EX_SOFTWARE of sysexits.h, none of our own."""
 DEFAULT_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD)
-NAME_LENGTH = 15
-"""Bytes that Linux keeps of a process's name."""
 
 
 def has_one_thread() -> bool:
@@ -24,16 +23,19 @@ def has_one_thread() -> bool:
     return len(os.listdir("/proc/self/task")) == 1  # noqa: PTH208 - their number is all that is wanted
 
 
-def forked(run: Callable[[], int], name: str, standard_input: int, output: int) -> DetachedProcess:
+def forked(
+    run: Callable[[], int], name: str, standard_input: int, output: int, title: str = ""
+) -> DetachedProcess:
     """Begin `run` in a copy of this process, which must have one thread alone.
 
     The copy has a session of its own, and nothing open but the two descriptors.
 
     Args:
         run: all that it does; what it gives is the copy's exit code.
-        name: what `ps -o comm` shows: its arguments are those of this process.
+        name: what `ps -o comm` shows.
         standard_input: descriptor that the copy reads.
         output: descriptor of its standard output and error.
+        title: what `ps -f` shows; default: the arguments of this process.
 
     Raises:
         OSError: there can be no more processes.
@@ -47,7 +49,8 @@ def forked(run: Callable[[], int], name: str, standard_input: int, output: int) 
         return DetachedProcess(pid)
     code = CRASHED
     try:
-        _leave(name, standard_input, output)
+        _leave(standard_input, output)
+        set_process_title(title, name)
         code = run()
     except SystemExit as end:
         code = _code_of(end)
@@ -73,7 +76,7 @@ def _flush() -> None:
             stream.flush()
 
 
-def _leave(name: str, standard_input: int, output: int) -> None:
+def _leave(standard_input: int, output: int) -> None:
     """Have nothing in common any more with the process that this is a copy of."""
     os.setsid()
     for number in DEFAULT_SIGNALS:  # what a shell had ignored, ranks would inherit
@@ -86,5 +89,3 @@ def _leave(name: str, standard_input: int, output: int) -> None:
         if int(found) > 2:
             with contextlib.suppress(OSError):  # the one that listed them
                 os.close(int(found))
-    with contextlib.suppress(OSError), open("/proc/self/comm", "wb") as file:  # noqa: PTH123
-        file.write(name.encode()[:NAME_LENGTH])

@@ -17,6 +17,7 @@ from typing import Any
 
 from torchdeck.agent import holder
 from torchdeck.agent.forked_process import forked, has_one_thread
+from torchdeck.agent.process_title import set_process_title
 from torchdeck.rundir.processes import without_run_variables
 
 PROCESS_NAME = "torchdeck-hold"
@@ -80,7 +81,7 @@ class SpareHolder:
         self._socket, theirs = socket.socketpair()
         with theirs:
             try:
-                self._process = forked(_wait, PROCESS_NAME, theirs.fileno(), 2)
+                self._process = forked(_wait, PROCESS_NAME, theirs.fileno(), 2, "torchdeck holder")
             except BaseException:
                 self._socket.close()
                 raise
@@ -156,7 +157,14 @@ def _wait() -> int:
     if told["leases"] != len(leases):
         print(f"holder: {len(leases)} of {told['leases']} leases came", file=sys.stderr, flush=True)
         return LOST_LEASES
+    set_process_title(f"torchdeck holder: {_run_of(told['arguments'])}", PROCESS_NAME)
     return holder.main(_words(told["arguments"], leases, told["agent"]), told["order"])
+
+
+def _run_of(arguments: Sequence[str]) -> str:
+    """The run that a holder's arguments name."""
+    words = dict(zip(arguments[::2], arguments[1::2], strict=False))
+    return Path(words.get("--run-dir", "")).name
 
 
 def _received(source: socket.socket, count: int) -> bytes:

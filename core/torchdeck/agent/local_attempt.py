@@ -15,6 +15,7 @@ from torchdeck.agent.handover import NOTHING, Handover
 from torchdeck.agent.holder_start import ExitCode, HolderStart
 from torchdeck.plan.launch_plan import NodePlan
 from torchdeck.rundir.atomic import read_json
+from torchdeck.rundir.compiled import compile_cache
 from torchdeck.rundir.layout import AttemptLayout, AttemptNodeLayout
 from torchdeck.rundir.processes import ProcessIdentity, without_run_variables
 
@@ -89,14 +90,14 @@ class LocalAttempt:
         """
         secrets = self._handover.values(self._node.secrets)
         self.files.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        environ = without_run_variables(os.environ)
+        run_dir = self.attempt.root.parents[1]
+        environ = {**compile_cache(run_dir.parents[1]), **without_run_variables(os.environ)}
         order = {
             "argv": list(self._node.argv),
             "env": {**compose_environment(environ, self._node.env, self._node.unset), **secrets},
             "cwd": self._node.working_dir,
             "handover": self._handover.line().decode(),
         }
-        run_dir = self.attempt.root.parents[1]
         arguments = ["--run-dir", str(run_dir), "--node", self._node.name]
         arguments += ["--attempt", str(self.number), "--agent-pid", str(os.getpid())]
         self._started = time.monotonic()

@@ -16,6 +16,7 @@ from typing import IO, Any
 
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.launch.shipping import ShippingError, ship
+from torchdeck.rundir.compiled import compile_cache
 
 _READ_SIZE = 1 << 16
 _TAIL = 4096
@@ -102,6 +103,7 @@ def _start(config: RunConfig, interpreter: str, environment: Mapping[str, str]) 
             stderr=subprocess.PIPE,
             cwd=config.run.working_dir,
             env=environment,
+            umask=0o077,
             start_new_session=True,  # so that loader processes of the recipe end with it
         )
     except OSError as error:
@@ -113,6 +115,7 @@ def _environment(config: RunConfig, shipped: Path) -> dict[str, str]:
     own = {} if config.run.recipe in BUILTIN_RECIPES else config.run.env
     users_path = own.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     return {
+        **compile_cache(shipped.parents[1]),
         **os.environ,
         **own,
         **_ONLY_RANK,

@@ -7,6 +7,8 @@ import stat
 from pathlib import Path
 
 HOME_VARIABLE = "TORCHDECK_HOME"
+OURS = ("runs", "shipped", "code", "leases", "profiles")
+"""Folders in it that must be as private as it is."""
 
 
 class HomeError(Exception):
@@ -36,15 +38,34 @@ def torchdeck_home(named: Path | None = None) -> Path:
 
 
 def check_private(folder: Path) -> None:
-    """Refuse a folder in which somebody else could place files that this program would trust.
+    """Refuse a home in which another user could place files that this program would trust, or replace it.
 
     Raises:
-        HomeError: it belongs to somebody else, or its mode lets others write.
+        HomeError: it or a folder of ours in it belongs to another user, or its mode lets others write; or all
+            users may rename what is in a folder around it.
     """
+    _check_own(folder)
+    for name in OURS:
+        if (folder / name).is_dir():
+            _check_own(folder / name)
+    for around in folder.absolute().parents:
+        mode = _stat(around).st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            raise HomeError(
+                f"all users may write in {around} and replace what is in it: "
+                f"`chmod o-w {around}` first, or set {HOME_VARIABLE} to a folder elsewhere"
+            )
+
+
+def _stat(folder: Path) -> os.stat_result:
     try:
-        found = folder.stat()
+        return folder.stat()
     except OSError as error:
         raise HomeError(f"{folder} cannot be looked at: {error.strerror}") from error
+
+
+def _check_own(folder: Path) -> None:
+    found = _stat(folder)
     if found.st_uid != os.geteuid():
         raise HomeError(
             f"{folder} belongs to user {found.st_uid}: set {HOME_VARIABLE} to a folder of your own"

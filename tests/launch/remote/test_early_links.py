@@ -23,7 +23,7 @@ from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.links import UP
 
 LIMIT = 30.0
-OURS = b"# Torchdeck: the link"
+OURS = (b"# Torchdeck: the link", b"torchdeck link")
 
 
 @pytest.fixture

@@ -46,7 +46,9 @@ class AgentStart:
         try:
             log = os.open(node.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
-                self._process = forked(partial(_supervise, arguments, self._home), PROCESS_NAME, reading, log)
+                supervise = partial(_supervise, arguments, self._home)
+                title = f"torchdeck agent: {self._layout.root.name}"
+                self._process = forked(supervise, PROCESS_NAME, reading, log, title)
             finally:
                 os.close(log)
         finally:

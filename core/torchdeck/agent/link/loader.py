@@ -52,6 +52,8 @@ def main(told: Mapping[str, Any], reading: int, writing: int) -> int:
         folder = home / "shipped" / str(told["hash"])
         there = folder_hash(folder) == told["hash"]
         _say(writing, {"ready": True} if there else {"need": told["hash"]})
+        if there:
+            _entitle(folder, "torchdeck link")
         if there and told.get("begins") is True:
             _load(folder)
         order = _order(reading)
@@ -61,6 +63,7 @@ def main(told: Mapping[str, Any], reading: int, writing: int) -> int:
         if not there:
             install(folder, _archive(reading), str(told["hash"]))
             _say(writing, {"ready": True})
+        _entitle(folder, f"torchdeck link: {order.get('run_id')}")
     except (LoaderError, OSError) as error:
         _say(writing, {"failed": str(error)})
         return 2
@@ -77,6 +80,14 @@ def _use(folder: Path) -> None:
     """Modules of Torchdeck are those of `folder`."""
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
+
+
+def _entitle(folder: Path, title: str) -> None:
+    """Show `title` in `ps`, not this source."""
+    _use(folder)
+    from torchdeck.agent.process_title import set_process_title
+
+    set_process_title(title, "torchdeck-link")
 
 
 def _load(folder: Path) -> None:
@@ -189,13 +200,21 @@ def _home(text: str) -> Path:
         data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
         text = os.environ.get("TORCHDECK_HOME") or f"{data}/torchdeck"
     home = Path(os.path.abspath(os.path.expanduser(text)))  # noqa: PTH100, PTH111 - links in it stay as they are named
-    for folder in (home, home / "shipped"):
+    for folder in (home, *(home / name for name in ("shipped", "runs", "code", "leases"))):
         with contextlib.suppress(FileNotFoundError):
             found = folder.stat()
             if found.st_uid != os.geteuid():
                 raise LoaderError(f"{folder} belongs to user {found.st_uid}: name another home for this node")
             if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 raise LoaderError(f"others may write in {folder}: `chmod go-w {folder}` first")
+    for folder in home.parents:
+        with contextlib.suppress(FileNotFoundError):
+            mode = folder.stat().st_mode
+            if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+                raise LoaderError(
+                    f"all users may write in {folder} and replace what is in it: "
+                    f"`chmod o-w {folder}` first, or name another home for this node"
+                )
     return home
 
 

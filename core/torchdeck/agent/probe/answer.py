@@ -15,6 +15,7 @@ from torchdeck.agent.probe import network, pythons, runs, system
 from torchdeck.agent.probe.gpus import gpu_facts
 from torchdeck.agent.probe.reach import Listener, reach
 from torchdeck.agent.probe.seen import seen
+from torchdeck.agent.process_title import set_process_title
 
 Answer = Callable[[Mapping[str, Any]], dict[str, Any]]
 VERSION = 1
@@ -232,4 +233,5 @@ def _home(question: Mapping[str, Any]) -> Path:
 def main() -> None:
     """Serve standard input."""
     os.umask(0o077)
+    set_process_title("torchdeck probe", "torchdeck-probe")  # in place of the source that was sent
     serve(sys.stdin, sys.stdout)

@@ -29,6 +29,7 @@ MODULES = (
     "torchdeck.agent.probe.seen",
     "torchdeck.agent.probe.system",
     "torchdeck.agent.probe.trial",
+    "torchdeck.agent.process_title",
     "torchdeck.agent.snapshots",
     "torchdeck.agent.snapshots.blobs",
     "torchdeck.agent.snapshots.folder",
