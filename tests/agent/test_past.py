@@ -156,3 +156,12 @@ def test_foreign_and_damaged_events_are_survived() -> None:
         Event("from_the_future", 0.0, 0.0, {"x": 1})
     ]
     assert fold_past(events, 0).finishes == 1
+
+
+def test_a_follower_that_only_gave_up_its_lead_takes_part_in_the_same_life_again() -> None:
+    """Its agent departed; another one that is started for the same life has work to do."""
+    departed = Event("node_finished", 9.0, 0.0, {"why": "silence", "attempt": 1, "may_return": True})
+    for_good = Event("node_finished", 9.0, 0.0, {"why": "over", "attempt": 1})
+    begun = [Event("agent_started", 1.0, 0.0, {"part": "follower", "life": 0})]
+    assert fold_past([*begun, departed], 0).finishes == 0
+    assert fold_past([*begun, for_good], 0).finishes == 1

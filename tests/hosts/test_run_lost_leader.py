@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from support.hosts_run import HostsRun
 from support.training import Training
 from support.waiting import wait_until
@@ -13,9 +15,9 @@ AcrossOf = Callable[..., HostsRun]
 GRACE = 8
 
 
-def begun(hosts: HostsRun, folder: Path, *options: str, steps: int = 4000) -> None:
+def begun(hosts: HostsRun, folder: Path, *options: str) -> None:
     """A run on the first two hosts that has saved where both see it; its controller is alone here."""
-    training = Training(folder / "work", nproc=1, steps=steps, every=5)
+    training = Training(folder / "work", nproc=1, steps=4000, every=5)
     nodes = ("--set", 'distributed.nodes=["node1","node2"]', "--set", f"launch.node_grace={GRACE}")
     shared = ("--set", f"checkpoint.directory='{folder / 'shared'}'", "--set", "launch.kill_grace=3")
     file = training.write(0.05)
@@ -57,3 +59,26 @@ def test_stop_now_has_an_end_though_no_node_ever_answers_again(across: AcrossOf,
     assert (view.state, "nor has node2; a stop was asked for" in view.why) == ("LOST", True), view
     deleted = hosts.command.run("runs", "delete", "--here", hosts.run.root.name)
     assert deleted.returncode == 0, deleted.stderr
+
+
+@pytest.mark.soak
+def test_a_leader_that_comes_back_finds_that_it_was_replaced(across: AcrossOf, tmp_path: Path) -> None:
+    """It was cut off and has gone on by itself; resumed meanwhile, the run goes on and the old life ends."""
+    hosts = across(2)
+    begun(hosts, tmp_path, "--set", "launch.max_restarts=5")
+    hosts.made.cut(1)
+    wait_until(lambda: read_run(hosts.run).state == "LOST", 2 * GRACE + 4, "the run to be given up")
+    resumed = hosts.command.run("runs", "resume", "--detach", hosts.run.root.name)
+    assert resumed.returncode == 0, resumed.stderr
+    assert "agent" in hosts.processes(1), "the old leader lives on"
+    hosts.made.heal(1)
+    replaced = hosts.wait_event(1, "finished", 90)
+    assert "this part of the run was replaced" in replaced["why"]
+    started = hosts.wait_event(1, "launching", 90, count=len(hosts.events(1, "launching")) + 1)
+    assert started["reason"] == "first"
+    wait_until(lambda: read_run(hosts.run).state == "RUNNING", 60, "the run to go on")
+    hosts.wait_event(1, "checkpoint", 60, count=len(hosts.events(1, "checkpoint")) + 1)
+    stopped = hosts.command.run("runs", "stop", hosts.run.root.name, timeout=60)
+    assert stopped.returncode == 0, stopped.stderr
+    hosts.wait_empty()
+    assert read_run(hosts.run).state == "CANCELLED"

@@ -19,6 +19,7 @@ class CountingTransport:
 
     def __init__(self) -> None:
         self.starts = 0
+        self.code = 1
 
     @property
     def unreached(self) -> str:
@@ -33,7 +34,7 @@ class CountingTransport:
         self.starts += 1
 
     def agent_exit(self) -> int | None:
-        return 1 if self.starts else None
+        return self.code if self.starts else None
 
     def agent_is_starting(self) -> bool:
         return False
@@ -91,3 +92,11 @@ def test_a_holder_that_was_reached_begins_the_count_anew() -> None:
     assert kept.look(history) is False
     del history.holders["here"]
     assert [kept.look(history) for _ in range(MAX_STARTS)] == [True] * MAX_STARTS
+
+
+def test_an_agent_that_departed_is_none_that_could_not_begin() -> None:
+    """One that has given up its lead may be started again as often as it departs."""
+    transport = CountingTransport()
+    transport.code = 0
+    kept, history = keeper(transport), RunHistory()
+    assert [kept.look(history) for _ in range(3 * MAX_STARTS)] == [True] * 3 * MAX_STARTS

@@ -100,6 +100,8 @@ class Depart(NamedTuple):
     """The run is over for this node."""
 
     why: str
+    may_return: bool = False
+    """The lead was only given up: the node may have an agent again in this life of the run."""
 
 
 class AnnounceRunning(NamedTuple):

@@ -164,7 +164,8 @@ class Execution:
     def _finish(self, command: do.Finish | do.Depart) -> None:
         self.finished = True
         if isinstance(command, do.Depart):
-            self._journal.append("node_finished", why=command.why, attempt=self._part.number)
+            told = {"may_return": True} if command.may_return else {}
+            self._journal.append("node_finished", why=command.why, attempt=self._part.number, **told)
             return
         checkpoint = self._seen().newest_checkpoint
         self._journal.append(

@@ -86,6 +86,8 @@ def fold_past(events: Iterable[Event], life: int) -> Past:
     """
     past = Past()
     for event in events:
+        if event.name == "node_finished" and event.fields.get("may_return") is True:
+            continue  # its life of the run goes on
         past = _step(past, event)
         if event.name in ENDS and past.finishes <= life:
             past = _new_life(past, past.finishes)

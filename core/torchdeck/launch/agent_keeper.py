@@ -12,6 +12,8 @@ MAX_STARTS = 5
 """Agents in a row that may end before there is a holder."""
 FIRST_DELAY = 0.2
 """Seconds before an agent is started again; doubles each time."""
+STEADY = 5.0
+"""Seconds after which an agent that ends by itself is none that could not begin."""
 REACH_LIMIT = 90.0
 """Seconds in which a node that has had no agent must be reached."""
 
@@ -49,7 +51,7 @@ class AgentKeeper:
         self._clock = clock
         self._begun = clock()
         self._starts = 0
-        self._due = 0.0
+        self._due = self._started = 0.0
         self.begun = False
 
     def look(self, history: RunHistory) -> bool:
@@ -69,6 +71,8 @@ class AgentKeeper:
             return False
         if seen.agent or self._transport.agent_is_starting() or self._clock() < self._due:
             return False
+        if self._transport.agent_exit() == 0 and self._clock() - self._started > STEADY:
+            self._starts = 0  # it has departed by itself, and may be wanted again
         handover = self._handover()
         if handover is None:
             return False
@@ -76,6 +80,7 @@ class AgentKeeper:
             raise AgentUnavailableError(node, self._story())
         self._due = self._clock() + FIRST_DELAY * 2**self._starts
         self._starts += 1
+        self._started = self._clock()
         try:
             self._transport.start_agent(handover)
         except OSError as error:

@@ -164,10 +164,16 @@ class Controller:
             raise AgentUnavailableError(transport.node, refused)
         if not self._nodes.has_code(transport.node) or self._files.has_left(transport.node, self._life):
             return None
+        if self._files.gave_up_lead(transport.node) and not self._leads():
+            return None
         stranger = self._handovers.is_stranger(self._files.listening)
         if stranger and not self._token.look(self._files.history, transport.node):
             return None
         return self._handovers.line(transport.node, self._files.listening)
+
+    def _leads(self) -> bool:
+        """Whether the lead is known to live: a node that has given it up may be heard by it again."""
+        return self._nodes.lives(self._lead.node, self._files.history) is True
 
     def _forward(self) -> None:
         for request in read_requests(self._layout.control, frozenset(self._files.forwarded)):

@@ -25,6 +25,7 @@ class RunFiles:
         self._listening: tuple[str, int] | None = None
         self._lead = nodes[0]
         self._left: set[str] = set()
+        self._may_return: set[str] = set()
         self._journal = JournalReader(layout.journal)
         self._nodes = {node: reader_of_node(layout.node(node)) for node in nodes}
 
@@ -57,11 +58,16 @@ class RunFiles:
         """Whether the agent of `node` has said that it has no more to do in this life of the run."""
         return node in self._left and self.history.agent_life(node) == life
 
+    def gave_up_lead(self, node: str) -> bool:
+        """Whether the agent of `node` has departed because its lead did not answer any more."""
+        return node in self._may_return
+
     def _of_agent(self, node: str, event: Event) -> None:
         if event.name == "agent_started":
             self._left.discard(node)
+            self._may_return.discard(node)
         elif event.name == "node_finished":
-            self._left.add(node)
+            (self._may_return if event.fields.get("may_return") is True else self._left).add(node)
 
     def _of_lead(self, event: Event, *, another_life: bool) -> None:
         if event.name == "finished" or another_life:

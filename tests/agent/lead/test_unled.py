@@ -6,7 +6,7 @@ import pytest
 
 from torchdeck.agent import commands as do
 from torchdeck.agent import events as on
-from torchdeck.agent.lead.unled import Unled
+from torchdeck.agent.lead.unled import WHY, Unled
 from torchdeck.plan.policy import Policy
 
 GRACE = 5.0
@@ -27,7 +27,7 @@ def test_ranks_go_on_and_torchrun_waits_for_nobody_after_them() -> None:
     ended = node.handle(on.NodeClean("b", 2, 0, 0, None), 1001.0)
     assert ended == [do.CloseAttempt(2, "succeeded"), do.ReleaseLeases("b")]
     assert node.tick(1001.0 + GRACE - 0.1) == []
-    assert [type(command) for command in node.tick(1001.0 + GRACE)] == [do.Depart]
+    assert node.tick(1001.0 + GRACE) == [do.Depart(WHY, may_return=True)]
 
 
 def test_ranks_are_ended_where_they_are_not_to_go_on() -> None:
@@ -64,4 +64,4 @@ def test_a_stop_ends_the_waiting_for_the_lead(*, running: bool) -> None:
         node.handle(on.NodeClean("b", 2, 0, 0, None), 102.0)
     else:
         node.handle(on.StopRequested("now", "replaced"), 102.0)
-    assert [type(command) for command in node.tick(102.0)] == [do.Depart]
+    assert node.tick(102.0) == [do.Depart(WHY)]

@@ -77,7 +77,8 @@ class Unled:
     def tick(self, now: float) -> list[do.Command]:
         """What time alone brings."""
         if self._depart_at is not None:
-            return [do.Depart(self._why)] if now >= self._depart_at else []
+            may_return = not self._leaves and not self._asked
+            return [do.Depart(self._why, may_return)] if now >= self._depart_at else []
         return self._translated(self._gang.handle(on.Tick(), now), now)
 
     def _translated(self, commands: list[do.Command], now: float) -> list[do.Command]:

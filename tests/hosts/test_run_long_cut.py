@@ -1,0 +1,46 @@
+"""Hosts that are cut from each other for up to five times launch.node_grace: the run goes on by itself."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.held_training import hold
+from support.hosts_run import HostsRun
+from support.training import Training, losses
+from support.waiting import wait_until
+from torchdeck.runs.follower import read_run
+
+AcrossOf = Callable[..., HostsRun]
+GRACE = 5
+
+
+@pytest.mark.parametrize(
+    "graces", [2.5, *(pytest.param(many, marks=pytest.mark.soak) for many in (0.5, 1.0, 2.0, 5.0))]
+)
+def test_a_cut_costs_one_restart_however_long_it_is(across: AcrossOf, tmp_path: Path, graces: float) -> None:
+    """The follower's agent departs, and another is started; attempts that start no rank use up no restart."""
+    hosts = across(2)
+    training = Training(tmp_path / "work", nproc=1, steps=20, every=5)
+    options = ("--set", 'distributed.nodes=["node1","node2"]', "--set", f"launch.node_grace={GRACE}")
+    restarts = ("--set", "launch.max_restarts=1", "--set", "launch.kill_grace=2")
+    file = hold(training.write(0.02), step=8, gate=tmp_path / "go on")
+    started = hosts.command.run("--no-gui", "--trust", "--detach", *options, *restarts, file)
+    assert started.returncode == 0, started.stderr
+    hosts.wait_event(1, "checkpoint", 90)
+    hosts.made.block_port(1, "1024-65535", sender=hosts.made.address(2))
+    healed = time.monotonic() + graces * GRACE
+    wait_until(lambda: time.monotonic() >= healed, 10 * GRACE, "the end of the cut")
+    hosts.made.unblock_ports(1)
+    (tmp_path / "go on").touch()
+    wait_until(lambda: read_run(hosts.run).is_over, 90, f"the run's end: {read_run(hosts.run)}")
+    view = read_run(hosts.run)
+    assert view.state == "SUCCEEDED", view
+    reasons = [event.fields["reason"] for event in hosts.events(1, "restarting")]
+    assert reasons == ["restart"] * (graces > 1) + ["never_ran"] * (len(reasons) - 1)
+    assert sorted(losses(hosts.run)) == list(range(1, 21))
+    if graces > 2:
+        assert len(hosts.events(2, "agent_started")) == 2
+        assert hosts.events(2, "node_finished")[0].fields["may_return"] is True
+    hosts.wait_empty()
