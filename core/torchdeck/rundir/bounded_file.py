@@ -79,10 +79,10 @@ def why_unreadable(path: str | os.PathLike[str]) -> str:
         open_regular(path).close()
     except FileNotFoundError:
         return ""
+    except UnreadableFileError as error:  # which is an OSError, too
+        return error.why
     except OSError as error:
         return f"cannot be read: {error.strerror}"
-    except UnreadableFileError as error:
-        return error.why
     return ""
 
 
