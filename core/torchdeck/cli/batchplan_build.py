@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from typing import Any
 
 from torchdeck.cli.batchplan_progress import ProgressLine
 from torchdeck.cli.batchplan_source import PlanWishes, read_source, wishes_of
+from torchdeck.cli.json_text import json_text
 from torchdeck.data.batch_plan import (
     BatchPlan,
     BatchPlanError,
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     finally:
         progress.end()
     value = _summary(plan, output, source.unit, time.monotonic() - begun)
-    sys.stdout.write(json.dumps(value, indent=2) + "\n" if args.json else _text(plan, value))
+    sys.stdout.write(json_text(value, indent=2) + "\n" if args.json else _text(plan, value))
     return 0
 
 

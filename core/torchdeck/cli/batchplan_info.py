@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import Any
 
 from torchdeck.cli.batchplan_options import check_dealing_options
 from torchdeck.cli.batchplan_view import info_text
+from torchdeck.cli.json_text import json_text
 from torchdeck.data.batch_plan import (
     BatchPlan,
     BatchPlanError,
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
         if plan.meta.shard is not None:
             raise BatchPlanError(f"{args.plan} is a shard already: share out the whole plan")
         value["world"] = _world(plan, args)
-    sys.stdout.write(json.dumps(value, indent=2) + "\n" if args.json else info_text(value))
+    sys.stdout.write(json_text(value, indent=2) + "\n" if args.json else info_text(value))
     return 0
 
 

@@ -6,6 +6,9 @@ import sys
 import time
 from typing import TextIO
 
+from torchdeck.cli.safe_output import unguarded
+from torchdeck.shown_text import shown
+
 AFTER = 1.0
 """Seconds before anything is said: what is short is not worth a line."""
 EVERY = {True: 0.2, False: 5.0}
@@ -16,7 +19,7 @@ class ProgressLine:
     """Call it with what is done, how much, and out of how much; `end` clears the line."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = sys.stderr if stream is None else stream
+        self._stream = unguarded(sys.stderr if stream is None else stream)
         self._in_place = self._stream.isatty()
         self._next = time.monotonic() + AFTER
         self._shown = 0
@@ -27,7 +30,7 @@ class ProgressLine:
             return
         self._next = now + EVERY[self._in_place]
         share = f" ({100 * done // total} %)" if total else ""
-        text = f"{what}: {done:,} of {total:,}{share}"
+        text = shown(f"{what}: {done:,} of {total:,}{share}")
         if self._in_place:
             self._stream.write("\r" + text.ljust(self._shown))
             self._shown = len(text)

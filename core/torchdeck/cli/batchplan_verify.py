@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
 from torchdeck.cli.batchplan_progress import ProgressLine
 from torchdeck.cli.batchplan_source import PlanSource, read_source
+from torchdeck.cli.json_text import json_text
 from torchdeck.data.batch_plan import BatchPlanError, check_shards, is_plan, load_batch_plan
 
 DAMAGED = 1
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     data = "" if compared else "; the data was not compared: --dataset PATH or --lengths FILE does"
     if args.json:
         value = {"plan": args.plan, "sound": problem is None, "problem": problem, "data_compared": compared}
-        sys.stdout.write(json.dumps(value, indent=2) + "\n")
+        sys.stdout.write(json_text(value, indent=2) + "\n")
     else:
         sys.stdout.write(f"{args.plan}: sound{data}\n" if problem is None else f"{problem}\n")
     return 0 if problem is None else DAMAGED

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli import exit_codes
 from torchdeck.cli.check_matrix import print_matrix
+from torchdeck.cli.json_text import json_text
 from torchdeck.cli.problems import print_problems, report
 from torchdeck.cli.progress_line import LOOKING, TRACING, progress_line
 from torchdeck.cli.reach import looks_for
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torchdeck.plan.problems import PlanError
 
 TRYING = "trying torchrun and an all-reduce on the nodes"
-_SIGNS = {"ok": "[green]ok[/]     ", "warning": "[yellow]warning[/]", "failed": "[red]failed[/] "}
+_SIGNS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "failed": ("failed", "red")}
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         return exit_codes.REFUSED
     checks, misfit = _look(loaded, quick=args.quick, again=args.again)
     if args.json:
-        print(json.dumps(_document(checks, misfit), ensure_ascii=False, indent=1))
+        print(json_text(_document(checks, misfit), indent=1))
     else:
         _print(checks, misfit)
     return exit_codes.SUCCEEDED if _document(checks, misfit)["ok"] else exit_codes.REFUSED
@@ -115,15 +115,17 @@ def _document(checks: list[Check], misfit: PlanError | None) -> dict[str, Any]:
 
 
 def _print(checks: list[Check], misfit: PlanError | None) -> None:
-    from rich.console import Console
-    from rich.markup import escape
+    from rich.text import Text
 
-    console = Console(highlight=False, soft_wrap=True)
+    from torchdeck.cli.console import make_console
+
+    console = make_console(soft_wrap=True)
     if any(check.node != LOCALHOST for check in checks):
         print_matrix(console, checks)
     else:
         for check in checks:
-            console.print(f"{_SIGNS[check.status]}  {escape(str(check))}")
+            word, colour = _SIGNS[check.status]
+            console.print(Text.assemble((f"{word:<7}", colour), f"  {check}"))
     if misfit is not None:
         print_problems(misfit.problems)
     failures = sum(check.status == "failed" for check in checks) + (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from pathlib import PurePath
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.ckpt_lookup import CkptUsageError, checkpoints_of, how_to_pull, on_a_node, retention_of
 from torchdeck.cli.exit_codes import USAGE
+from torchdeck.cli.json_text import json_text
 from torchdeck.quantities import size
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def run_list(args: argparse.Namespace) -> int:
 
 def print_json(value: Any) -> None:
     """Print a value for programs."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    sys.stdout.write(json_text(value, indent=2) + "\n")
 
 
 def refuse(command: str, error: CkptUsageError) -> int:

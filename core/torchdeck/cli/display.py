@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from torchdeck.cli.json_text import json_text
+from torchdeck.cli.safe_output import write_log_line
 from torchdeck.runs import reasons
 from torchdeck.runs.audit.result import Audit
 from torchdeck.runs.links import LinkState
@@ -75,7 +76,7 @@ class PlainDisplay:
 
     def output(self, line: OutputLine) -> None:
         stream = sys.stderr if line.stream == "stderr" else sys.stdout
-        stream.write(f"[rank {line.rank}] {line.text}\n")
+        write_log_line(f"[rank {line.rank}] ", line.text, stream)
         stream.flush()
 
     def progress(self, progress: TrainingProgress) -> None:
@@ -155,7 +156,7 @@ class JsonDisplay:
 
     def _write(self, event: str, **fields: Any) -> None:
         record = {"event": event, "time": time.time(), "run": self._run_id, **fields}
-        print(json.dumps(record, ensure_ascii=False, default=str), flush=True)
+        print(json_text(record, default=str), flush=True)
 
 
 def attempt_text(view: RunView) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from torchdeck.cli.ahead import Ahead, knocking_ahead
 from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED, USAGE
+from torchdeck.cli.json_text import json_text
 from torchdeck.cli.problems import report
 from torchdeck.cli.progress_line import TRACING, progress_line
 from torchdeck.cli.reach import reach_for
@@ -155,7 +155,7 @@ def watch_run(
 def refuse(reasons: list[str], *, as_json: bool) -> int:
     """Say why nothing was started."""
     if as_json:
-        print(json.dumps({"event": "refused", "reasons": reasons}, ensure_ascii=False))
+        print(json_text({"event": "refused", "reasons": reasons}))
     else:
         for reason in reasons:
             print(f"torchdeck: {reason}", file=sys.stderr)
@@ -169,14 +169,14 @@ def _warnings(checks: list[Check]) -> list[str]:
 def _warn(warnings: list[str], *, as_json: bool) -> None:
     for warning in dict.fromkeys(warnings):
         if as_json:
-            print(json.dumps({"event": "warning", "text": warning}, ensure_ascii=False))
+            print(json_text({"event": "warning", "text": warning}))
         else:
             print(f"torchdeck: warning: {warning}", file=sys.stderr)
 
 
 def _leave(layout: RunLayout, *, as_json: bool) -> int:
     if as_json:
-        print(json.dumps({"id": layout.root.name, "directory": str(layout.root)}))
+        print(json_text({"id": layout.root.name, "directory": str(layout.root)}))
     else:
         print(layout.root.name)
     return SUCCEEDED

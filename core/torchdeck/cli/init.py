@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from torchdeck.cli.json_text import json_text
 
 USAGE_ERROR = 2
 DEFAULT_NAME = "run.toml"
@@ -53,9 +54,7 @@ def run(args: argparse.Namespace) -> int:
     if done is not None:
         return _refuse(done)
     if args.json:
-        sys.stdout.write(
-            json.dumps({"preset": args.preset, "files": [str(path) for path in contents]}) + "\n"
-        )
+        sys.stdout.write(json_text({"preset": args.preset, "files": [str(path) for path in contents]}) + "\n")
     else:
         sys.stdout.write("".join(f"wrote {path}\n" for path in contents))
         sys.stdout.write(_next(contents[target], target, trust=len(contents) > 1))
@@ -76,7 +75,7 @@ def _example(args: argparse.Namespace) -> int:
     if done is not None:
         return _refuse(done)
     if args.json:
-        sys.stdout.write(json.dumps({"example": args.example, "files": [str(target)]}) + "\n")
+        sys.stdout.write(json_text({"example": args.example, "files": [str(target)]}) + "\n")
     else:
         sys.stdout.write(f"wrote {target}\nnext: its first lines say how to start it\n")
     return 0
@@ -118,7 +117,7 @@ def _list(*, as_json: bool) -> int:
     if as_json:
         rows = [{"name": name, "summary": text, "kind": "preset"} for name, text in runs.items()]
         rows += [{"name": name, "summary": text, "kind": "example"} for name, text in scripts.items()]
-        sys.stdout.write(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.write(json_text(rows, indent=2) + "\n")
         return 0
     width = max(map(len, (*runs, *scripts)))
     sys.stdout.write("run files (--preset NAME)\n")

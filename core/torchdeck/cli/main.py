@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torchdeck
 from torchdeck.cli.exit_codes import STOPPED, USAGE
+from torchdeck.cli.safe_output import guard
 from torchdeck.cli.unread import EXIT_CODE, is_unread, silence
 
 if TYPE_CHECKING:
@@ -64,6 +65,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             # a terminal without UTF-8 shows an escape, where it would otherwise be a traceback
             stream.reconfigure(errors="backslashreplace")
+    with guard():
+        return _guarded(arguments)
+
+
+def _guarded(arguments: list[str]) -> int:
     try:
         code = _dispatch(arguments)
         sys.stdout.flush()

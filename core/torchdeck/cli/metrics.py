@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.exit_codes import USAGE
+from torchdeck.cli.json_text import json_text
 from torchdeck.cli.run_lookup import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.quantities import size
 
@@ -97,7 +97,7 @@ def _contradiction(args: argparse.Namespace) -> str | None:
 def _show(selection: Selection, *, as_json: bool) -> None:
     table = _table(selection)
     if as_json:
-        print(json.dumps(table, indent=2, ensure_ascii=False))
+        print(json_text(table, indent=2))
         return
     if not table:
         print("no metrics yet")

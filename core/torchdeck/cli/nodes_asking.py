@@ -58,9 +58,11 @@ class TerminalAsker:
 def _secret(prompt: str) -> str | None:
     from getpass import getpass
 
+    from torchdeck.shown_text import shown
+
     with _shown_again():
         try:
-            return getpass(prompt) or None
+            return getpass(shown(prompt)) or None  # it writes to the terminal itself
         except EOFError:
             return None
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from torchdeck.cli.json_text import json_text
 from torchdeck.quantities import size
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def agreed(left: Left, *, asking: bool) -> bool:
 def tell(done: Done, problems: Sequence[str], *, as_json: bool) -> None:
     """Print what was done, what is left, and what went wrong."""
     if as_json:
-        print(json.dumps({**done.to_json(), "problems": list(problems)}, ensure_ascii=False, indent=1))
+        print(json_text({**done.to_json(), "problems": list(problems)}, indent=1))
         return
     for answer in done.ended:
         for run_id, count in answer["ended"].items():

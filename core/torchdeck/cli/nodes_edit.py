@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
 from typing import TYPE_CHECKING, Any
 
+from torchdeck.cli.json_text import json_text
 from torchdeck.cli.nodes_lookup import NodesUsageError, book_file, says_what_is_wrong
 from torchdeck.nodes.book.address import taken_apart
 
@@ -90,11 +90,7 @@ def run_edit(args: argparse.Namespace) -> int:
         path, lambda text: functools.reduce(lambda so_far, new: with_node(so_far, *new), after.items(), text)
     )
     if args.json and len(after) > 1:
-        print(
-            json.dumps(
-                {"nodes": [_as_json(name, entry) for name, entry in after.items()]}, ensure_ascii=False
-            )
-        )
+        print(json_text({"nodes": [_as_json(name, entry) for name, entry in after.items()]}))
         return 0
     for name, entry in after.items():
         _tell(args, "changed", name, entry, before[name])
@@ -112,7 +108,7 @@ def run_group(args: argparse.Namespace) -> int:
     book = change_book(book_file(), lambda text: with_group(text, args.name, NodeGroup(nodes=args.nodes)))
     nodes = named_nodes(book, [args.name])
     if args.json:
-        print(json.dumps({"group": args.name, "nodes": nodes}, ensure_ascii=False))
+        print(json_text({"group": args.name, "nodes": nodes}))
     else:
         print(f"{args.name} is {', '.join(nodes)}")
     return 0
@@ -131,7 +127,7 @@ def run_remove(args: argparse.Namespace) -> int:
             there = ", ".join([*book.nodes, *book.groups])
             raise NodesUsageError(f"there is no node or group {name} to remove; there is {there or 'none'}")
     change_book(path, lambda text: without(text, book, args.names))
-    print(json.dumps({"removed": args.names}) if args.json else f"removed {', '.join(args.names)}")
+    print(json_text({"removed": args.names}) if args.json else f"removed {', '.join(args.names)}")
     return 0
 
 
@@ -212,7 +208,7 @@ def _tell(
     args: argparse.Namespace, done: str, name: str, entry: NodeEntry, before: NodeEntry | None = None
 ) -> int:
     if args.json:
-        print(json.dumps(_as_json(name, entry), ensure_ascii=False))
+        print(json_text(_as_json(name, entry)))
     elif before == entry:
         print(f"{name} is so already")
     elif before is not None and all(getattr(before, key) == getattr(entry, key) for key in WAY):

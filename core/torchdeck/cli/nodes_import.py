@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torchdeck.cli.json_text import json_text
 from torchdeck.cli.nodes_lookup import NodesUsageError, book_file, says_what_is_wrong
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _show(args: argparse.Namespace, file: Path, found: list[ConfigHost], present
             }
             for host in found
         ]
-        print(json.dumps({"file": str(file), "hosts": hosts}, ensure_ascii=False, indent=1))
+        print(json_text({"file": str(file), "hosts": hosts}, indent=1))
         return 0
     if not found:
         print(f"{file} names no host; patterns alone are no nodes")
@@ -101,7 +101,7 @@ def _show(args: argparse.Namespace, file: Path, found: list[ConfigHost], present
 
 def _tell(args: argparse.Namespace, imported: list[str], left: list[ConfigHost]) -> int:
     if args.json:
-        print(json.dumps({"imported": imported, "left": [host.name for host in left]}, ensure_ascii=False))
+        print(json_text({"imported": imported, "left": [host.name for host in left]}))
         return 0
     for host in left:
         why = "is in the node book already" if host.entry is not None else host.where

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.fitting_columns import bare_table, fitting, print_table, room, told
+from torchdeck.cli.json_text import json_text
 from torchdeck.cli.nodes_lookup import book_file, says_what_is_wrong
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     groups = {name: named_nodes(book, [name]) for name in book.groups}
     if args.json:
         nodes = [{"name": name, **book.nodes[name].model_dump()} for name in names]
-        print(json.dumps({"file": str(path), "nodes": nodes, "groups": groups}, ensure_ascii=False, indent=1))
+        print(json_text({"file": str(path), "nodes": nodes, "groups": groups}, indent=1))
         return 0
     if not book.nodes:
         print("there are no nodes yet; `torchdeck nodes add NAME ADDRESS` writes one down, and")
@@ -51,10 +51,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_table(book: NodeBook, names: list[str]) -> None:
-    from rich.console import Console
     from rich.text import Text
 
-    console = Console(highlight=False)
+    from torchdeck.cli.console import make_console
+
+    console = make_console()
     width = room(console)
     rows = [(name, *_cells(book.nodes[name])) for name in names]
     if width is not None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import queue
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.exit_codes import SUCCEEDED
+from torchdeck.cli.json_text import json_text
 from torchdeck.cli.nodes_chosen import ChosenNodes, chosen_nodes
 from torchdeck.cli.nodes_lookup import says_what_is_wrong
 
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         if args.json:
             while True:
-                print(json.dumps(_document(_next(news)), ensure_ascii=False), flush=True)
+                print(json_text(_document(_next(news))), flush=True)
         _show(monitor.now, news, args.interval)
     except KeyboardInterrupt:
         return SUCCEEDED
@@ -90,13 +90,13 @@ def _show(
     now: Callable[[], Mapping[str, NodeNow]], news: queue.SimpleQueue[NodeNow], interval: float
 ) -> None:
     """A live table; off a terminal a table for every interval."""
-    from rich.console import Console
     from rich.live import Live
 
+    from torchdeck.cli.console import make_console
     from torchdeck.cli.fitting_columns import ENDLESS, room
     from torchdeck.cli.monitor_table import MonitorTable
 
-    console = Console(highlight=False)
+    console = make_console()
     table = MonitorTable()
     if not console.is_terminal:
         console.width = room(console) or ENDLESS

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED
 from torchdeck.cli.fitting_columns import bare_table, fitting, room, told
+from torchdeck.cli.json_text import json_text
 from torchdeck.cli.node_sheet import sheet
 from torchdeck.cli.nodes_chosen import ChosenNodes, chosen_nodes
 from torchdeck.cli.nodes_lookup import says_what_is_wrong
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     question = Question(deep=args.deep, others=args.json or len(args.nodes) == 1)
     if args.json:
         found = _found(chosen_nodes(args.nodes), question)
-        print(json.dumps([_document(found[name]) for name in found], ensure_ascii=False, indent=1))
+        print(json_text([_document(found[name]) for name in found], indent=1))
     else:
         found = _shown(args, question)
     reached = all(probed is not None and probed.facts is not None for probed in found.values())
@@ -73,12 +73,11 @@ def _found(chosen: ChosenNodes, question: Question) -> dict[str, Probed | None]:
 
 def _shown(args: argparse.Namespace, question: Question) -> dict[str, Probed | None]:
     """A table that fills as nodes answer, or one node in full; off a terminal only what it ends with."""
-    from rich.console import Console
-
+    from torchdeck.cli.console import make_console
     from torchdeck.cli.filling_table import FillingTable
     from torchdeck.nodes.probe.probing import probe_nodes
 
-    console = Console(highlight=False)
+    console = make_console()
     filling = FillingTable(console)
     chosen = chosen_nodes(args.nodes, filling.out_of_the_way)
     found: dict[str, Probed | None] = dict.fromkeys(chosen.entries)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED
+from torchdeck.cli.json_text import json_text
 from torchdeck.cli.nodes_lookup import book_file, says_what_is_wrong
 
 if TYPE_CHECKING:
@@ -63,14 +63,14 @@ def run(args: argparse.Namespace) -> int:
     keyring, credentials = Keyring(path.parent), Credentials()
     if args.keyring == "forget":
         gone = keyring.forget(name for target in targets for name in names_of(target))
-        print(json.dumps(gone) if args.json else f"forgot {', '.join(gone) or 'nothing'}")
+        print(json_text(gone) if args.json else f"forgot {', '.join(gone) or 'nothing'}")
         return SUCCEEDED
     answers = _visit_all(targets, credentials, path.parent, args.fingerprint)
     if args.keyring == "keep":
         kept = keyring.keep(credentials)
         print(f"torchdeck: the keyring has {', '.join(kept) or 'nothing new'}", file=sys.stderr)
     if args.json:
-        print(json.dumps(answers, ensure_ascii=False, indent=1))
+        print(json_text(answers, indent=1))
     else:
         for answer in answers:
             if answer["why"]:

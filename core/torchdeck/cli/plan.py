@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchdeck.cli import exit_codes
+from torchdeck.cli.json_text import json_text
 from torchdeck.cli.plan_files import export_scripts, plan_failure, write_file
 from torchdeck.cli.plan_options import wrong_options
 from torchdeck.cli.problems import report
@@ -156,13 +156,13 @@ def _show(args: argparse.Namespace, preview: Preview) -> int:
         return _show_strategies(preview, args.compare, as_json=args.json)
     if args.json:
         value = {**preview.plan.document(), "preview": preview.document()}
-        print(json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True))
+        print(json_text(value, indent=1, sort_keys=True))
         return exit_codes.SUCCEEDED
     if args.svg is not None:
         from torchdeck.cli.svg.page import preview_svg
 
         return write_file(args.svg, preview_svg(preview))
-    from torchdeck.cli.preview.glyphs import make_console
+    from torchdeck.cli.preview.glyphs import make_wide_console
 
     if args.commands:
         from torchdeck.cli.preview.commands import command_lines
@@ -178,7 +178,7 @@ def _show(args: argparse.Namespace, preview: Preview) -> int:
         return exit_codes.SUCCEEDED
     from torchdeck.cli.preview.view import print_preview
 
-    print_preview(preview, make_console())
+    print_preview(preview, make_wide_console())
     return exit_codes.SUCCEEDED
 
 
@@ -188,12 +188,12 @@ def _show_rank(preview: Preview, number: int, *, as_json: bool) -> int:
     except ValueError as error:
         return plan_failure(str(error))
     if as_json:
-        print(json.dumps(rank.document(), ensure_ascii=False, indent=1))
+        print(json_text(rank.document(), indent=1))
         return exit_codes.SUCCEEDED
-    from torchdeck.cli.preview.glyphs import make_console
+    from torchdeck.cli.preview.glyphs import make_wide_console
     from torchdeck.cli.preview.rank import print_rank
 
-    print_rank(rank, make_console())
+    print_rank(rank, make_wide_console())
     return exit_codes.SUCCEEDED
 
 
@@ -205,10 +205,10 @@ def _show_strategies(preview: Preview, words: str, *, as_json: bool) -> int:
     except ValueError as error:
         return plan_failure(str(error))
     if as_json:
-        print(json.dumps([row.document() for row in rows], ensure_ascii=False, indent=1))
+        print(json_text([row.document() for row in rows], indent=1))
         return exit_codes.SUCCEEDED
-    from torchdeck.cli.preview.glyphs import make_console
+    from torchdeck.cli.preview.glyphs import make_wide_console
     from torchdeck.cli.preview.strategies import print_strategies
 
-    print_strategies(preview, rows, make_console())
+    print_strategies(preview, rows, make_wide_console())
     return exit_codes.SUCCEEDED

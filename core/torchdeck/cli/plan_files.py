@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchdeck.cli import exit_codes
+from torchdeck.cli.safe_output import write_document
 
 if TYPE_CHECKING:
     from torchdeck.plan.launch_plan import LaunchPlan
@@ -34,7 +35,7 @@ def export_scripts(plan: LaunchPlan, form: str, out: Path | None) -> int:
     if out is None:
         if len(scripts) > 1:
             return plan_failure("there is a script for each of the nodes: say --out DIR")
-        sys.stdout.write("".join(scripts.values()))
+        write_document("".join(scripts.values()))
         return exit_codes.SUCCEEDED
     return _write_scripts(scripts, out)
 
@@ -45,7 +46,7 @@ def _export_job(plan: LaunchPlan, out: Path | None) -> int:
     script = export_sbatch(plan)
     if out is not None:
         return write_file(out, script)
-    sys.stdout.write(script)
+    write_document(script)
     return exit_codes.SUCCEEDED
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from torchdeck.cli import exit_codes
+from torchdeck.cli.json_text import json_text
 
 if TYPE_CHECKING:
     from torchdeck.config.problems import ConfigError, Problem
@@ -27,7 +27,7 @@ def print_problems(problems: Sequence[Problem], *, as_json: bool = False) -> Non
     As JSON one object on standard output, `{"problems": [{path, file, line, wrong, right}]}`; else on stderr.
     """
     if as_json:
-        print(json.dumps({"problems": [problem.to_json() for problem in problems]}, ensure_ascii=False))
+        print(json_text({"problems": [problem.to_json() for problem in problems]}))
         return
     for problem in problems:
         print(_text(problem), file=sys.stderr)

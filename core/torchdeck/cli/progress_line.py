@@ -8,6 +8,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
+from torchdeck.cli.safe_output import unguarded
+from torchdeck.shown_text import shown
+
 TRACING = "tracing the model"
 LOOKING = "looking at the batch plan's data"
 WIDEST = 79
@@ -72,10 +75,10 @@ class _Line:
         if self._hint and seconds >= HINT_AFTER:
             end += f" ({self._hint})"
         room = WIDEST - len(end)
-        _write(f"\r{f'{self._what}: {self._text}'[:room] + end:<{WIDEST}}")
+        _write(f"\r{shown(f'{self._what}: {self._text}')[:room] + end:<{WIDEST}}")
 
 
 def _write(text: str) -> None:
     with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
-        sys.stderr.write(text)
+        unguarded(sys.stderr).write(text)
         sys.stderr.flush()

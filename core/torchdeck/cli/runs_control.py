@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from functools import partial
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED
 from torchdeck.cli.headless import refuse, watch_run
+from torchdeck.cli.json_text import json_text
 from torchdeck.cli.reach import logins_of
 from torchdeck.cli.run_lookup import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.cli.signals import FrontEndSignals
@@ -131,7 +131,7 @@ def _stop_unread(layout: RunLayout, args: argparse.Namespace, error: Exception) 
     if not args.no_wait and not wait_until_gone(layout, ALONE_LIMIT):
         return refuse([f"processes of run {run_id} live {ALONE_LIMIT:.0f} s later"], as_json=args.json)
     said = "was asked to stop" if args.no_wait else "was stopped: none of its processes lives here any more"
-    print(json.dumps({"id": run_id, "why": said}) if args.json else f"run {run_id} {said}")
+    print(json_text({"id": run_id, "why": said}) if args.json else f"run {run_id} {said}")
     return SUCCEEDED
 
 
@@ -203,7 +203,7 @@ def _away(links: Links) -> list[LinkState]:
 
 def _say(layout: RunLayout, view: RunView, *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(view.to_json(), ensure_ascii=False))
+        print(json_text(view.to_json()))
     elif view.is_over:
         from torchdeck.runs.audit.audit import audit_run
 
@@ -231,6 +231,6 @@ def resume(args: argparse.Namespace) -> int:
         except OSError as error:
             return refuse([f"{layout.root} cannot be written: {error.strerror}"], as_json=args.json)
         if args.detach:
-            print(json.dumps({"id": layout.root.name}) if args.json else layout.root.name)
+            print(json_text({"id": layout.root.name}) if args.json else layout.root.name)
             return SUCCEEDED
         return watch_run(layout, controller, signals, as_json=args.json)

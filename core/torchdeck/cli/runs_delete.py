@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED, USAGE
+from torchdeck.cli.json_text import json_text
 from torchdeck.cli.run_lookup import ID_HELP, find_run, says_what_is_wrong
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _on_nodes(run_id: str, names: Sequence[str], home: Path) -> tuple[NodeDeleti
 def _tell(run_id: str, told: Sequence[NodeDeletion], *, as_json: bool, here: bool) -> int:
     if as_json:
         nodes = {"nodes": [each.to_json() for each in told]} if told else {}
-        print(json.dumps({**({"deleted": run_id} if here else {"run": run_id}), **nodes}, ensure_ascii=False))
+        print(json_text({**({"deleted": run_id} if here else {"run": run_id}), **nodes}))
     else:
         if here:
             print(f"deleted {run_id}")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from typing import Any
 
+from torchdeck.cli.json_text import json_text
 from torchdeck.cli.run_lookup import registry, says_what_is_wrong
 from torchdeck.quantities import duration, moment
 from torchdeck.runs import reasons
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     """Print every run."""
     found = registry().all()
     if args.json:
-        print(json.dumps([_row(item) for item in found], ensure_ascii=False, indent=1))
+        print(json_text([_row(item) for item in found], indent=1))
         return 0
     if not found:
         print("there are no runs yet; `torchdeck init` writes a first run.toml")

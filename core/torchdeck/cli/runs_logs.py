@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Iterable
@@ -11,7 +10,9 @@ from dataclasses import asdict
 from typing import Any
 
 from torchdeck.cli.exit_codes import USAGE
+from torchdeck.cli.json_text import json_text
 from torchdeck.cli.run_lookup import ID_HELP, find_run, says_what_is_wrong
+from torchdeck.cli.safe_output import write_log_line
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.output import OutputFollower, OutputLine
@@ -60,6 +61,6 @@ def _no_such_rank(layout: RunLayout, rank: int | None) -> str | None:
 def _print(lines: Iterable[OutputLine], *, bare: bool, as_json: bool) -> None:
     for line in lines:
         if as_json:
-            print(json.dumps(asdict(line), ensure_ascii=False))
+            print(json_text(asdict(line)))
         else:
-            print(line.text if bare else f"[rank {line.rank}] {line.text}")
+            write_log_line("" if bare else f"[rank {line.rank}] ", line.text, sys.stdout)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED
+from torchdeck.cli.json_text import json_text
 from torchdeck.cli.run_lookup import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.quantities import size
 
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     except (SshError, ProbeError, OSError) as error:
         problems.append(f"{error}; `torchdeck runs pull {args.id}` goes on where this was cut off")
     if args.json:
-        print(json.dumps({"pulled": [asdict(each) for each in pulled], "problems": problems}, indent=1))
+        print(json_text({"pulled": [asdict(each) for each in pulled], "problems": problems}, indent=1))
     elif not pulled and not problems:
         print("there is nothing to pull: the run's nodes have made nothing that is not here")
     for problem in problems:
@@ -103,11 +103,17 @@ def _pulls(
 @contextmanager
 def _progress() -> Iterator[Callable[[str, int, int], None]]:
     """A bar on standard error for each thing that is brought; nothing off a terminal."""
-    from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    from torchdeck.cli.console import make_console
+
+    console = make_console(to_stderr=True)
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+    )
     bars: dict[str, TaskID] = {}
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import textwrap
 import time
 from collections.abc import Iterator
 from typing import Any
 
+from torchdeck.cli.json_text import json_text
 from torchdeck.cli.run_lookup import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.quantities import duration, moment
 from torchdeck.rundir.atomic import read_json
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
             "links": {} if links is None else {name: link.to_json() for name, link in links.nodes.items()},
             "advice": None if known is None else known.to_json(),
         }
-        print(json.dumps({**view.to_json(), **value}, ensure_ascii=False, indent=1))
+        print(json_text({**view.to_json(), **value}, indent=1))
         return 0
     head, *rest = summary_lines(view, audit=audit)
     table = () if audit is None else (f"  {line}" for line in table_lines(audit))
@@ -85,12 +85,12 @@ def advice_lines(known: Recognised) -> Iterator[str]:
 def _say(line: str) -> None:
     """Print a line; one that says a defect stands out on a terminal."""
     if DEFECT in line and sys.stdout.isatty():
-        from rich.console import Console
         from rich.text import Text
 
+        from torchdeck.cli.console import make_console
         from torchdeck.cli.terminal import DEFECT_COLOUR
 
-        Console(highlight=False).print(Text(line, style=DEFECT_COLOUR), soft_wrap=True)
+        make_console().print(Text(line, style=DEFECT_COLOUR), soft_wrap=True)
     else:
         print(line)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import Any
+
+from torchdeck.cli.json_text import json_text
 
 USAGE_ERROR = 2
 
@@ -50,4 +51,4 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    return json_text(value, indent=2) + "\n"

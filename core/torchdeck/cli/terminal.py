@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import time
 from collections.abc import Sequence
 
@@ -13,6 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from torchdeck.cli.console import make_console
 from torchdeck.cli.display import attempt_text
 from torchdeck.quantities import duration
 from torchdeck.runs import reasons
@@ -24,6 +24,7 @@ from torchdeck.runs.state import CheckpointSeen, RunState
 from torchdeck.runs.summary import summary_lines
 from torchdeck.runs.training_progress import TrainingProgress
 from torchdeck.runs.view import RunView
+from torchdeck.shown_text import shown_log
 
 REDRAW = 0.25
 """Seconds between two drawings while nothing but time changes."""
@@ -51,7 +52,7 @@ class TerminalDisplay:
     """Implements Display with rich. Leaves the terminal as it found it at `end`."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(highlight=False, file=sys.stdout)
+        self._console = console or make_console()
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._view: RunView | None = None
         self._since = time.monotonic()
@@ -79,10 +80,8 @@ class TerminalDisplay:
         if self._view is not None and self._view.kind == "recipe" and TRAINER_LINE.match(line.text):
             return
         colour = "red" if line.stream == "stderr" else "dim"
-        # Text.from_ansi keeps a script's own colours and nothing else of its escapes
-        self._console.print(
-            Text.assemble((f"[rank {line.rank}] ", colour), Text.from_ansi(line.text)), soft_wrap=True
-        )
+        text = Text.from_ansi(shown_log(line.text, colours=True))
+        self._console.print(Text.assemble((f"[rank {line.rank}] ", colour), text), soft_wrap=True)
 
     def progress(self, progress: TrainingProgress) -> None:
         self._progress = progress

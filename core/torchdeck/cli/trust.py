@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli import exit_codes
+from torchdeck.cli.json_text import json_text
 
 if TYPE_CHECKING:
     from torchdeck.trust.trust_list import Trusted, TrustList
@@ -61,7 +61,7 @@ def _told(act: Callable[[argparse.Namespace, TrustList], int]) -> Callable[[argp
 def _list(args: argparse.Namespace, trusted: TrustList) -> int:
     entries = [(entry, entry.state()) for entry in trusted.entries()]
     if args.json:
-        print(json.dumps({"trusted": [_document(*each) for each in entries]}, ensure_ascii=False, indent=1))
+        print(json_text({"trusted": [_document(*each) for each in entries]}, indent=1))
     elif not entries:
         print("nothing is trusted; `torchdeck trust add PATH` trusts a folder or file")
     for entry, state in () if args.json else entries:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 from rich.console import Console, RenderableType
+
+from torchdeck.cli.console import make_console
 
 WIDEST = 120
 """Columns used, however wide the terminal is."""
@@ -39,9 +39,9 @@ PLAIN = str.maketrans(
 """Sign → what stands for it in ASCII."""
 
 
-def make_console(width: int | None = None) -> Console:
+def make_wide_console(width: int | None = None) -> Console:
     """A console on standard output, no wider than reads well."""
-    console = Console(highlight=False, file=sys.stdout, width=width)
+    console = make_console(width=width)
     if width is None:
         console.width = max(NARROWEST, min(console.width, WIDEST))
     return console

@@ -7,9 +7,8 @@ import unicodedata
 from xml.sax.saxutils import escape
 
 from torchdeck.cli.preview.names import cut, node_name
+from torchdeck.shown_text import shown
 
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 cannot hold (section 2.2)."""
 _WORD = re.compile(r"[\d.,]+ (?:[KMGT]?i?B|ms|s|%)(?!\w)\S*|\S+")
 """A word, or a quantity."""
 _NARROW = frozenset(" .,:;'|!ijltfrI()[]·-")
@@ -20,7 +19,7 @@ _SAFETY = 1.04
 
 def escaped(text: str) -> str:
     """`text` as it may stand in XML, between tags or in an attribute."""
-    return escape(_FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text), {'"': "&quot;"})
+    return escape(shown(text), {'"': "&quot;"})  # of that all is what XML 1.0 can hold (section 2.2)
 
 
 def text_width(text: str, size: float) -> float:

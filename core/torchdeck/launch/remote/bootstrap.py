@@ -19,6 +19,7 @@ from typing import Any
 import torchdeck.agent.link.loader
 from torchdeck.launch.remote.stream import ByteStream
 from torchdeck.launch.shipping import PACKAGE, ShippingError
+from torchdeck.shown_text import shown_line
 
 # Python 2 and early 3 read this too, and say what is wrong instead of an error of syntax
 _STUB = """# Torchdeck: the link to this node, or an agent that it started
@@ -220,4 +221,4 @@ def _said(noise: bytes) -> str:
 
 
 def _shown(noise: bytes) -> str:
-    return "".join(c if c.isprintable() else " " for c in noise[-500:].decode("utf-8", "replace")).strip()
+    return shown_line(noise[-500:].decode("utf-8", "replace"))

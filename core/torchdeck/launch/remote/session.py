@@ -16,6 +16,7 @@ from torchdeck.launch.remote.disk_room import DiskRoom
 from torchdeck.launch.remote.mirror import Mirror, have_json
 from torchdeck.launch.remote.stream import ByteStream
 from torchdeck.quantities import size
+from torchdeck.shown_text import shown_line
 
 READ_SIZE = 1024 * 1024
 TICK = 1.0
@@ -183,7 +184,7 @@ class LinkSession:
         except OSError as error:
             raise LinkLostError(f"the connection broke: {error}") from error
         if not data and not self._closed:
-            said = _printable(self._stream.said[-SAID_LIMIT:])
+            said = shown_line(self._stream.said[-SAID_LIMIT:])
             code = self._stream.exit_code
             raise LinkLostError(f"the link's process ended (exit code {code}){said and ': '}{said}")
         return data
@@ -234,7 +235,7 @@ class LinkSession:
         elif frame.kind == "holds":
             self._mirror.held = min(frame.number("level"), self._asked_to_hold)
         elif frame.kind == "say":
-            self._say(_printable(frame.text("text")))
+            self._say(shown_line(frame.text("text")[:SAID_LIMIT]))
         else:
             raise FrameError(f"a frame of kind {frame.kind[:20]!r} is not known")
 
@@ -290,8 +291,3 @@ class LinkSession:
                 self._stream.write(data)
         except OSError as error:
             raise LinkLostError(f"the connection broke: {error}") from error
-
-
-def _printable(text: str) -> str:
-    """A node's words, for a terminal: no control characters, and not too many."""
-    return "".join(c if c.isprintable() else "?" for c in text[:SAID_LIMIT])

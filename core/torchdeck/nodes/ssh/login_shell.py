@@ -15,6 +15,7 @@ from typing import Protocol, Self
 from torchdeck.nodes.ssh.errors import SshError, UnansweredError
 from torchdeck.nodes.ssh.remote_process import RemoteProcess
 from torchdeck.nodes.ssh.target import SshTarget
+from torchdeck.shown_text import shown_line
 
 NOISE_LIMIT = 64 * 1024
 """Bytes that start-up files may print."""
@@ -147,6 +148,5 @@ def _ended(process: RemoteProcess, target: SshTarget, printed: bytes) -> LoginSh
 
 def _quoted(said: bytes) -> str:
     """The end of what was printed, in brackets; empty if there is nothing."""
-    text = "".join(c if c.isprintable() else " " for c in said[-QUOTED:].decode("utf-8", "replace"))
-    words = " ".join(text.split())
+    words = shown_line(said[-QUOTED:].decode("utf-8", "replace"))
     return f" (it printed: {words})" if words else ""

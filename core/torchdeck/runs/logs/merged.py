@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +11,13 @@ from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.logs.clock import LogClock
 from torchdeck.runs.logs.line_index import LineIndex
 from torchdeck.runs.logs.stretches import Followed, Source, Stretch, Stretches
+from torchdeck.shown_text import shown_log
 
 STREAMS = ("stdout", "stderr")
 AT_ONCE = 1 << 25
 """Bytes counted in one look: what is longer is there after several."""
 _PIECE = 1 << 20
 """Bytes of one file counted before the others have their turn."""
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
-"""ANSI escape sequences: colours, movements of the cursor, titles (ECMA-48)."""
 
 
 @dataclass(frozen=True)
@@ -225,7 +223,7 @@ class _Wanted:
 def as_shown(line: bytes) -> str:
     """A line as a terminal would leave it: without colours, and what a carriage return overwrites gone."""
     text = line.decode("utf-8", "replace").rstrip("\r\n").rpartition("\r")[2]
-    return _ESCAPES.sub("", text)
+    return shown_log(text)
 
 
 def _numbers(folder: Path) -> list[int]:

@@ -1,0 +1,84 @@
+"""Standard output and standard error that foreign text can do nothing on, see `torchdeck.shown_text`.
+
+`guard` puts them in the place of Python's, so that all that commands print passes through the sanitiser. What
+commands themselves write to move the cursor goes past it, by `unguarded`.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO, cast
+
+from torchdeck.shown_text import shown, shown_log
+
+
+class SafeStream(io.TextIOBase):
+    """A text stream that writes to another what may be shown."""
+
+    def __init__(self, stream: TextIO) -> None:
+        """In place of `stream`, which stays open."""
+        super().__init__()
+        self.stream = stream
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # typeshed has a plain attribute
+        """Of the other stream."""
+        return self.stream.encoding
+
+    @property
+    def errors(self) -> str | None:  # type: ignore[override]  # the same
+        """Of the other stream."""
+        return self.stream.errors
+
+    def write(self, text: str, /) -> int:
+        """Write `text` without what must not be shown; the number of its characters."""
+        self.stream.write(shown(text))
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush the other stream."""
+        self.stream.flush()
+
+    def isatty(self) -> bool:
+        """Whether a person reads it."""
+        return self.stream.isatty()
+
+    def fileno(self) -> int:
+        """Of the other stream."""
+        return self.stream.fileno()
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+
+@contextmanager
+def guard() -> Iterator[None]:
+    """Standard output and error are safe in the block, and after an error in it, which Python prints."""
+    before = sys.stdout, sys.stderr
+    safe = [stream if stream is None else cast("Any", SafeStream(stream)) for stream in before]
+    sys.stdout, sys.stderr = safe
+    try:
+        yield
+    except SystemExit:
+        sys.stdout, sys.stderr = before
+        raise
+    sys.stdout, sys.stderr = before
+
+
+def unguarded(stream: TextIO) -> TextIO:
+    """What is behind `stream`: for control characters of our own around text that is safe already."""
+    return stream.stream if isinstance(stream, SafeStream) else stream
+
+
+def write_log_line(head: str, text: str, stream: TextIO) -> None:
+    """A line that a rank printed, with the colours that ranks may use; `head` comes before it."""
+    unguarded(stream).write(f"{shown(head)}{shown_log(text, colours=True)}\n")
+
+
+def write_document(text: str) -> None:
+    """What other programs read, such as a script: exact where it goes into a file, safe on a terminal."""
+    (sys.stdout if sys.stdout.isatty() else unguarded(sys.stdout)).write(text)
