@@ -65,7 +65,7 @@ REFUSALS = {
         changed("run.interpreter=/none/python"), 3, ("no such file", "correct run.interpreter")
     ),
     "interpreter without torch": Refusal(
-        ("--script", "train.py", "--set", "run.interpreter=bare/bin/python"),
+        ("--trust", "--script", "train.py", "--set", "run.interpreter=bare/bin/python"),
         3,
         ("there is no torch in", "-m pip install torch"),
     ),

@@ -135,12 +135,18 @@ def test_a_recipe_that_does_odd_things_is_traced(
     assert profile_model(config, home, wanted=FEW).train_samples == 6
 
 
-def test_nothing_of_a_folder_runs_for_a_built_in_recipe(home: Path, tmp_path: Path) -> None:
-    """Neither modules that lie where ranks start, nor what the run file puts into the environment."""
+def test_nothing_of_a_folder_runs_for_a_built_in_recipe(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither modules that lie where ranks start, nor what the run file puts into the environment.
+
+    Not even if the user's own PYTHONPATH has an empty entry, which is the folder that a process starts in.
+    """
     folder = tmp_path / "strange"
     mark = f"open({str(tmp_path / 'ran')!r}, 'w')\n"
     for name in ("json.py", "numpy.py", "sitecustomize.py", "runpy.py"):
         write(folder, mark, name)
+    monkeypatch.setenv("PYTHONPATH", "/nowhere:")
     text = '[run]\nrecipe = "byte-gpt"\n[run.env]\nPYTHONPATH = "."\n[training]\nsteps = 1\n'
     home.mkdir(mode=0o700, exist_ok=True)
     assert profile_model(load(folder, text), home, wanted=FEW).train_samples

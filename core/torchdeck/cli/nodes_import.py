@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     path = book_file()
     present = read_book(path).nodes
     file = Path(args.file or "~/.ssh/config").expanduser()
-    found = _found(file)
+    found = _found(file, path.parent)
     chosen = found if args.all else [host for host in found if _is_named(host.name, args.hosts)]
     for asked in args.hosts:
         if not any(_is_named(host.name, [asked]) for host in found):
@@ -67,12 +67,12 @@ def _is_named(name: str, asked: list[str]) -> bool:
     return any(name == pattern or fnmatchcase(name, pattern) for pattern in asked)
 
 
-def _found(file: Path) -> list[ConfigHost]:
+def _found(file: Path, home: Path) -> list[ConfigHost]:
     from torchdeck.nodes.ssh.config_hosts import hosts_of
 
     if not file.is_file():
         raise NodesUsageError(f"there is no file {file}; `torchdeck nodes add NAME ADDRESS` needs none")
-    return hosts_of(file)
+    return hosts_of(file, home)
 
 
 def _show(args: argparse.Namespace, file: Path, found: list[ConfigHost], present: set[str]) -> int:

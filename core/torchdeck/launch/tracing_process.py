@@ -95,13 +95,15 @@ def _shipped(home: Path) -> Iterator[Path]:
 
 
 def _start(config: RunConfig, interpreter: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    built_in = config.run.recipe in BUILTIN_RECIPES
     try:
         return subprocess.Popen(
-            [interpreter, *(_SAFE_ENTRY if config.run.recipe in BUILTIN_RECIPES else _ENTRY)],
+            [interpreter, *(_SAFE_ENTRY if built_in else _ENTRY)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            cwd=config.run.working_dir,
+            # an empty entry of the user's PYTHONPATH or LD_LIBRARY_PATH is the working directory
+            cwd="/" if built_in else config.run.working_dir,
             env=environment,
             umask=0o077,
             start_new_session=True,  # so that loader processes of the recipe end with it

@@ -24,7 +24,8 @@ def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
     monkeypatch.setenv("HOME", str(tmp_path))
 
     def made(text: str, **values: object) -> SshTarget:
-        file = tmp_path / "config"
+        file = tmp_path / ".ssh" / "config"
+        file.parent.mkdir(exist_ok=True)
         file.write_text(text)
         entry = NodeEntry.model_construct(**{**NodeEntry(address="h").model_dump(), **values})
         return target_for("n", entry, NodeBook(), tmp_path / "td", SshConfig((file,)))
@@ -111,7 +112,7 @@ def test_an_import_leaves_them_out(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("HOME", str(tmp_path))
     file = tmp_path / "sent"
     file.write_text("Host good\n  HostName 10.0.0.1\nHost bad\n  HostName a;id\nHost worse\n  User x`id`\n")
-    found = {host.name: host for host in hosts_of(file)}
+    found = {host.name: host for host in hosts_of(file, tmp_path / "td")}
     assert found["good"].entry is not None
     assert found["bad"].entry is found["worse"].entry is None
     assert "is no name" in found["bad"].where

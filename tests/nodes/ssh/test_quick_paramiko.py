@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 LOOKUP = """
 import sys
 from pathlib import Path
@@ -17,17 +19,21 @@ def test_logging_in_loads_neither_invoke_nor_asyncio() -> None:
     assert _said("-c", code) == "set()"
 
 
-def test_a_match_by_a_command_is_honoured(tmp_path: Path) -> None:
-    config = tmp_path / "config"
-    config.write_text('Match exec "false"\n  User berta\nMatch exec "true"\n  User anna\n')
+def test_a_match_by_a_command_is_honoured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command reads nothing of what is typed, and what it prints is not printed."""
+    config = tmp_path / ".ssh" / "config"
+    config.parent.mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    config.write_text(
+        'Match exec "false"\n  User berta\nMatch exec "echo noise; read -r line || true"\n  User anna\n'
+    )
     assert _said("-c", LOOKUP, str(config)) == "anna"
 
 
 def _said(*arguments: str) -> str:
-    # apart: paramiko's helper for commands reads and leaves open what is this process's own
     done = subprocess.run(
         [sys.executable, *arguments],
-        stdin=subprocess.DEVNULL,
+        input="typed",
         capture_output=True,
         text=True,
         timeout=60,

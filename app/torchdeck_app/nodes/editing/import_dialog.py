@@ -100,7 +100,7 @@ class ImportDialog(QDialog):
         self._count()
         operations.run(
             "reading the SSH config",
-            lambda _progress, _cancel: hosts_of(self._file) if self._file.is_file() else None,
+            lambda _progress, _cancel: hosts_of(self._file, logins.home) if self._file.is_file() else None,
             done=self._show,
             failed=lambda error: self.said.setText(str(error)),
         )

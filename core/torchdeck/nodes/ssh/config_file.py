@@ -6,12 +6,13 @@ import getpass
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from glob import glob
 from pathlib import Path
 from typing import Any
 
+from torchdeck.nodes.ssh.config_commands import MATCH_EXEC, CommandGate
 from torchdeck.nodes.ssh.errors import TargetError
 from torchdeck.nodes.ssh.host_names import check_names
 from torchdeck.nodes.ssh.parsed_config import parsed_config
@@ -32,11 +33,13 @@ class SshConfig:
     """The config files that count, the first one first: of two values for a host the first counts."""
 
     files: tuple[Path, ...]
+    gate: CommandGate = field(default_factory=CommandGate)
+    """Decides which commands of a file that is not the user's own may run."""
 
     @classmethod
     def of_user(cls) -> SshConfig:
         """The files that `ssh` reads."""
-        return cls((Path("~/.ssh/config").expanduser(), SYSTEM_CONFIG))
+        return cls(_users_own())
 
     def lookup(self, host: str, **given: str) -> dict[str, Any]:
         """What the files say of `host`, by keys in small letters, tokens and `~` filled in.
@@ -46,7 +49,8 @@ class SshConfig:
             given: settings that count before the files, as options of the command line do.
 
         Raises:
-            TargetError: a file cannot be read or understood.
+            TargetError: a file cannot be read or understood, or has a `Match exec` that may not run. In place
+                of a ProxyCommand that may not stands the reason, after `config_commands.REFUSED`.
         """
         import_paramiko()
         from paramiko.ssh_exception import SSHException
@@ -72,18 +76,32 @@ class SshConfig:
 
     @cached_property
     def _all_lines(self) -> list[tuple[str, str]]:
-        return [setting for file in self.files for setting in _settings(file, None, MOST_INCLUDES)]
+        return self._settings(None)
 
     def _text(self, host: str) -> str:
         """All files as one text; an Include inside a block is put in only where the block is about `host`."""
         if not any(key == "include" for key, _ in self._all_lines):
             lines = self._all_lines
         else:
-            lines = [setting for file in self.files for setting in _settings(file, host, MOST_INCLUDES)]
+            lines = self._settings(host)
+        for key, value in lines:
+            if key == MATCH_EXEC:
+                raise TargetError(host, value)
         return "".join(f"{key} {value}\n" for key, value in lines)
 
+    def _settings(self, host: str | None) -> list[tuple[str, str]]:
+        own = _users_own()
+        found = [_settings(file, host, self.gate, own=file in own) for file in self.files]
+        return [setting for settings in found for setting in settings]
 
-def _settings(file: Path, host: str | None, depth: int) -> list[tuple[str, str]]:
+
+def _users_own() -> tuple[Path, ...]:
+    return (Path("~/.ssh/config").expanduser(), SYSTEM_CONFIG)
+
+
+def _settings(
+    file: Path, host: str | None, gate: CommandGate, *, own: bool, depth: int = MOST_INCLUDES
+) -> list[tuple[str, str]]:
     """The settings of one file with those of its includes in their places; all of them without a host.
 
     Includes stay in the list, as settings that mean nothing to a parser.
@@ -91,7 +109,9 @@ def _settings(file: Path, host: str | None, depth: int) -> list[tuple[str, str]]
     found: list[tuple[str, str]] = []
     block = ("host", "*")
     found.append(block)
-    for key, value in _lines(file):
+    for key, value in gate.checked(_lines(file), file, own=own):
+        if key == MATCH_EXEC and host is not None:
+            raise TargetError(host, value)
         if key in ("host", "match"):
             block = (key, value)
         found.append((key, value))
@@ -101,7 +121,7 @@ def _settings(file: Path, host: str | None, depth: int) -> list[tuple[str, str]]
             raise TargetError(host or file.name, f"{file} includes files more than {MOST_INCLUDES} deep")
         if host is None or _is_about(block, host):
             for included in _included(file, value):
-                found += _settings(included, host, depth - 1)
+                found += _settings(included, host, gate, own=own, depth=depth - 1)
             found.append(block)
     return found
 

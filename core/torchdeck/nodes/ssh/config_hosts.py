@@ -9,7 +9,9 @@ from typing import Any
 from torchdeck.config.problems import ConfigError
 from torchdeck.nodes.book.problems import made_entry
 from torchdeck.nodes.book.schema import NodeEntry
+from torchdeck.nodes.ssh.config_commands import CommandGate
 from torchdeck.nodes.ssh.config_file import SYSTEM_CONFIG, SshConfig
+from torchdeck.trust.trust_list import TrustList
 
 
 @dataclass(frozen=True)
@@ -22,17 +24,18 @@ class ConfigHost:
     entry: NodeEntry | None
 
 
-def hosts_of(file: Path) -> list[ConfigHost]:
+def hosts_of(file: Path, home: Path) -> list[ConfigHost]:
     """The hosts that an SSH config names, in its order; patterns are left out.
 
     Args:
         file: the config, which is there. Of the user's own the address of a node is the name of the Host, so
             that all that stands under it goes on counting.
+        home: TORCHDECK_HOME, which says whether commands of a file that is not the user's own may run.
 
     Raises:
-        TargetError: it cannot be read or understood.
+        TargetError: it cannot be read or understood, or would run a command and is not trusted.
     """
-    config = SshConfig((file, SYSTEM_CONFIG))
+    config = SshConfig((file, SYSTEM_CONFIG), CommandGate(TrustList(home)))
     users_own = file in SshConfig.of_user().files
     names = SshConfig((file,)).host_names()
     return [_host(name, config.lookup(name), users_own=users_own) for name in names]

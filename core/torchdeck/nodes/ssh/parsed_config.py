@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from torchdeck.nodes.ssh.host_names import check_names
-from torchdeck.nodes.ssh.quick_paramiko import give_invoke, import_paramiko
+from torchdeck.nodes.ssh.quick_paramiko import import_paramiko, run_commands
 
 _COMMANDS = ("match-exec", "proxycommand")
 """What paramiko calls the values that a shell runs."""
@@ -33,5 +33,5 @@ def parsed_config(text: str) -> Any:
             return filled
 
     if "exec" in text.casefold():
-        give_invoke()
+        run_commands()
     return ParsedConfig.from_text(text)

@@ -12,6 +12,7 @@ from typing import Any
 
 from torchdeck.nodes.book.address import RIGHT_HOP, hop_fault, jump_parts
 from torchdeck.nodes.book.schema import NodeBook, NodeEntry
+from torchdeck.nodes.ssh.config_commands import REFUSED
 from torchdeck.nodes.ssh.config_file import SshConfig, config_words
 from torchdeck.nodes.ssh.errors import TargetError
 from torchdeck.nodes.ssh.host_names import check_names
@@ -100,13 +101,15 @@ class _Finder:
     def of_entry(self, name: str, entry: NodeEntry) -> tuple[SshTarget, list[str]]:
         given = {"Port": entry.port, "User": entry.user}
         found = self._lookup(name, entry.address, {key: value for key, value in given.items() if value})
+        if entry.jump:  # which is the way, whatever the SSH config says
+            found.pop("proxycommand", None)
         target = self._target(name, entry.address, found)
         if entry.key is not None:
             key = Path(entry.key).expanduser()
             more = target.identity_files if "identityfile" in found else ()
             target = replace(target, identity_files=(key, *(path for path in more if path != key)))
         if entry.jump:
-            return replace(target, proxy_command=None), list(entry.jump)
+            return target, list(entry.jump)
         return target, _jumps(found)
 
     def flat(self, written: list[str], seen: tuple[str, ...]) -> tuple[SshTarget, ...]:
@@ -153,7 +156,7 @@ class _Finder:
             port=_port(name, found.get("port")),
             user=user,
             identity_files=_identity_files(found),
-            proxy_command=_proxy_command(found),
+            proxy_command=_proxy_command(name, found),
             host_key_alias=found.get("hostkeyalias"),
             identities_only=str(found.get("identitiesonly", "")).lower() == "yes",
             agent_socket=_agent_socket(found),
@@ -191,9 +194,13 @@ def _jumps(found: Mapping[str, Any]) -> list[str]:
     return [hop.strip() for hop in jump.split(",") if hop.strip()]
 
 
-def _proxy_command(found: Mapping[str, Any]) -> str | None:
-    command = found.get("proxycommand")
-    return command if command and _first_said(found) == "proxycommand" else None
+def _proxy_command(name: str, found: Mapping[str, Any]) -> str | None:
+    command: str | None = found.get("proxycommand")
+    if not command or _first_said(found) != "proxycommand":
+        return None
+    if command.startswith(REFUSED):
+        raise TargetError(name, command.removeprefix(REFUSED))
+    return command
 
 
 def _first_said(found: Mapping[str, Any]) -> str:

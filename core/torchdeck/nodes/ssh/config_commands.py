@@ -1,0 +1,64 @@
+"""Commands that an SSH config has in it: which of them may run.
+
+Those of the files that ssh reads by itself, and of what these include, are the user's own unless others can
+write the file. Of any other file they run once it is trusted, by its content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchdeck.trust.trust_list import TrustError, TrustList
+from torchdeck.trust.writers import other_writers
+
+MATCH_EXEC = "match exec"
+"""Key that stands for a Match line whose command may not run: no line of a file has a key with a blank."""
+REFUSED = "torchdeck does not run it: "
+"""Begins what stands in place of a ProxyCommand that may not run."""
+
+
+@dataclass(frozen=True)
+class CommandGate:
+    """Decides which commands may run; without a list of what is trusted, the user's own."""
+
+    trusted: TrustList | None = None
+
+    def checked(
+        self, settings: Iterable[tuple[str, str]], file: Path, *, own: bool
+    ) -> Iterator[tuple[str, str]]:
+        """The settings of a file, with the reason in place of each command that may not run.
+
+        Args:
+            settings: keys in small letters, and values.
+            file: where they stand.
+            own: it is a file that ssh reads by itself, or is included by one.
+        """
+        refusal: str | None = None
+        for key, value in settings:
+            runs = "exec" in value.casefold() if key == "match" else key == "proxycommand"
+            if runs and refusal is None:
+                refusal = self._refusal(file, own=own)
+            if not runs or not refusal or value.casefold() == "none":
+                yield key, value
+            elif key == "match":
+                yield MATCH_EXEC, f"`Match {value}` may not run its command, as {refusal}"
+            else:
+                yield key, f"{REFUSED}its ProxyCommand may not run, as {refusal}"
+
+    def _refusal(self, file: Path, *, own: bool) -> str:
+        """Why nothing in `file` may run; empty if it may."""
+        try:
+            writers = other_writers(file)
+            if writers is not None:
+                return f"{file} is never trusted as it is, as {writers}"
+            if own:
+                return ""
+            standing = None if self.trusted is None else self.trusted.standing(file)
+        except (OSError, TrustError) as error:
+            return str(error)
+        if standing is not None and standing.trusted:
+            return ""
+        again = f" ({standing.changed})" if standing is not None and standing.changed else ""
+        return f"{file} is not trusted yet{again}: read it, then `torchdeck trust add {file}`"
