@@ -76,6 +76,7 @@ def test_nonsense_in_a_journal_is_survived() -> None:
             "attempt_ended",
             "disk_low",
             "numbers_left_out",
+            "agent_paused",
         )
     ]
     assert len(timeline([("localhost", item) for item in odd])) == len(odd)

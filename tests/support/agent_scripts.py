@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import time
+from collections.abc import Iterable
 
 from support.waiting import wait_until
 from torchdeck.rundir.processes import ProcessIdentity
@@ -43,3 +45,22 @@ def kill_and_wait(identity: ProcessIdentity | None) -> None:
     kill(identity)
     assert identity is not None
     wait_until(lambda: not identity.is_alive(), 5, f"{identity} to end")
+
+
+def freeze(processes: Iterable[ProcessIdentity], seconds: float) -> None:
+    """SIGSTOP to all; SIGCONT after so long to the first one, and a second later to the others."""
+    stopped = list(processes)
+    for process in reversed(stopped):
+        process.send(signal.SIGSTOP)
+    try:
+        _pass(seconds)
+        stopped[0].send(signal.SIGCONT)
+        _pass(1.0)
+    finally:
+        for process in stopped:
+            process.send(signal.SIGCONT)
+
+
+def _pass(seconds: float) -> None:
+    until = time.monotonic() + seconds
+    wait_until(lambda: time.monotonic() > until, 2 * seconds + 10, "the machine to stand still")

@@ -23,6 +23,7 @@ from torchdeck.agent.heartbeat import Heartbeat
 from torchdeck.agent.holder_start import HolderStart
 from torchdeck.agent.inbox import CONTROLLER, KINDS, REPLACED, Inbox
 from torchdeck.agent.node import LocalNode
+from torchdeck.agent.own_clock import OwnClock
 from torchdeck.agent.part import Alone, Part
 from torchdeck.agent.past import Past
 from torchdeck.plan.elastic import Elastic
@@ -68,12 +69,13 @@ class Agent:
         self._name = name
         self._journal = journal
         self._handover = handover
+        self._clock = OwnClock()
         if part is None:
             self._part: Part = Alone([name], plan.policy, Elastic.of_plan(plan))
-            self._node: LocalNode = LocalNode(layout, plan, name, journal, holders, handover)
+            self._node: LocalNode = LocalNode(layout, plan, name, journal, holders, handover, self._clock)
         else:
             self._part = part
-            self._node = GangNode(layout, plan, name, journal, holders, handover)
+            self._node = GangNode(layout, plan, name, journal, holders, handover, self._clock)
             self._node.leads = part.leads
         self._execution = Execution(layout, plan, name, journal, self._node, self._part, lambda: self._seen)
         self._life = life
@@ -91,7 +93,7 @@ class Agent:
         if self._observation is None:
             from torchdeck.agent.observation import Observation
 
-            self._observation = Observation(self._layout, self._plan, self._name, self._journal)
+            self._observation = Observation(self._layout, self._plan, self._name, self._journal, self._clock)
         return self._observation
 
     def keep_leases(self, descriptors: Sequence[int]) -> None:
@@ -106,7 +108,7 @@ class Agent:
         """
         self._take_over(past)
         while not self._execution.finished:
-            self._turn(time.monotonic())
+            self._turn(self._clock())
             if not self._execution.finished:
                 self._wait()
         self._end()
@@ -123,12 +125,12 @@ class Agent:
             self._seen.begin(past.attempt, plan, past)
         else:
             self._node.remember_holder(past.attempt)
-            self._look_due = self._beat_due = time.monotonic() + FIRST_LOOK
-        self._execute(self._part.resume(past, time.monotonic()))
+            self._look_due = self._beat_due = self._clock() + FIRST_LOOK
+        self._execute(self._part.resume(past, self._clock()))
         self._events.append(on.NodeReady(self._name))
 
     def _wait(self) -> None:
-        now = time.monotonic()
+        now = self._clock()
         until = min(self._look_due, self._beat_due, self._part.deadline or self._beat_due)
         if self._node.urgent:
             until = min(until, now + URGENT_INTERVAL)
@@ -140,6 +142,7 @@ class Agent:
         poll.poll(max(1.0, (until - now) * 1000.0))
 
     def _turn(self, now: float) -> None:
+        self._note_gap()
         beat, looks = now >= self._beat_due, now >= min(self._look_due, self._beat_due)
         if now >= self._look_due:
             self._look_due = now + LOOK_INTERVAL
@@ -151,11 +154,11 @@ class Agent:
             self._look_for_directory()
             if not self._vanished:
                 self._look_closely()
-        self._execute(self._part.exchange(time.monotonic()))
+        self._execute(self._part.exchange(self._clock()))
         self._events.extend(self._from_node())
         self._events.append(on.Tick())
         while self._events and not self._execution.finished:
-            self._execute(self._part.handle(self._events.popleft(), time.monotonic()))
+            self._execute(self._part.handle(self._events.popleft(), self._clock()))
         if self._part.phase == "stopping":
             abandoned = self._node.abandon()
             if abandoned is not None:
@@ -190,6 +193,11 @@ class Agent:
             why = _WISHES.get(request.origin, "user")
             self._events.append(on.StopRequested(KINDS[request.kind], why, request.id, request.detail))
         self._events.extend(self._seen.look(self._name))
+
+    def _note_gap(self) -> None:
+        gap = self._clock.take_gap()
+        if gap:
+            self._journal.append("agent_paused", seconds=round(gap, 3))
 
     def _look_for_directory(self) -> None:
         """A run whose directory was deleted can neither be seen nor stopped any more: it is ended."""

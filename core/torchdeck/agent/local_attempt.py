@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from torchdeck.agent import events as on
 from torchdeck.agent.failures import read_tail
@@ -44,6 +44,7 @@ class LocalAttempt:
         attempt: AttemptLayout,
         ranks: Sequence[int],
         handover: Handover = NOTHING,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.number = number
         self.attempt = attempt
@@ -54,6 +55,7 @@ class LocalAttempt:
         self.code: int | None = None
         self._node = node
         self._handover = handover
+        self._clock = clock
         self._holder_code: ExitCode = lambda: None
         self._started = 0.0
         self._launched = False
@@ -100,12 +102,12 @@ class LocalAttempt:
         }
         arguments = ["--run-dir", str(run_dir), "--node", self._node.name]
         arguments += ["--attempt", str(self.number), "--agent-pid", str(os.getpid())]
-        self._started = time.monotonic()
+        self._started = self._clock()
         self._holder_code = holders.start(arguments, order, leases)
 
     def adopt(self) -> None:
         """Take over an attempt that an earlier agent started."""
-        self._started = time.monotonic() - LAUNCH_LIMIT
+        self._started = self._clock() - LAUNCH_LIMIT
         self._read_holder_file()
 
     def poll(self, node: str) -> list[on.Event]:
@@ -155,7 +157,7 @@ class LocalAttempt:
             return [on.AttemptLaunched(node, self.number)]
         if self._holder_code() not in (None, 1):
             return self._failed(node, f"the holder ended before torchrun was up (code {self._holder_code()})")
-        if time.monotonic() - self._started > LAUNCH_LIMIT:
+        if self._clock() - self._started > LAUNCH_LIMIT:
             return self._failed(node, f"the holder did not start torchrun within {LAUNCH_LIMIT:.0f} s")
         return []
 
@@ -186,7 +188,7 @@ class LocalAttempt:
         return True
 
     def _torchrun_gone(self, node: str) -> list[on.Event]:
-        now = time.monotonic()
+        now = self._clock()
         if self._gone_since is None:
             self._gone_since = now
             if "torchrun" in self._descriptors:

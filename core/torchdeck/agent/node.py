@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from torchdeck.agent import events as on
@@ -54,6 +54,7 @@ class LocalNode:
         journal: JournalWriter,
         holders: HolderStart,
         handover: Handover = NOTHING,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         node = plan.node(name)
         self.local: LocalAttempt | None = None
@@ -65,6 +66,7 @@ class LocalNode:
         self._journal = journal
         self._holders = holders
         self._handover = handover
+        self._clock = clock
         self._label = name if NODE_VARIABLE in node.env else ""
         self._shipped = Path(__file__).resolve().parents[2]
         self._ranks = _ranks_on(plan, name)
@@ -166,7 +168,7 @@ class LocalNode:
         """Begin to end what torchrun left; `poll` tells when nothing is left."""
         self._swept_at = time.time()
         self._sweep = Sweep(
-            self._layout.root.name, self.torchrun, grace, SWEEP_LIMIT, time.monotonic(), self._label
+            self._layout.root.name, self.torchrun, grace, SWEEP_LIMIT, self._clock(), self._label
         )
         self._sweep.remember(self._tree.processes)
         self.devices.retake_if_free(self._holder)
@@ -202,7 +204,7 @@ class LocalNode:
         if local is None or self._waits_for_others:
             return False
         linger = LINGER_LIMIT if len(self._attempt_plan.nodes) == 1 else TOLD_LIMIT
-        return local.end_if_alone(exits, time.monotonic(), linger)
+        return local.end_if_alone(exits, self._clock(), linger)
 
     @property
     def _waits_for_others(self) -> bool:
@@ -249,7 +251,7 @@ class LocalNode:
         local, sweep = self.local, self._sweep
         if sweep is None:
             return []
-        left = sweep.step(time.monotonic())
+        left = sweep.step(self._clock())
         if left is None:
             return []
         if left:
@@ -276,7 +278,9 @@ class LocalNode:
 
     def _local(self, number: int, plan: LaunchPlan) -> LocalAttempt:
         node = plan.node(self._name)
-        return LocalAttempt(number, node, self._layout.attempt(number), self._ranks, self._handover)
+        return LocalAttempt(
+            number, node, self._layout.attempt(number), self._ranks, self._handover, self._clock
+        )
 
     def _retire_holder(self) -> None:
         """End the former attempt's holder: it has nothing left to hold, the next keeps the agent alive."""

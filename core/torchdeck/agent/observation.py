@@ -12,6 +12,7 @@ from torchdeck.agent.failures import signal_of
 from torchdeck.agent.hang import HangWatch
 from torchdeck.agent.housekeeping import Housekeeping
 from torchdeck.agent.log_times import LogTimes
+from torchdeck.agent.own_clock import OwnClock
 from torchdeck.agent.past import Past
 from torchdeck.agent.printed_numbers import PrintedNumbers
 from torchdeck.agent.rank_watch import RankState, RankWatch
@@ -30,9 +31,12 @@ STOP_THREADS = 2.0
 class Observation:
     """One node's view of its ranks, over all attempts."""
 
-    def __init__(self, layout: RunLayout, plan: LaunchPlan, node: str, journal: JournalWriter) -> None:
+    def __init__(
+        self, layout: RunLayout, plan: LaunchPlan, node: str, journal: JournalWriter, clock: OwnClock
+    ) -> None:
         self._layout = layout
         self._plan = plan
+        self._clock = clock
         self._journal = journal
         self._node = node
         self._ranks: list[int] = []
@@ -116,7 +120,7 @@ class Observation:
         self._ranks = [placement.rank for placement in plan.ranks if placement.node == self._node]
         layout = self._layout.attempt(attempt)
         self._attempt = attempt
-        self._watch = RankWatch(layout, self._ranks)
+        self._watch = RankWatch(layout, self._ranks, self._clock)
         self._journaled = set(past.exited)
         self._trained.clear()
         self._up_told = False

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from torchdeck.agent.failures import read_exit
 from torchdeck.agent.hang import Standing
+from torchdeck.agent.own_clock import OwnClock
 from torchdeck.agent.script_progress import ScriptProgress
 from torchdeck.rundir.layout import AttemptLayout, RankLayout
 from torchdeck.rundir.processes import PROC
@@ -40,9 +40,10 @@ class RankWatch:
         states: rank → what it did last.
     """
 
-    def __init__(self, attempt: AttemptLayout, ranks: Sequence[int]) -> None:
+    def __init__(self, attempt: AttemptLayout, ranks: Sequence[int], clock: OwnClock) -> None:
         self.exits: dict[int, int] = {}
         self.states: dict[int, RankState] = {}
+        self._clock = clock
         self._ranks = {rank: attempt.rank(rank) for rank in ranks}
         self._scripts = {rank: ScriptProgress(layout.metrics) for rank, layout in self._ranks.items()}
         self._slow: dict[int, float | None] = {}
@@ -75,7 +76,7 @@ class RankWatch:
 
     def look(self) -> list[tuple[int, int]]:
         """Read everything anew; (rank, code) of ranks that exited since the last call, in order of time."""
-        now, wall = time.monotonic(), time.time()
+        self._clock()
         new = []
         for rank, layout in self._ranks.items():
             if rank not in self._holders:
@@ -85,9 +86,9 @@ class RankWatch:
                 self._holders[rank] = pid
             progress = read_progress(layout.progress)
             if progress is not None:
-                self._from_progress(rank, progress, now)
+                self._from_progress(rank, progress)
             else:
-                self._from_metrics(rank, wall)
+                self._from_metrics(rank)
             if rank not in self.exits and (code := read_exit(layout.exit)) is not None:
                 self.exits[rank] = code
                 new.append((rank, code))
@@ -109,23 +110,23 @@ class RankWatch:
             if rank not in self.exits
         }
 
-    def _from_progress(self, rank: int, progress: Progress, now: float) -> None:
-        still = max(0.0, now - progress.monotonic)
+    def _from_progress(self, rank: int, progress: Progress) -> None:
+        still = self._clock.since(progress.monotonic)
         self.states[rank] = RankState(
             progress.phase, progress.step, progress.total, progress.time, still, progress.pid
         )
         self._slow[rank] = progress.slow_step
         self._mark(rank, watched=progress.phase in WATCHED_PHASES)
 
-    def _from_metrics(self, rank: int, wall: float) -> None:
+    def _from_metrics(self, rank: int) -> None:
         script = self._scripts[rank]
         newest = script.look()
         pid = self._child(rank)
         if newest is None:
             begun = _changed(self._ranks[rank])
-            self.states[rank] = RankState("starting", 0, None, begun, max(0.0, wall - begun), pid)
+            self.states[rank] = RankState("starting", 0, None, begun, self._clock.since_wall(begun), pid)
             return
-        still = max(0.0, wall - newest.time)
+        still = self._clock.since_wall(newest.time)
         self.states[rank] = RankState("training", newest.step, None, newest.time, still, pid)
         self._slow[rank] = script.times.slow_step
         # one row says nothing of the rhythm in which rows come

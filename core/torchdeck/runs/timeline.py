@@ -259,6 +259,13 @@ _SENTENCES: Mapping[str, tuple[Kind, Callable[[Mapping[str, Any]], str]]] = {
         "problem",
         lambda fields: reasons.damaged(read.text(fields, "path"), read.text(fields, "why")),
     ),
+    "agent_paused": (
+        "problem",
+        lambda fields: (
+            f"the agent did not run for {read.number(fields, 'seconds') or 0:.0f} s (it was stopped, or the "
+            "machine was suspended); limits do not count this time"
+        ),
+    ),
     "numbers_left_out": (
         "problem",
         lambda fields: reasons.numbers_left_out(read.wholes(fields, "ranks")),

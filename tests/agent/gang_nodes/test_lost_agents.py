@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.agent_run import with_policy
-from support.agent_scripts import kill, kill_and_wait
+from support.agent_scripts import freeze, kill, kill_and_wait
 from support.gang_run import GangRun
 from support.gang_scripts import SHORT_GRACE, WAITING, Maker, go, up, wait_for_another
 from support.waiting import wait_until
@@ -97,3 +97,15 @@ def test_torchrun_waits_for_other_ranks_while_there_is_a_lead(
     barrier.touch()
     assert run.finished()["state"] == "SUCCEEDED"
     assert not run.events("signalled", node="beta")
+
+
+def test_a_machine_that_was_frozen_blames_no_node_for_silence(make_gang: Maker) -> None:
+    """Both agents stand still for longer than launch.node_grace: each one's gap is its own."""
+    run = up(make_gang(WAITING, policy=with_policy(node_silent=1.0, node_grace=SHORT_GRACE)).start())
+    run.wait("running")
+    freeze([agent for name in run.names if (agent := run.agent(name)) is not None], 2 * SHORT_GRACE)
+    go(run)
+    assert run.finished()["state"] == "SUCCEEDED"
+    assert not run.events("node_lost")
+    assert not run.events("lead_lost", node="beta")
+    assert all(run.events("agent_paused", node=name) for name in run.names)

@@ -68,7 +68,7 @@ class Follower:
         """What a stop was asked for with: the lead may be lost before it hears of it."""
         self._connecting: socket.socket | None = None
         self._channel: Channel | None = None
-        self._since = now
+        self._since = self._now = now
         self._due, self._delay = now, FIRST_DELAY
         self._said = ""
 
@@ -94,6 +94,7 @@ class Follower:
 
     def handle(self, event: on.Event, now: float) -> list[do.Command]:
         """Tell the lead; returns what is to be done here where there is none."""
+        self._now = now
         if isinstance(event, (on.Tick, on.NodeReady)):
             return []
         if isinstance(event, on.StopRequested):
@@ -112,6 +113,7 @@ class Follower:
     def exchange(self, now: float) -> list[do.Command]:
         """Hear the lead; returns what is to be done here."""
         here: list[do.Command] = []
+        self._now = now
         self._connect(now)
         for message in self._receive():
             here += self._heard(message, now)
@@ -122,7 +124,7 @@ class Follower:
                 here += self._begin_unled(now)
             else:
                 self._journal.append(f"lead_{news.what}", seconds=seconds)
-        if self._channel is not None and now - self._channel.heard > self._stale:
+        if self._channel is not None and time.monotonic() - self._channel.heard > self._stale:
             self._drop(f"the lead said nothing for {self._stale:.0f} s")
         unled = self._unled
         if unled is not None and not self._silence.lost and not unled.ends_something:
@@ -196,7 +198,7 @@ class Follower:
         self._channel = None
         if self.phase == "following":
             self.phase = "connecting"
-        self._retry(time.monotonic(), why)
+        self._retry(self._now, why)
 
     def _receive(self) -> list[dict[str, Any]]:
         channel = self._channel
