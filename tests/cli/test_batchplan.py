@@ -12,6 +12,7 @@ import pytest
 from torchdeck.cli.batchplan_progress import ProgressLine
 from torchdeck.cli.main import main
 from torchdeck.data.batch_plan import changed_source, load_batch_plan
+from torchdeck.quantities import size
 
 _NOT_COMPARED = "the data was not compared: --dataset PATH or --lengths FILE does"
 
@@ -286,4 +287,5 @@ def test_progress_of_something_long(monkeypatch: pytest.MonkeyPatch) -> None:
         line.end()
     assert log.getvalue() == "epochs planned: 101 of 1,000 (10 %)\nepochs planned: 106 of 1,000 (10 %)\n"
     assert terminal.getvalue().count("\repochs planned: ") == 3
+    assert ProgressLine(log, number=size)._number(3 << 20) == "3.0 MiB"
     assert terminal.getvalue().endswith("\r" + " " * len("epochs planned: 106 of 1,000 (10 %)") + "\r")

@@ -31,6 +31,7 @@ def test_who_wants_no_copy_has_python_files_in_the_plan(tmp_path: Path) -> None:
     config = config_from_dict({"run": {"script": "train.py", "sync": "none"}}, tmp_path)
     tree, warnings = code_of_run(config, tmp_path, tmp_path / "home")
     assert (tree.folder, set(tree.files), warnings) == ("", {"train.py"}, ())
+    assert tree.uncopied == 'run.sync is "none"'
 
 
 def test_where_there_is_too_much_there_is_no_copy(tmp_path: Path) -> None:
@@ -41,6 +42,7 @@ def test_where_there_is_too_much_there_is_no_copy(tmp_path: Path) -> None:
     tree, (warning,) = code_of_run(script(tmp_path), tmp_path, tmp_path / "home")
     assert (tree.folder, set(tree.files)) == ("", {"train.py"})
     assert "The biggest are model.bin (2.0 GiB), train.py" in warning
+    assert tree.uncopied == warning
 
 
 def test_where_there_is_nothing_nothing_is_copied(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_a_script_says_in_the_estimate_how_it_trains(tmp_path: Path) -> None:
         (b"\xff\xfe", "is not JSON"),
         (b"[" * 100_000, "is not JSON"),
         (b"[1]", "holds no object"),
-        (b" " * (2**20 + 1), "is too large: more than 1048576 bytes"),
+        (b" " * (2**20 + 1), "is too large: more than 1 MiB"),
         (b'{"model_type": "bert"}', "model_type 'bert' is not known"),
     ],
 )

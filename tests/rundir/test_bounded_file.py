@@ -90,3 +90,14 @@ def test_the_reason_alone(tmp_path: Path) -> None:
     assert why_unreadable(_fifo(tmp_path / "pipe")) == "is a named pipe (FIFO), not a regular file"
     assert why_unreadable(_written(tmp_path / "file", 3)) == ""
     assert why_unreadable(tmp_path / "absent") == ""
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"), [(10, "10 bytes"), (1024, "1 KiB"), (65_536, "64 KiB"), (64 << 20, "64 MiB")]
+)
+def test_a_limit_is_said_in_units(tmp_path: Path, limit: int, said: str) -> None:
+    path = tmp_path / "file"
+    with path.open("wb") as file:
+        file.truncate(limit + 1)
+    with pytest.raises(UnreadableFileError, match=f"more than {said}$"):
+        read_bounded(path, limit)

@@ -227,6 +227,14 @@ class Observation:
             print(f"disk_low could not be journaled: {error}", file=sys.stderr, flush=True)
         return [
             on.StopRequested(
-                "graceful", "disk", None, f"{low.free} bytes are free in {low.path}, {low.needed} needed"
+                "graceful",
+                "disk",
+                None,
+                f"{_mib(low.free)} are free in {low.path}, {_mib(low.needed)} needed",
             )
         ]
+
+
+def _mib(count: float) -> str:
+    """Bytes in the unit that people set the limit in."""
+    return f"{count / 2**20:,.0f} MiB"

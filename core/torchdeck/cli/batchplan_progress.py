@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from typing import TextIO
 
 from torchdeck.cli.safe_output import unguarded
@@ -18,7 +19,14 @@ EVERY = {True: 0.2, False: 5.0}
 class ProgressLine:
     """Call it with what is done, how much, and out of how much; `end` clears the line."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: TextIO | None = None, number: Callable[[int], str] = "{:,}".format) -> None:
+        """Nothing is shown yet.
+
+        Args:
+            stream: where to; default: standard error.
+            number: how amounts are written.
+        """
+        self._number = number
         self._stream = unguarded(sys.stderr if stream is None else stream)
         self._in_place = self._stream.isatty()
         self._next = time.monotonic() + AFTER
@@ -30,7 +38,7 @@ class ProgressLine:
             return
         self._next = now + EVERY[self._in_place]
         share = f" ({100 * done // total} %)" if total else ""
-        text = shown(f"{what}: {done:,} of {total:,}{share}")
+        text = shown(f"{what}: {self._number(done)} of {self._number(total)}{share}")
         if self._in_place:
             self._stream.write("\r" + text.ljust(self._shown))
             self._shown = len(text)

@@ -120,7 +120,7 @@ def _exchange(command: str, request: dict[str, Any], python: str | None) -> int:
     from torchdeck.cli.batchplan_progress import ProgressLine
     from torchdeck.launch.checkpoint_exchange import ExchangeFailedError, exchange_in_process
 
-    progress = ProgressLine()
+    progress = ProgressLine(number=size)
     try:
         try:
             done = exchange_in_process(request, python or sys.executable, progress)

@@ -17,6 +17,7 @@ from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs import fields as read
 from torchdeck.runs import reasons
 from torchdeck.runs.audit.lines import DEFECT, table_lines
+from torchdeck.runs.copied_code import code_sentence
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.links import Links
 from torchdeck.runs.state import AttemptView, RankView
@@ -121,6 +122,9 @@ def _facts(view: RunView, layout: RunLayout) -> Iterator[str]:
             yield "    rendezvous c10d: rank order not guaranteed"
     for rank in view.ranks if not view.is_over else ():
         yield f"  rank {rank.rank}: {_progress(rank, view)}"
+    code = code_sentence(read_json(layout.plan))
+    if code:
+        yield f"  {code}"
     yield f"  directory: {layout.root}"
 
 

@@ -13,6 +13,7 @@ from torchdeck.config.document import KeyPath, TooDeepError, parse, scan
 from torchdeck.config.keys import EXTENDS
 from torchdeck.config.layers import Layer, Origin
 from torchdeck.config.problems import ConfigError, Problem, kind, shown
+from torchdeck.quantities import size
 from torchdeck.rundir.bounded_file import UnreadableFileError, read_bounded
 
 MAX_BYTES = 1 << 20
@@ -20,7 +21,7 @@ MAX_BYTES = 1 << 20
 MAX_CHAIN = 64
 """Files that extend each other."""
 _TOO_LONG = "this file is too long to be a run file"
-_LENGTH = f"at most {MAX_BYTES} bytes of TOML"
+_LENGTH = f"at most {size(MAX_BYTES)} of TOML"
 
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 

@@ -60,7 +60,7 @@ def exchange_in_process(
             if "error" in answer:
                 raise ExchangeFailedError(answer["error"])
             what, finished, total = answer["progress"]
-            progress(f"{what}, bytes" if total else what, finished, total)
+            progress(what, finished, total)
         code = process.wait()
         said.seek(0)
         last = (said.read().decode(errors="replace").strip().splitlines() or ["it printed nothing"])[-1]

@@ -10,6 +10,7 @@ import hashlib
 import itertools
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
@@ -46,11 +47,13 @@ def code_of_run(
     See `read_user_code` and `read_code_tree`.
     """
     if config.run.sync == "none":
-        return read_code_tree(config, working_dir, digest=digest)
-    tree, warnings = read_user_code(config, working_dir, home, digests=digests)
-    if tree is None:
-        return read_code_tree(config, working_dir, digest=digest)[0], warnings
-    return (tree if tree.files or tree.left_out else CodeTree()), warnings
+        tree, warnings = read_code_tree(config, working_dir, digest=digest)
+        return replace(tree, uncopied='run.sync is "none"'), warnings
+    copied, warnings = read_user_code(config, working_dir, home, digests=digests)
+    if copied is None:
+        tree, _ = read_code_tree(config, working_dir, digest=digest)
+        return replace(tree, uncopied=" ".join(warnings)), warnings
+    return (copied if copied.files or copied.left_out else CodeTree()), warnings
 
 
 def read_code_tree(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.agent.detached_process import DetachedProcess
+from torchdeck.quantities import size
 
 __all__ = ["PIPE_LIMIT", "DetachedProcess", "start_detached", "start_waiting"]
 
@@ -44,7 +45,7 @@ def start_detached(
     if not standard_input:
         return _spawn(argv, env, log, (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0))
     if len(standard_input) > PIPE_LIMIT:
-        raise OSError(errno.EFBIG, f"what it is to read is longer than {PIPE_LIMIT} bytes")
+        raise OSError(errno.EFBIG, f"what it is to read is longer than {size(PIPE_LIMIT)}")
     reading, writing = os.pipe()
     try:
         os.write(writing, standard_input)  # a pipe holds as much before anybody reads

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _UNSEEN = frozenset({"name", "warnings", "prediction", "absent"})
-_UNSEEN_CODE = frozenset({"left_out", "knowingly"})
+_UNSEEN_CODE = frozenset({"uncopied", "left_out", "knowingly"})
 """Parts that change nothing in what is executed."""
 _ATOMS = frozenset({str, int, float, bool, type(None)})
 

@@ -125,6 +125,8 @@ class CodeTree:
     """Their common folder, where each run executes a copy of its own; empty: files run where they lie."""
     size: int = 0
     """Bytes of what is copied."""
+    uncopied: str = ""
+    """Why there is no copy, as a sentence; empty if there is one, or nothing of the user's is executed."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Path → why it is not copied: what holds credentials, and other homes of Torchdeck."""
     knowingly: tuple[str, ...] = ()
@@ -194,7 +196,8 @@ class LaunchPlan:
         value: dict[str, Any] = plain(self)
         value["policy"] = self.policy.to_json()
         if not self.code.folder:
-            value["code"] = {"files": value["code"]["files"]}  # as before there were copies
+            why = {"uncopied": self.code.uncopied} if self.code.uncopied else {}
+            value["code"] = {"files": value["code"]["files"], **why}  # as before there were copies
         if not self.smaller:
             del value["smaller"]  # plans from before there were ranges have none, and a fingerprint
         for name in ("spares", "spare_ranks", "absent"):

@@ -69,7 +69,7 @@ def read_bounded(path: str | os.PathLike[str], limit: int) -> bytes:
     if content and not size:
         raise UnreadableFileError(path, "is made up by the kernel as it is read, as in /proc")
     if size > limit or len(content) > limit:
-        raise UnreadableFileError(path, f"is too large: more than {limit} bytes")
+        raise UnreadableFileError(path, f"is too large: more than {_units(limit)}")
     return content
 
 
@@ -91,3 +91,9 @@ def _check(path: str | os.PathLike[str], status: os.stat_result) -> None:
         return
     kind = next((kind for is_kind, kind in _KINDS if is_kind(status.st_mode)), "is no file")
     raise UnreadableFileError(path, f"{kind}, not a regular file")
+
+
+def _units(limit: int) -> str:
+    if limit >= 2**20:
+        return f"{limit / 2**20:g} MiB"
+    return f"{limit / 2**10:g} KiB" if limit >= 2**10 else f"{limit} bytes"

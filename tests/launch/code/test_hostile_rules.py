@@ -68,7 +68,7 @@ def test_many_wildcards_alone_are_no_fault(tmp_path: Path) -> None:
     [
         (b"\n" * 10_001, "has 10,001 lines"),
         (b"ok\n" + b"?" * 5000, "line 2 has 5,000 characters"),
-        (b"#" * (1 << 21), "is too large: more than 1048576 bytes"),
+        (b"#" * (1 << 21), "is too large: more than 1 MiB"),
     ],
 )
 def test_rules_without_measure_are_refused(tmp_path: Path, content: bytes, why: str) -> None:

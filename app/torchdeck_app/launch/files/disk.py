@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchdeck.config.sources import MAX_BYTES
+from torchdeck.quantities import size
 from torchdeck.rundir.atomic import write_bytes
 
 
@@ -65,7 +66,7 @@ def read_text(path: Path) -> DiskText:
         if not stat.S_ISREG(found.st_mode):
             raise FileError(f"{path} is not a file: choose a run file or a script")
         if found.st_size > MAX_BYTES:
-            raise FileError(f"{path} has {found.st_size:,} bytes: a run file has {MAX_BYTES:,} at most")
+            raise FileError(f"{path} has {size(found.st_size)}: a run file has {size(MAX_BYTES)} at most")
         content = path.read_bytes()
     except FileNotFoundError:
         raise FileError(f"{path} is not there: it was moved or deleted") from None

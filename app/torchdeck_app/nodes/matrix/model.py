@@ -74,7 +74,7 @@ class MatrixModel(QAbstractTableModel):
         if way is None:
             return f"{source} itself"
         latency = "" if way.latency is None else f", {way.latency * 1e3:.2f} ms there and back"
-        bandwidth = "" if way.bandwidth is None else f", {way.bandwidth:,.0f} bytes a second"
+        bandwidth = "" if way.bandwidth is None else f", {size(way.bandwidth)}/s"
         return f"{source} reaches {target} ({self._found.addresses[target]}){latency}{bandwidth}"
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from torchdeck import quantities
 from torchdeck.agent.link.names import NOTHING, Level, Mirrored, Way, is_node_name, mirrored
 from torchdeck.agent.link.open_file import NotPlainError, Opened, open_plain, refuse_link, refuse_links
 from torchdeck.agent.link.tails import Have, digest, have
@@ -87,7 +88,7 @@ class Mirror:
         if kind.level >= self.held:
             return
         if at + len(data) > kind.limit:
-            raise MirrorRefusedError(f"{path} would be longer than {kind.limit} bytes")
+            raise MirrorRefusedError(f"{path} would be longer than {quantities.size(kind.limit)}")
         descriptor, found = self._opened(path, os.O_WRONLY | os.O_CREAT)
         try:
             size = found.st_size
@@ -120,7 +121,7 @@ class Mirror:
         if held is None or at != len(held) or unfinished > UNFINISHED_LIMIT:
             raise MirrorRefusedError(f"a piece of {path} at {at} does not follow what came before")
         if at + len(data) > kind.limit:
-            raise MirrorRefusedError(f"{path} would be longer than {kind.limit} bytes")
+            raise MirrorRefusedError(f"{path} would be longer than {quantities.size(kind.limit)}")
         held += data
         if last:
             del self._pieces[path]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from torchdeck.nodes.probe.sent_code import payload
 from torchdeck.nodes.ssh.errors import UnreachableError
+from torchdeck.quantities import size
 
 ANSWER_LIMIT = 4 * 2**20
 """Bytes of an answer; a node says a few thousand."""
@@ -170,7 +171,7 @@ class Conversation:
                 raise self._ended()
             self._rest += content
             if len(self._rest) > ANSWER_LIMIT:
-                raise ProbeError(f"{self._node} answered more than {ANSWER_LIMIT} bytes")
+                raise ProbeError(f"{self._node} answered more than {size(ANSWER_LIMIT)}")
         line, _, self._rest = self._rest.partition(b"\n")
         return line
 

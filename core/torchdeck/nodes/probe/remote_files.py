@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError
 
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError
 from torchdeck.nodes.probe.facts import Count, Said, Text
+from torchdeck.quantities import size
 
 ASK_LIMIT = 60.0
 """Seconds for one answer: a piece may have to come over a slow link."""
@@ -105,10 +106,10 @@ class RemoteFiles:
     def content(self, path: str, most: int) -> bytes:
         """A whole file of at most `most` bytes."""
         answer = self._talk.ask("read", ASK_LIMIT, path=path, at=0, size=0)
-        size = answer.get("size")
-        if not isinstance(size, int) or not 0 <= size <= most:
-            raise ProbeError(f"node {self._node}: {path} has {size} bytes; {most} are the most")
-        return b"".join(self.pieces(path, 0, size))
+        length = answer.get("size")
+        if not isinstance(length, int) or not 0 <= length <= most:
+            raise ProbeError(f"node {self._node}: {path} has more than {size(most)}")
+        return b"".join(self.pieces(path, 0, length))
 
     def digest(self, path: str) -> str:
         """SHA-256 of a file as it is there now."""

@@ -26,6 +26,7 @@ from torchdeck.nodes.ssh.quick_paramiko import import_paramiko
 from torchdeck.nodes.ssh.remote_process import RemoteProcess, close_channel
 from torchdeck.nodes.ssh.target import SshTarget
 from torchdeck.nodes.ssh.way import Way, open_way
+from torchdeck.quantities import size
 
 if TYPE_CHECKING:
     from paramiko import Channel, Transport
@@ -164,7 +165,7 @@ class Connection:
         while chunk := process.read(PACKET * 8, max(0.0, deadline - time.monotonic())):
             output += chunk
             if len(output) > MOST_OUTPUT:
-                raise UnreachableError(self.target.name, f"a command printed over {MOST_OUTPUT} bytes")
+                raise UnreachableError(self.target.name, f"a command printed over {size(MOST_OUTPUT)}")
         return bytes(output)
 
     def close(self) -> None:
