@@ -27,8 +27,11 @@ from torchdeck.launch.handle import Run
 from torchdeck.launch.launcher import start_controller
 from torchdeck.launch.requests import STOP, STOP_NOW, write_request
 from torchdeck.launch.taking_over import NotResumableError, RequestCarrier, ensure_controller, resume
+from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.rundir.atomic import read_json, write_json
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.follower import read_run
+from torchdeck.trust.trust_list import TrustList
 
 WAITING = (
     "import signal, time; signal.signal(signal.SIGTERM, lambda *_: exit(0)); print('up'); time.sleep(60)"
@@ -214,6 +217,25 @@ def test_resume_without_room_is_refused(home: Path, tmp_path: Path, monkeypatch:
     layout = stopped_recipe_run(tmp_path, min_free_bytes=1 << 20)
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: shutil._ntuple_diskusage(9, 9, 0))
     with pytest.raises(NotResumableError, match="make room"):
+        resume(layout, "test")
+    assert controller_events(layout, "resumed") == []
+
+
+def test_resume_asks_again_for_a_python_that_changed(home: Path, tmp_path: Path) -> None:
+    """It was trusted at the start, and others can write it by now: nothing is begun."""
+    layout = stopped_recipe_run(tmp_path)
+    python = tmp_path / "tools" / "python"
+    python.parent.mkdir()
+    python.symlink_to(sys.executable)
+    plan = LaunchPlan.from_json(read_json(layout.plan))
+    (node,) = plan.nodes
+    changed = dataclasses.replace(node, command=(str(python), *node.command[1:]))
+    write_json(layout.plan, dataclasses.replace(plan, nodes=(changed,)).document())
+    with pytest.raises(NotResumableError, match=f"its folder {python.parent} is not trusted yet"):
+        resume(layout, "test")
+    TrustList(home).add(python.parent)
+    python.parent.chmod(0o777)
+    with pytest.raises(NotResumableError, match=f"everyone can write {python.parent}"):
         resume(layout, "test")
     assert controller_events(layout, "resumed") == []
 

@@ -9,11 +9,15 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.nodes.inventory import LOCALHOST
+from torchdeck.plan.code_paths import is_copied
+from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.plan.slots import fill
 from torchdeck.trust.trust_list import TrustError, TrustList
 from torchdeck.trust.writers import Writers, other_writers, other_writers_below
 
@@ -68,16 +72,23 @@ class Gate:
             config: its paths are absolute.
             files: what it was read from, `LoadedConfig.files`; none if the user's own code made it.
         """
-        found: dict[Path, Held] = {}
-        for part in (*recipe_parts(config, files), *_interpreter(config)):
-            if part.folder not in found and (held := self._look(part)) is not None:
-                found[part.folder] = held
-        return tuple(found.values())
+        return self._held((*recipe_parts(config, files), interpreter_part(config.run.interpreter)))
 
     def held_interpreter(self, path: str | None) -> Held | None:
         """Why the Python at `path` must not be started, not even to tell its versions; None if it may be."""
         part = interpreter_part(path)
         return None if part is None else self._look(part)
+
+    def held_again(self, plan: LaunchPlan) -> tuple[Held, ...]:
+        """What a run that begins again would execute on this machine, and may not (any more).
+
+        That is its Python, and a recipe that it has no copy of its own of.
+        """
+        here = [node for node in plan.nodes if node.name == LOCALHOST]
+        parts: list[Executed | None] = [interpreter_part(fill(node.command[0], {})) for node in here]
+        if here and plan.kind == "recipe" and not is_copied(plan.code, plan.target):
+            parts += _code_parts(plan.target)
+        return self._held(parts)
 
     def admitted(self, config: RunConfig, files: Sequence[Path] = ()) -> RunConfig:
         """`config` with the very paths that were looked at, without symbolic links: what is to be executed.
@@ -102,6 +113,13 @@ class Gate:
     def trust_folder(self, folder: Path) -> None:
         """Let the code in `folder` run from now on. Raises TrustError."""
         self._trusted.add(folder)
+
+    def _held(self, parts: Iterable[Executed | None]) -> tuple[Held, ...]:
+        found: dict[Path, Held] = {}
+        for part in parts:
+            if part is not None and part.folder not in found and (held := self._look(part)) is not None:
+                found[part.folder] = held
+        return tuple(found.values())
 
     def _look(self, part: Executed) -> Held | None:
         try:
@@ -129,12 +147,10 @@ def recipe_parts(config: RunConfig, files: Sequence[Path] = ()) -> Iterator[Exec
     for a built-in recipe, in whose process nothing of that takes effect, for a script or a module, which only
     a launch runs, and for a file that is not there.
     """
-    recipe = config.run.recipe
-    if recipe is None or recipe in BUILTIN_RECIPES or not Path(recipe).is_file():
+    parts = [] if config.run.recipe is None else _code_parts(config.run.recipe)
+    if not parts:
         return
-    named, real = Path(recipe), Path(recipe).resolve()
-    yield Executed(named, named.parent.resolve(), f"{named.name} is code, and its folder")
-    yield Executed(real, real.parent, f"{named.name} is code, and its folder")
+    yield from parts
     start = Path(config.run.working_dir or Path.cwd())
     if start.is_dir():  # of one that is not there nothing can be imported
         yield Executed(start, start.resolve(), "the recipe starts in, and so may import from,")
@@ -142,6 +158,15 @@ def recipe_parts(config: RunConfig, files: Sequence[Path] = ()) -> Iterator[Exec
         if file.parent.is_dir():
             why = f"{file.name} sets variables, which can bring in code, and its folder"
             yield Executed(file if file.is_file() else file.parent, file.parent.resolve(), why)
+
+
+def _code_parts(recipe: str) -> list[Executed]:
+    """The file of a recipe by its name and by where it really lies; none of a built-in one."""
+    if recipe in BUILTIN_RECIPES or not Path(recipe).is_file():
+        return []
+    named, real = Path(recipe), Path(recipe).resolve()
+    why = f"{named.name} is code, and its folder"
+    return [Executed(named, named.parent.resolve(), why), Executed(real, real.parent, why)]
 
 
 def interpreter_part(path: str | None) -> Executed | None:
@@ -175,12 +200,6 @@ def resolved(config: RunConfig) -> RunConfig:
     if run.interpreter is not None and os.sep in run.interpreter:
         changed["interpreter"] = str(_with_real_folder(Path(run.interpreter)))
     return config.model_copy(update={"run": run.model_copy(update=changed)}) if changed else config
-
-
-def _interpreter(config: RunConfig) -> Iterator[Executed]:
-    part = interpreter_part(config.run.interpreter)
-    if part is not None:
-        yield part
 
 
 def _with_real_folder(file: Path) -> Path:

@@ -12,6 +12,7 @@ from typing import Any
 
 from torchdeck.launch.detached import DetachedProcess
 from torchdeck.launch.file_lock import locked
+from torchdeck.launch.gate import Gate
 from torchdeck.launch.launcher import LaunchError, start_controller
 from torchdeck.launch.nodes_alone import nodes_alone, seen_alone
 from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
@@ -124,14 +125,15 @@ def resume(layout: RunLayout, origin: str, logins: Logins = dict) -> DetachedPro
         logins: called before it begins.
 
     Raises:
-        NotResumableError: it goes on, on a node without its lead too, it has succeeded, or there is no
-            checkpoint to go on from.
+        NotResumableError: it goes on, on a node without its lead too, it has succeeded, there is no
+            checkpoint to go on from, or what it executes is not trusted (any more).
         LaunchError: what is left of it does not end, or no controller can be started.
         NewerFormatError: it is from a newer Torchdeck.
     """
     asked = cache(logins)
     _check(layout, read_run(layout))
     _check_room(layout)
+    _check_trust(layout)
     _check_alone(layout, asked)
     _wait_until_quiet(layout)
     given = asked()
@@ -173,6 +175,12 @@ def _check_room(layout: RunLayout) -> None:
             f"the disk of {layout.root} has {free >> 20} MiB free and the run asks for {needed >> 20} MiB "
             "(limits.min_free_disk): make room, then resume"
         )
+
+
+def _check_trust(layout: RunLayout) -> None:
+    """What was trusted at the start may be another by now."""
+    if held := Gate(layout.root.parent.parent).held_again(_plan(layout)):
+        raise NotResumableError(f"{held[0].what}: {held[0].fix}")
 
 
 def _plan(layout: RunLayout) -> LaunchPlan:

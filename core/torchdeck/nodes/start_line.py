@@ -26,7 +26,8 @@ def python_line(entry: NodeEntry, arguments: Sequence[str]) -> str:
     if entry.conda is not None:
         return f"{_activate_conda(entry.conda)} && exec {python} {words}"
     if entry.activate is not None:
-        return f". {remote_path(entry.activate)} </dev/null >&2 && exec {python} {words}"
+        script = remote_path(entry.activate)
+        return f"{_own_script(script)} && . {script} </dev/null >&2 && exec {python} {words}"
     return f"exec {python} {words}"
 
 
@@ -46,6 +47,20 @@ def remote_path(path: str) -> str:
 
 def _python(entry: NodeEntry) -> str:
     return remote_path(entry.python) if entry.python is not None else PYTHON
+
+
+def _own_script(script: str) -> str:
+    """Fail if users other than its owner, whom the node book trusts by naming it, can write the script.
+
+    A group of the same name as the user is the user alone. One that is not there is told by sourcing it.
+    """
+    refused = (
+        f"printf '%s: not sourced, as others can write it: chmod go-w %s\\n' {script} {script} >&2; exit 126"
+    )
+    bad = '????????w*) false;; ?????w*) [ "$4" = "$(id -g)" ] && [ "$(id -un)" = "$(id -gn)" ];;'
+    return (
+        f"set -- $(LC_ALL=C ls -Llnd {script} 2>/dev/null); {{ case $1 in {bad} esac || {{ {refused}; }}; }}"
+    )
 
 
 def _activate_conda(environment: str) -> str:

@@ -44,6 +44,11 @@ def other_writers(path: Path) -> Writers | None:
     return None
 
 
+def other_writers_of_file(path: Path) -> Writers | None:
+    """As `other_writers`, of the file alone: who can write the folders above it is checked elsewhere."""
+    return _others_at(path, path.stat())
+
+
 def other_writers_below(folder: Path) -> Writers | None:
     """Why others could change code that Python may import from `folder`; None if only this user and root can.
 

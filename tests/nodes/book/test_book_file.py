@@ -194,6 +194,19 @@ def test_a_change_is_written_for_its_owner_alone_and_a_wrong_one_not_at_all(tmp_
     assert change_book(path, lambda text: without_group(text, "g")) == book
 
 
+def test_a_book_that_others_can_write_does_not_count(tmp_path: Path) -> None:
+    """It names scripts that are sourced on the nodes, and their Pythons."""
+    path = tmp_path / "nodes.toml"
+    path.write_text('[nodes.a]\naddress = "h"\n')
+    path.chmod(0o666)
+    with pytest.raises(ConfigError, match="everyone can write"):
+        read_book(path)
+    with pytest.raises(ConfigError, match="everyone can write"):
+        change_book(path, lambda text: text)
+    path.chmod(0o644)
+    assert list(read_book(path).nodes) == ["a"]
+
+
 def test_processes_that_change_the_book_at_once_lose_nothing(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"

@@ -15,6 +15,7 @@ from torchdeck.nodes.book.schema import NodeBook
 from torchdeck.rundir.atomic import write_bytes
 from torchdeck.rundir.bounded_file import UnreadableFileError, read_bounded
 from torchdeck.rundir.lock_file import try_lock
+from torchdeck.trust.writers import other_writers_of_file
 
 FILE_NAME = "nodes.toml"
 MAX_BYTES = 8 << 20
@@ -91,12 +92,15 @@ def _read(path: Path) -> str:
 
     try:
         content = read_bounded(path, MAX_BYTES)
+        writers = other_writers_of_file(path)
     except FileNotFoundError:
         return ""
     except UnreadableFileError as error:
         raise wrong(f"it {error.why}", "a node book, which is a file of TOML") from error
     except OSError as error:
         raise wrong(f"it cannot be read: {error.strerror}", "a file that you may read") from error
+    if writers is not None:  # what it says is executed: scripts that are sourced, the Python of each node
+        raise wrong(f"it does not count, as {writers.what}", writers.fix)
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
