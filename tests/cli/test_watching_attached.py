@@ -59,10 +59,12 @@ def test_a_run_is_not_called_lost_while_its_controller_begins(
 
 
 @pytest.mark.parametrize(
-    ("number", "ends_by", "code", "said"),
+    ("number", "attached", "ends_by", "code", "said"),
     [
-        (signal.SIGINT, "request", 0, "the ranks finish the step, save and exit"),
-        (signal.SIGTERM, "nothing", 128 + signal.SIGTERM, "the run goes on: torchdeck runs attach"),
+        (signal.SIGINT, False, "request", 0, "the ranks finish the step, save and exit (Ctrl-C again"),
+        (signal.SIGTERM, False, "nothing", 128 + signal.SIGTERM, "the run goes on: torchdeck runs attach"),
+        (signal.SIGQUIT, True, "request", 0, "the ranks finish the step, save and exit (Ctrl-\\ again"),
+        (signal.SIGINT, True, "nothing", 128 + signal.SIGINT, "the run goes on: torchdeck runs attach"),
     ],
 )
 def test_a_signal_is_answered_while_the_controller_begins(
@@ -73,11 +75,16 @@ def test_a_signal_is_answered_while_the_controller_begins(
     ends_by: str,
     code: int,
     said: str,
+    *,
+    attached: bool,
 ) -> None:
-    """Nothing of the run can be seen until then, and it is not called lost for it."""
+    """Nothing of the run can be seen until then, and it is not called lost for it.
+
+    Ctrl-C stops a run that was started here, and leaves one that was attached to.
+    """
     journal = run.node("localhost").journal
     told = (str(journal), line(finished()), str(run.control), str(int(number)), ends_by)
-    with FrontEndSignals() as signals:
+    with FrontEndSignals(attached=attached) as signals:
         controller = start_detached(
             [sys.executable, "-c", INTERRUPTS, *told], {**os.environ}, tmp_path / "log"
         )

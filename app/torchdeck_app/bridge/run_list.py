@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject
 
 from torchdeck.runs.run_list import RunEntry, RunList, RunsSeen
 from torchdeck.runs.shared_follower import SharedFollowers
 from torchdeck_app.bridge.poller import Poller
+
+if TYPE_CHECKING:
+    from torchdeck.launch.kept_controller import KeptController
+    from torchdeck.launch.taking_over import Logins
 
 __all__ = ["RunEntry", "RunListPoller", "RunsSeen"]
 INTERVAL = 1.0
@@ -24,6 +31,9 @@ class RunListPoller(Poller[RunsSeen]):
     def __init__(self, home: Path, parent: QObject | None = None, *, interval: float = INTERVAL) -> None:
         self._list = RunList(home)
         self._seen = RunsSeen(())
+        self.logins: Logins = dict
+        """What was given so far, for controllers that are started again; must not ask, nor connect."""
+        self._kept: dict[str, KeptController] = {}
         super().__init__("run list", self._look_on, interval, parent)
         self.changed.connect(self._keep)
 
@@ -40,9 +50,28 @@ class RunListPoller(Poller[RunsSeen]):
     def _look_on(self) -> RunsSeen:
         """In the thread."""
         seen = self._list.look()
+        self._keep_controllers(seen)
         if seen.unread:
             self.poke()
         return seen
+
+    def _keep_controllers(self, seen: RunsSeen) -> None:
+        """A controller that is killed while the window shows its run is started again."""
+        live = {entry.id: entry for entry in seen.entries if entry.is_live}
+        if not live:
+            return
+        from torchdeck.launch.kept_controller import KeptController  # with all that a launch needs
+        from torchdeck.launch.launcher import LaunchError
+
+        self._kept = {id_: kept for id_, kept in self._kept.items() if id_ in live}
+        for id_, entry in live.items():
+            kept = self._kept.setdefault(id_, KeptController(entry.layout, self._given_logins))
+            if entry.view is not None:
+                with suppress(LaunchError):  # it is tried again
+                    kept.look(entry.view)
+
+    def _given_logins(self) -> Mapping[str, Any]:
+        return self.logins()
 
     def _keep(self, seen: RunsSeen) -> None:
         self._seen = seen

@@ -62,6 +62,7 @@ class RunsPlace(Place):
         self._wanted = ""
         logins = logins or make_logins(home)
         self.commands = RunCommands(operations, logins, self)
+        run_list.logins = logins.quiet.credentials.to_json
         self.elsewhere = RunsElsewhere(operations, logins, self.commands, self)
         self.notes = RunNotes(operations, home, self)
         self.actions_of_runs = RunActions(theme, self, self._do)

@@ -145,7 +145,7 @@ def watch_run(
     from torchdeck.rundir.journal import NewerFormatError
 
     try:
-        display = display_for(layout.root.name, as_json=as_json)
+        display = display_for(layout.root.name, as_json=as_json, attached=signals.attached)
         return Watch(layout, display, signals, controller).run()
     except NewerFormatError as error:
         print(f"torchdeck: {error}", file=sys.stderr)

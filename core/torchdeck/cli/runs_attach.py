@@ -38,7 +38,7 @@ def attach_elsewhere(args: argparse.Namespace) -> int:
         return refuse([str(error)], as_json=args.json)
     for why in unreached.values():
         print(f"torchdeck: not here yet: {why}", file=sys.stderr)
-    with FrontEndSignals() as signals:
+    with FrontEndSignals(attached=True) as signals:
         try:
             controller = _controller(layout, reach)
         except LaunchError as error:

@@ -34,7 +34,12 @@ ALONE_LIMIT = 600.0
 
 def add_parsers(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the commands."""
-    attached = commands.add_parser("attach", help="watch a run again, from its first line")
+    attached = commands.add_parser(
+        "attach",
+        help="watch a run again, from its first line; Ctrl-C leaves it to itself",
+        description="Watch a run again, from its first line. Ctrl-C ends the watching, and the run goes on; "
+        "Ctrl-\\ stops the run: once after the step with a checkpoint, twice at once.",
+    )
     attached.set_defaults(handler=attach)
     attached.add_argument(
         "--node",
@@ -64,7 +69,7 @@ def attach(args: argparse.Namespace) -> int:
 
         return attach_elsewhere(args)
     layout = find_run(args.id)
-    with FrontEndSignals() as signals:
+    with FrontEndSignals(attached=True) as signals:
         try:
             controller = take_up(layout, partial(logins_of, layout))
         except LaunchError as error:

@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -42,8 +43,14 @@ def run(args: argparse.Namespace) -> int:
     output = OutputFollower(layout, streams=("stderr" if args.stderr else "stdout",), rank=args.rank)
     bare = args.rank is not None
     if args.follow:
+        from torchdeck.launch.kept_controller import KeptController
+        from torchdeck.launch.launcher import LaunchError
+
         follower = RunFollower(layout)
-        while not follower.refresh().is_over:
+        kept = KeptController(layout)
+        while not (view := follower.refresh()).is_over:
+            with suppress(LaunchError):  # it is tried again
+                kept.look(view)
             _print(output.read_new(), bare=bare, as_json=args.json)
             sys.stdout.flush()
             time.sleep(POLL)

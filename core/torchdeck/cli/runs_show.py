@@ -7,6 +7,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from torchdeck.cli.json_text import json_text
@@ -25,6 +26,9 @@ from torchdeck.runs.summary import summary_lines
 from torchdeck.runs.troubleshooting import Recognised, diagnose
 from torchdeck.runs.view import RunView
 
+POLL = 0.5
+_NEWS = ("state", "why", "attempt", "checkpoint", "hangs")
+"""What of a run is worth showing it again."""
 _WIDTH = 100
 """Characters of a line of advice."""
 
@@ -36,6 +40,9 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument("id", metavar="ID", help=ID_HELP)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--follow", action="store_true", help="print it again whenever its state changes, until it is over"
+    )
     parser.add_argument(
         "--audit-all",
         action="store_true",
@@ -49,7 +56,30 @@ def run(args: argparse.Namespace) -> int:
     """Print all that is known of a run."""
     layout = find_run(args.id)
     follower = RunFollower(layout)
-    view, links = follower.refresh(), follower.links
+    view = follower.refresh()
+    _print(layout, view, follower.links, args)
+    if args.follow:
+        _follow(layout, view, follower, args)
+    return 0
+
+
+def _follow(layout: RunLayout, shown: RunView, follower: RunFollower, args: argparse.Namespace) -> None:
+    from torchdeck.launch.kept_controller import KeptController
+    from torchdeck.launch.launcher import LaunchError
+
+    kept = KeptController(layout)
+    while not shown.is_over:
+        time.sleep(POLL)
+        view = follower.refresh()
+        with suppress(LaunchError):  # it is tried again
+            kept.look(view)
+        if any(getattr(view, name) != getattr(shown, name) for name in _NEWS):
+            shown = view
+            _print(layout, view, follower.links, args)
+            sys.stdout.flush()
+
+
+def _print(layout: RunLayout, view: RunView, links: Links | None, args: argparse.Namespace) -> None:
     from torchdeck.runs.audit.audit import audit_run
     from torchdeck.runs.audit.samples import Limits
 
@@ -63,14 +93,13 @@ def run(args: argparse.Namespace) -> int:
             "advice": None if known is None else known.to_json(),
         }
         print(json_text({**view.to_json(), **value}, indent=1))
-        return 0
+        return
     head, *rest = summary_lines(view, audit=audit)
     table = () if audit is None else (f"  {line}" for line in table_lines(audit))
     advice = () if known is None else advice_lines(known)
     nodes = [] if view.is_over else _nodes(layout, links)
     for line in (head, *_unfollowed(view), *_facts(view, layout), *nodes, *table, *rest, *advice):
         _say(line)
-    return 0
 
 
 def advice_lines(known: Recognised) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What a front end does with signals: Ctrl-C asks the run to stop; everything else only ends the watching."""
+"""What a front end does with signals: one key asks the run to stop, everything else ends the watching."""
 
 from __future__ import annotations
 
@@ -11,25 +11,37 @@ LEAVING = (signal.SIGTERM, signal.SIGHUP)
 
 
 class FrontEndSignals:
-    """While it is entered, signals are counted and no longer end the process."""
+    """While it is entered, signals are counted and no longer end the process.
 
-    def __init__(self) -> None:
+    In front of a run that it has started, Ctrl-C stops the run. One that attached to a run leaves it by
+    Ctrl-C, as a person who only looks must not end it by habit, and stops it by Ctrl-\\.
+    """
+
+    def __init__(self, *, attached: bool = False) -> None:
+        self.attached = attached
         self.interrupts = 0
-        """How often Ctrl-C was pressed."""
+        """How often the key was pressed that stops the run."""
         self.leaving: signal.Signals | None = None
         """The signal that wants this process to go."""
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
         handlers: dict[signal.Signals, Callable[[int, FrameType | None], None]] = {
-            signal.SIGINT: self._interrupted,
             **dict.fromkeys(LEAVING, self._left),
+            signal.SIGINT: self._left if self.attached else self._interrupted,
         }
+        if self.attached:
+            handlers[signal.SIGQUIT] = self._interrupted
         for number, handler in handlers.items():
             # nohup's wish is respected
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._before[number] = signal.signal(number, handler)
         return self
+
+    @property
+    def stop_key(self) -> str:
+        """What stops the run."""
+        return "Ctrl-\\" if self.attached else "Ctrl-C"
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -51,7 +51,9 @@ DEFECT_COLOUR = "bold white on red"
 class TerminalDisplay:
     """Implements Display with rich. Leaves the terminal as it found it at `end`."""
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: Console | None = None, *, attached: bool = False) -> None:
+        """Show on `console`, standard output by default; for one that `attached` to the run or started it."""
+        self._attached = attached
         self._console = console or make_console()
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._view: RunView | None = None
@@ -130,7 +132,8 @@ class TerminalDisplay:
             head.append(f"  {attempt_text(view)}", style="dim")
         if not view.is_over:
             hint = "ends it now" if view.state is RunState.STOPPING else "stops"
-            head.append(f"   Ctrl-C {hint}", style="dim")
+            keys = f"Ctrl-C leaves, Ctrl-\\ {hint}" if self._attached else f"Ctrl-C {hint}"
+            head.append(f"   {keys}", style="dim")
         return [head, *self._sending_lines(), *self._progress_lines()]
 
     def _sending_lines(self) -> list[Text | Table]:

@@ -16,6 +16,7 @@ from torchdeck.cli.node_notes import NodeNotes
 from torchdeck.cli.signals import FrontEndSignals
 from torchdeck.cli.unread import EXIT_CODE, is_unread, silence
 from torchdeck.launch.detached import DetachedProcess
+from torchdeck.launch.kept_controller import KeptController
 from torchdeck.launch.launcher import LaunchError
 from torchdeck.launch.requests import STOP, STOP_NOW, write_request
 from torchdeck.launch.taking_over import RequestCarrier, ensure_controller
@@ -38,14 +39,14 @@ PATIENCE = 0.1
 PROGRESS_INTERVAL = 0.5
 
 
-def display_for(run_id: str, *, as_json: bool) -> Display:
-    """JSON if asked for, a live display on a terminal, else plain lines."""
+def display_for(run_id: str, *, as_json: bool, attached: bool = False) -> Display:
+    """JSON if asked for, a live display on a terminal, else plain lines; `attached` as of FrontEndSignals."""
     if as_json:
         return JsonDisplay(run_id)
     if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
         from torchdeck.cli.terminal import TerminalDisplay
 
-        return TerminalDisplay()
+        return TerminalDisplay(attached=attached)
     return PlainDisplay()
 
 
@@ -71,6 +72,7 @@ class Watch:
         self._shown_sending: tuple[LinkState, ...] = ()
         self._answered = 0
         self._carrier = RequestCarrier(layout)
+        self._kept = KeptController(layout)
         self._last: RunView | None = None
         self._said: set[str] = set()
         self._node_notes = NodeNotes()
@@ -101,6 +103,7 @@ class Watch:
                 return RUN_FAILED
             self._answer()
             self._carry(view)
+            self._keep_controller(view)
             self._wait()
             view = self._look()
         return self._end(view)
@@ -212,18 +215,21 @@ class Watch:
         return not settled or time.monotonic() - self._changed < QUICK_TIME
 
     def _answer(self) -> None:
-        """Turn Ctrl-C into requests: once a stop with a checkpoint, twice a stop now."""
+        """Turn the key that stops into requests: once a stop with a checkpoint, twice a stop now."""
         if self._signals.interrupts <= self._answered:
             return
         self._answered += 1
         if self._answered == 1:
             self._ask(STOP)
             self._display.note(
-                "stopping: the ranks finish the step, save and exit (Ctrl-C again ends them now)"
+                f"stopping: the ranks finish the step, save and exit ({self._signals.stop_key} again ends "
+                "them now)"
             )
         elif self._answered == 2:
             self._ask(STOP_NOW)
-            self._display.note("stopping now (Ctrl-C again stops watching; the stop goes on)")
+            self._display.note(
+                f"stopping now ({self._signals.stop_key} again stops watching; the stop goes on)"
+            )
 
     def _ask(self, kind: str) -> None:
         try:
@@ -238,6 +244,14 @@ class Watch:
                 self._carrier.look(view)
             except LaunchError as error:
                 self._display.note(f"the request cannot be handed over yet: {error}")
+
+    def _keep_controller(self, view: RunView) -> None:
+        """A controller that was killed is started again."""
+        try:
+            if self._kept.look(view):
+                self._display.note("the run's controller was gone: another one was started")
+        except LaunchError as error:
+            self._display.note(f"the run has no controller: {error}")
 
     def _controller_failed(self, view: RunView) -> bool:
         """The controller we started is gone, and nothing has come of it."""
