@@ -18,6 +18,8 @@ from torchdeck.rundir.layout import AttemptLayout, RankLayout, RunLayout
 BACKENDS = ("auto", "gloo", "nccl")
 """What `DistributedConfig.backend` may be."""
 
+STORE_VARIABLE = "TORCHDECK_STORE"
+"""ADDRESS:PORT where the ranks of a recipe reach the store on their own node, if not where they meet."""
 _LONGEST_NUMBER = 18
 _LAST_PORT = 65535
 

@@ -36,10 +36,13 @@ def test_the_users_own_interface_stays() -> None:
     assert {part.env["GLOO_SOCKET_IFNAME"] for part in made.nodes} == {"eth0"}
 
 
-def test_one_node_has_neither() -> None:
-    """Its ranks meet on the loopback interface, and its plan is what it always was."""
+def test_ranks_of_one_node_meet_on_the_loopback_interface() -> None:
+    """Whatever interface leads to other nodes; what [run.env] says wins."""
     env = plan(None, with_interface(node(), "eth0")).nodes[0].env
-    assert not {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TORCHDECK_NODE"} & set(env)
+    assert env["GLOO_SOCKET_IFNAME"] == env["NCCL_SOCKET_IFNAME"] == "lo"
+    assert "TORCHDECK_NODE" not in env
+    own = config(run={"script": "/code/train.py", "env": {"NCCL_SOCKET_IFNAME": "ib0"}})
+    assert plan(own, with_interface(node(), "eth0")).nodes[0].env["NCCL_SOCKET_IFNAME"] == "ib0"
 
 
 def test_an_older_plan_keeps_its_fingerprint() -> None:

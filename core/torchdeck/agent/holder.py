@@ -155,16 +155,21 @@ def start_torchrun(order: dict[str, Any], log: Path) -> subprocess.Popen[bytes]:
     Raises:
         OSError: it cannot be started.
     """
+    store = str(order.get("store", "")).encode()
     with log.open("ab") as output:
-        return subprocess.Popen(
+        torchrun = subprocess.Popen(
             order["argv"],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if store else subprocess.DEVNULL,
             stdout=output,
             stderr=output,
             cwd=order["cwd"],
             env=order["env"],
             start_new_session=True,
         )
+    if torchrun.stdin is not None:
+        with contextlib.suppress(BrokenPipeError), torchrun.stdin as pipe:
+            pipe.write(store)
+    return torchrun
 
 
 def main(arguments: list[str], order: dict[str, Any]) -> int:
@@ -172,7 +177,8 @@ def main(arguments: list[str], order: dict[str, Any]) -> int:
 
     Args:
         arguments: options, and an agent's command line after `--`.
-        order: torchrun's `argv`, `env` and `cwd`, and what an agent is handed, `handover`.
+        order: torchrun's `argv`, `env` and `cwd`, what it reads about its store, `store`, and what an agent
+            is handed, `handover`.
     """
     options = _parse(arguments)
     layout = RunLayout(Path(options.run_dir))

@@ -13,6 +13,8 @@ from torchdeck.agent import events as on
 from torchdeck.agent.failures import read_tail
 from torchdeck.agent.handover import NOTHING, Handover
 from torchdeck.agent.holder_start import ExitCode, HolderStart
+from torchdeck.agent.store_order import StoreOrder, key_of
+from torchdeck.agent.store_strangers import StoreStrangers
 from torchdeck.plan.launch_plan import NodePlan
 from torchdeck.rundir.atomic import read_json
 from torchdeck.rundir.compiled import compile_cache
@@ -25,6 +27,7 @@ LINGER_LIMIT = 20.0
 """Seconds in which a torchrun of one node ends after all of its ranks; it takes a tenth of one."""
 EXIT_FILE_LIMIT = 2.0
 """Seconds after torchrun's end in which a living holder writes its exit status."""
+TORCHRUN = "/torchdeck/distributed/torchrun.py"
 _PORT_LOST = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
 
 
@@ -34,6 +37,7 @@ class LocalAttempt:
     Attributes:
         holder: its identity, once known.
         torchrun: its identity, once known.
+        strangers: whom its store refused.
         code: torchrun's exit code once it is gone and known, 128 + n for signal n.
     """
 
@@ -53,6 +57,7 @@ class LocalAttempt:
         self.holder: ProcessIdentity | None = None
         self.torchrun: ProcessIdentity | None = None
         self.code: int | None = None
+        self.strangers = StoreStrangers(self.files.strangers)
         self._node = node
         self._handover = handover
         self._clock = clock
@@ -99,11 +104,19 @@ class LocalAttempt:
             "env": {**compose_environment(environ, self._node.env, self._node.unset), **secrets},
             "cwd": self._node.working_dir,
             "handover": self._handover.line().decode(),
+            "store": self._store_order(run_dir.name),
         }
         arguments = ["--run-dir", str(run_dir), "--node", self._node.name]
         arguments += ["--attempt", str(self.number), "--agent-pid", str(os.getpid())]
         self._started = self._clock()
         self._holder_code = holders.start(arguments, order, leases)
+
+    def _store_order(self, run_id: str) -> str:
+        """What our torchrun reads; another program might give it to its ranks."""
+        if not any(word.endswith(TORCHRUN) for word in self._node.argv[:2]):
+            return ""
+        key = key_of(self._handover.token, run_id, self.number)
+        return StoreOrder(key, self.files.strangers).line().decode()
 
     def adopt(self) -> None:
         """Take over an attempt that an earlier agent started."""

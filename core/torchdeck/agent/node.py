@@ -189,6 +189,7 @@ class LocalNode:
         if self._preparation is not None:
             return self._poll_preparation()
         events = self.local.poll(self._name) if self.local is not None else []
+        self._journal_strangers()
         if self._sweep is not None:
             events += self._poll_sweep(exits)
         elif self._ends_torchrun(exits):
@@ -198,6 +199,11 @@ class LocalNode:
         if any(isinstance(event, on.AttemptLaunched) for event in events):
             self.journal_start(self._reason)
         return events
+
+    def _journal_strangers(self) -> None:
+        news = self.local.strangers.news() if self.local is not None else None
+        if news is not None:
+            self._journal.append("strangers", **news)
 
     def _ends_torchrun(self, exits: Mapping[int, int]) -> bool:
         local = self.local

@@ -15,7 +15,8 @@ import torch.distributed as dist
 # torch.distributed has them under its own name, which its types do not say
 from torch._C._distributed_c10d import HashStore, PrefixStore, Store, TCPStore
 
-from torchdeck.environment import DistributedConfig
+from torchdeck.distributed.store.listening import listening_on
+from torchdeck.environment import STORE_VARIABLE, DistributedConfig
 from torchdeck.recipes.errors import RecipeError
 
 _PREFIX = "torchdeck/arrival"
@@ -60,9 +61,10 @@ def _open_store(config: DistributedConfig, timeout: timedelta) -> Store:
     """The store at the meeting point: torchrun's own where it offers one, else served by rank 0."""
     offered = _is_offered(config)
     serves = config.rank == 0 and not offered
+    address, port = (_behind_the_front() if offered else None) or (config.master_addr, config.master_port)
     try:
-        store: Store = _connect(config.master_addr, config.master_port, config.world_size, timeout, serves)
-    except RuntimeError as error:
+        store: Store = _connect(address, port, config.world_size, timeout, serves)
+    except (RuntimeError, OSError) as error:
         raise RendezvousError(_unreachable(config, str(error), offered=offered)) from error
     if offered:
         # the store outlives a restart of torchrun's own, and what an earlier gang wrote must not be read
@@ -80,6 +82,12 @@ def _is_offered(config: DistributedConfig) -> bool:
     return (offered, address, port) == ("True", config.master_addr, str(config.master_port))
 
 
+def _behind_the_front() -> tuple[str, int] | None:
+    """Where this node's torchrun leads to the store; None if the store is at the meeting point itself."""
+    address, _, port = os.environ.get(STORE_VARIABLE, "").rpartition(":")
+    return (address, int(port)) if address and port.isdecimal() else None
+
+
 @functools.cache
 def _connect(address: str, port: int, world_size: int, timeout: timedelta, serves: bool) -> TCPStore:  # noqa: FBT001
     """The store of a meeting point, which the process keeps.
@@ -94,6 +102,8 @@ def _connect(address: str, port: int, world_size: int, timeout: timedelta, serve
         timeout=timeout,
         wait_for_workers=False,
         multi_tenant=True,
+        # torch's own listens on every address
+        master_listen_fd=listening_on(address, port).detach() if serves else None,
     )
 
 

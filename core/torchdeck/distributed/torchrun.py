@@ -23,6 +23,8 @@ if __name__ == "__main__":  # in place of this file's own folder
 from torchdeck.distributed.imports_that_stay import imports_that_stay
 
 NUMPY = "numpy"
+WHOLE = "TORCHDECK_WHOLE_TORCH"
+"""Set: torch is imported as any program does."""
 META_KERNELS = "torch._meta_registrations"
 """Registers, at its import, kernels of the device `meta`, as a tracer needs; none is used by its name."""
 
@@ -56,19 +58,31 @@ def only_what_starts_ranks() -> Iterator[None]:
 
 def main() -> None:
     """Be torchrun, with this process's arguments."""
-    try:
-        with imports_that_stay(), only_what_starts_ranks():
-            from torch.distributed.run import main as torchrun
-    except Exception:  # noqa: BLE001 - a torch that needs more than others, or that is broken, and says so then
-        _be_its_own()
+    if os.environ.pop(WHOLE, ""):
+        from torch.distributed.run import main as torchrun
+    else:
+        try:
+            with imports_that_stay(), only_what_starts_ranks():
+                from torch.distributed.run import main as torchrun
+        except Exception:  # noqa: BLE001 - a torch that needs more than others, or is broken, and says so then
+            _begin_again()
+    if "static" in sys.argv:
+        _close_stores()
     torchrun()
 
 
-def _be_its_own() -> NoReturn:
-    """Begin again as torch has it."""
+def _close_stores() -> None:
+    from torchdeck.agent.store_order import read_order
+    from torchdeck.distributed.store.static_rendezvous import close_stores
+
+    close_stores(read_order())
+
+
+def _begin_again() -> NoReturn:
+    """With all of torch."""
     sys.stderr.flush()
-    argv = [sys.executable, "-m", "torch.distributed.run", *sys.argv[1:]]
-    os.execv(sys.executable, argv)  # noqa: S606 - the same arguments, word by word
+    argv = [sys.executable, str(Path(__file__).resolve()), *sys.argv[1:]]
+    os.execve(sys.executable, argv, {**os.environ, WHOLE: "1"})  # noqa: S606 - the same arguments
 
 
 if __name__ == "__main__":

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from torchdeck.plan.placement import NodeShare
 from torchdeck.plan.slots import escape, slot
+from torchdeck.plan.smaller_plan import WITHIN_ONE_MACHINE
 
 UNSET: tuple[str, ...] = ("PET_*", "TORCH_ELASTIC_WORKER_IDENTICAL")
 """Removed from what is inherited: defaults of torchrun's flags; what doubles ranks on uneven nodes."""
 
 
-INTERFACE_VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
+INTERFACE_VARIABLES = tuple(WITHIN_ONE_MACHINE)
 
 
 def rank_environment(
@@ -39,7 +40,7 @@ def rank_environment(
     env = {
         "OMP_NUM_THREADS": environ.get("OMP_NUM_THREADS") or str(max(1, share.node.cpu_count // share.nproc)),
         "PYTHONUNBUFFERED": "1",
-        **({} if alone else _among_nodes(share)),
+        **(WITHIN_ONE_MACHINE if alone else _among_nodes(share)),
         **{name: escape(value) for name, value in own.items()},
         "CUDA_VISIBLE_DEVICES": escape(",".join(device.key for device in share.devices)),
         "PYTHONPATH": slot("shipped") + (f":{escape(users_path)}" if users_path else "") + nodes_path,

@@ -16,6 +16,8 @@ from torchdeck.plan.launch_plan import Batch, LaunchPlan, NodePlan, RankPlacemen
 from torchdeck.plan.slots import escape
 
 LOOPBACK = "127.0.0.1"
+WITHIN_ONE_MACHINE = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
+"""Ranks that are all on one node listen for each other where no other machine reaches them."""
 _RECIPE = "TORCHDECK_RECIPE"
 
 
@@ -72,6 +74,7 @@ def _node(plan: LaunchPlan, size: SmallerSize, roster: Roster, node_rank: int) -
     env = {**node.env, "CUDA_VISIBLE_DEVICES": escape(",".join(devices))}
     if size.nodes == 1:
         env.pop("TORCHDECK_NODE", None)  # as where there never was another node
+        env |= WITHIN_ONE_MACHINE
     if node.name in size.threads:
         env["OMP_NUM_THREADS"] = str(size.threads[node.name])
     if size.batch is not None and size.world_size < plan.world_size and _RECIPE in env:

@@ -166,6 +166,11 @@ class AttemptNodeLayout(NamedTuple):
         """Standard output and error of torchrun itself."""
         return self.root / "torchrun.log"
 
+    @property
+    def strangers(self) -> Path:
+        """How many connections torchrun's store has refused, and the last one's reason (JSON, torchrun)."""
+        return self.root / "strangers.json"
+
 
 class RankLayout(NamedTuple):
     """Paths of one rank in one attempt (the rank, or the rank holder around it)."""

@@ -24,6 +24,7 @@ RUN_VARIABLES = frozenset(
         "TORCHDECK_RESUME",
         "TORCHDECK_RECIPE",
         "TORCHDECK_CODE",
+        "TORCHDECK_STORE",
     }
 )
 """What only processes of a run carry in their environment."""

@@ -270,6 +270,13 @@ _SENTENCES: Mapping[str, tuple[Kind, Callable[[Mapping[str, Any]], str]]] = {
         "problem",
         lambda fields: reasons.numbers_left_out(read.wholes(fields, "ranks")),
     ),
+    "strangers": (
+        "problem",
+        lambda fields: (
+            f"{read.whole(fields, 'count') or 0} connections to the run's store were refused, the last from "
+            f"{read.text(fields, 'address')}: {read.text(fields, 'why')}"
+        ),
+    ),
     "signalled": (
         "detail",
         lambda fields: f"{read.text(fields, 'signal')} sent to {read.whole(fields, 'count') or 0} processes",

@@ -1,0 +1,79 @@
+"""What the agent tells torchrun on standard input and nowhere else: one line of JSON.
+
+`{"key": hexadecimal, "strangers": path}`: the key by which the nodes of an attempt know each other (empty on
+one node), and the file that counts those who do not have it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import json
+import os
+import select
+import stat
+from pathlib import Path
+from typing import NamedTuple
+
+_LIMIT = 4096
+_READ_LIMIT = 30.0
+"""Seconds in which whoever started this process must have written it."""
+
+
+class StoreOrder(NamedTuple):
+    """How this torchrun's store is closed."""
+
+    key: bytes = b""
+    strangers: Path | None = None
+
+    def line(self) -> bytes:
+        value = {"key": self.key.hex(), "strangers": "" if self.strangers is None else str(self.strangers)}
+        return json.dumps(value).encode() + b"\n"
+
+
+def key_of(token: str, run_id: str, attempt: int) -> bytes:
+    """The key of one attempt; nothing about the gang's token follows from it."""
+    if not token:
+        return b""
+    return hmac.new(token.encode(), f"store:{run_id}:{attempt}".encode(), hashlib.sha256).digest()
+
+
+def read_order() -> StoreOrder:
+    """What stands on standard input if that is a pipe, which nothing can be read from afterwards.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    with contextlib.suppress(OSError):
+        if stat.S_ISFIFO(os.fstat(0).st_mode):
+            line = _line()
+            nothing = os.open(os.devnull, os.O_RDONLY)
+            os.dup2(nothing, 0)
+            os.close(nothing)
+            return _order(line)
+    return StoreOrder()
+
+
+def _line() -> bytes:
+    content = b""
+    while b"\n" not in content and len(content) <= _LIMIT:
+        if not select.select([0], [], [], _READ_LIMIT)[0]:
+            raise ValueError(f"standard input is a pipe, and no line came within {_READ_LIMIT:.0f} s")
+        piece = os.read(0, _LIMIT)
+        if not piece:
+            break
+        content += piece
+    return content
+
+
+def _order(line: bytes) -> StoreOrder:
+    if not line.strip():
+        return StoreOrder()
+    try:
+        value = json.loads(line)
+        return StoreOrder(
+            bytes.fromhex(value["key"]), Path(value["strangers"]) if value["strangers"] else None
+        )
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError("standard input has no order for the store") from error

@@ -1,0 +1,32 @@
+"""Sockets that listen on one address."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+_BACKLOG = 1024
+
+
+def listening_on(address: str, port: int) -> socket.socket:
+    """A socket that listens on `address`; on every address if no interface of this machine has that one.
+
+    Raises:
+        OSError: the port is taken, or there is no such address.
+    """
+    family, _, _, _, place = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(place)
+        except OSError as error:
+            if error.errno != errno.EADDRNOTAVAIL:
+                raise
+            # other machines know this one by an address that is translated on the way
+            listener.bind(("", port))
+        listener.listen(_BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener

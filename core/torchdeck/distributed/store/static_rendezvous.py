@@ -1,0 +1,130 @@
+"""torchrun's static rendezvous with a closed store: the same store, keys and waits, behind another door."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+# torch.distributed has it under its own name, which its types do not say
+from torch._C._distributed_c10d import TCPStore
+from torch.distributed.elastic.rendezvous import (
+    RendezvousHandler,
+    RendezvousInfo,
+    RendezvousParameters,
+    static_tcp_rendezvous,
+)
+from torch.distributed.elastic.rendezvous.api import RendezvousConnectionError
+from torch.distributed.elastic.rendezvous.static_tcp_rendezvous import StaticTCPRendezvous
+
+from torchdeck.agent.store_order import StoreOrder
+from torchdeck.distributed.store.front import LOOPBACK, Front, of_this_user, through, with_key
+from torchdeck.distributed.store.listening import listening_on
+from torchdeck.distributed.store.private_listener import PrivateListener
+from torchdeck.distributed.store.proof import StrangerError
+from torchdeck.distributed.store.relay import End, Relay
+from torchdeck.distributed.store.strangers import Strangers
+from torchdeck.environment import STORE_VARIABLE
+
+RECIPE_VARIABLE = "TORCHDECK_RECIPE"
+_LATER_LIMIT = 30.0
+"""Seconds to reach the first node again, which was there before."""
+_TRIES = 10
+"""Ports that are tried, until one is free on both loopback addresses."""
+
+
+def close_stores(order: StoreOrder) -> None:
+    """From now on static rendezvous of this process open a closed store."""
+    create = static_tcp_rendezvous.create_rdzv_handler
+
+    def created(params: RendezvousParameters) -> RendezvousHandler:
+        opened_by_torch = create(params)
+        if not isinstance(opened_by_torch, StaticTCPRendezvous):
+            raise TypeError(f"this torch has another static rendezvous: {type(opened_by_torch).__name__}")
+        return ClosedStaticRendezvous(opened_by_torch, order)
+
+    static_tcp_rendezvous.create_rdzv_handler = created
+
+
+class ClosedStaticRendezvous(StaticTCPRendezvous):
+    """Only processes of the run reach the store: on one node, and on several if their ranks are recipes'.
+
+    A script's ranks connect by themselves, and torch proves nothing: on several nodes its store listens on
+    the training address, and whoever reaches that can take part.
+    """
+
+    def __init__(self, opened_by_torch: StaticTCPRendezvous, order: StoreOrder) -> None:
+        given = opened_by_torch
+        seconds = int(given.timeout.total_seconds())
+        super().__init__(
+            given.master_addr, given.master_port, given.rank, given.world_size, given.run_id, seconds
+        )
+        self._order = order
+        self._strangers = Strangers(order.strangers)
+
+    def next_rendezvous(self) -> RendezvousInfo:
+        if not self._store:
+            self._store = self._opened()
+        return super().next_rendezvous()
+
+    def _opened(self) -> TCPStore:
+        if self.world_size == 1 and self.master_addr == LOOPBACK:
+            return self._hosted(Relay(), self.master_port)
+        if not self._order.key or RECIPE_VARIABLE not in os.environ:
+            return self._open_to_its_network()
+        store = self._hosted(Relay(), 0) if self.rank == 0 else self._reached(Relay())
+        os.environ[STORE_VARIABLE] = f"{LOOPBACK}:{store.port}"
+        return store
+
+    def _hosted(self, relay: Relay, port: int) -> TCPStore:
+        """This process has the store, which on several nodes is reached at the meeting point, too."""
+        private, local = _listeners(port)
+
+        def connect() -> End:
+            return End(private.connect())
+
+        Front(local, of_this_user, connect, relay, self._strangers)
+        if self.world_size > 1:
+            meeting_point = listening_on(self.master_addr, self.master_port)
+            Front(meeting_point, with_key(self._order.key), connect, relay, self._strangers)
+        return self._store_at(LOOPBACK, private.port, private.descriptor())
+
+    def _reached(self, relay: Relay) -> TCPStore:
+        """Another node has the store: a port of this one's leads there."""
+        where = self.master_addr, self.master_port, self._order.key
+        try:
+            through(*where, self.timeout.total_seconds())().connection.close()
+        except (OSError, StrangerError) as error:
+            raise RendezvousConnectionError(
+                f"the store at {self.master_addr}:{self.master_port} (first node) was not reached: {error}"
+            ) from error
+        local = listening_on(LOOPBACK, 0)
+        Front(local, of_this_user, through(*where, _LATER_LIMIT), relay, self._strangers)
+        return self._store_at(LOOPBACK, local.getsockname()[1], None)
+
+    def _open_to_its_network(self) -> TCPStore:
+        listener = listening_on(self.master_addr, self.master_port).detach() if self.rank == 0 else None
+        return self._store_at(self.master_addr, self.master_port, listener)
+
+    def _store_at(self, address: str, port: int, listener: int | None) -> TCPStore:
+        return TCPStore(
+            address,
+            port,
+            self.world_size,
+            listener is not None,
+            self.timeout,
+            multi_tenant=True,
+            master_listen_fd=listener,
+        )
+
+
+def _listeners(port: int) -> tuple[PrivateListener, socket.socket]:
+    """The store's own, and the one that leads to it: at the same port, as torch's store asks for."""
+    for left in reversed(range(1 if port else _TRIES)):
+        private = PrivateListener(port)
+        try:
+            return private, listening_on(LOOPBACK, private.port)
+        except OSError:
+            private.close()
+            if not left:
+                raise
+    raise AssertionError("unreachable")
