@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from support.checkpoint_files import FILES, flip, save_of
 from torchdeck.agent.attempt_plan import AttemptError
 from torchdeck.agent.events import ResumePoint
 from torchdeck.agent.resume_points import check_point, common_point, point_folder, resume_points
-from torchdeck.distributed.checkpoints.manifest import checkpoint_name
+from torchdeck.distributed.checkpoints.manifest import checkpoint_name, read_manifest
 
 
 def point(step: int) -> ResumePoint:
@@ -41,6 +42,50 @@ def test_the_newest_that_all_have(disks: list[set[int]]) -> None:
     else:
         with pytest.raises(AttemptError, match="no checkpoint is there on every node"):
             common_point(offers)
+
+
+def part(step: int, *here: str, save: str = "x", created: float = 1.0) -> ResumePoint:
+    """A checkpoint whose files lie on nodes a and b."""
+    return point(step)._replace(save=save, parts=("a", "b"), here=here, created=created)
+
+
+def test_parts_on_several_nodes_are_one_checkpoint() -> None:
+    """Whichever nodes have them, and with one that has none; a newer one that is not whole is passed over."""
+    whole, newer = part(3).everywhere, part(5).everywhere
+    assert common_point({"n0": (part(3, "a"),), "n1": (part(3, "b"),)}) == whole
+    assert common_point({"n0": (), "n1": (part(3, "a", "b"),)}) == whole
+    offers = {"n0": (part(5, "a"), part(3, "a", "b")), "n1": (), "n2": (part(5),)}
+    assert common_point(offers) == whole
+    assert common_point({**offers, "n3": (part(5, "b"),)}) == newer
+    with pytest.raises(AttemptError, match="= 1 keeps copies"):
+        common_point({"n0": (part(3, "a"),), "n1": ()})
+
+
+def test_parts_of_two_saves_are_no_checkpoint() -> None:
+    """A node that was lost for a while has another one of the same step; what was saved last comes first."""
+    old, new = part(3, "a"), part(3, "a", "b", save="y", created=2.0)
+    assert common_point({"n0": (old,), "n1": (new,)}) == new.everywhere
+    with pytest.raises(AttemptError, match="cannot resume"):
+        common_point({"n0": (old,), "n1": (part(3, "b", save="y"),)})
+
+
+def test_what_is_damaged_here_may_have_a_copy_elsewhere(tmp_path: Path) -> None:
+    """It is told, and offered as one of which nothing is here; without copies it is refused as ever."""
+    folder = save_of(tmp_path, 3)
+    manifest = read_manifest(folder)
+    files = {
+        name: dataclasses.replace(entry, node="a", copies=("b",)) for name, entry in manifest.files.items()
+    }
+    there = dataclasses.replace(manifest, node="b", files=files, version=3)
+    (folder / "manifest.json").write_bytes(there.render())
+    (offered,) = points(tmp_path)
+    assert (offered.parts, offered.here) == (("a",), ("a",))
+    flip(folder / next(iter(FILES)), 0)
+    assert points(tmp_path) == (offered._replace(here=()),)
+    alone = {name: dataclasses.replace(entry, node="b") for name, entry in manifest.files.items()}
+    (folder / "manifest.json").write_bytes(dataclasses.replace(manifest, node="b", files=alone).render())
+    with pytest.raises(AttemptError, match="damaged"):
+        points(tmp_path)
 
 
 def test_a_first_start_goes_on_from_anybodys_and_a_restart_from_its_own(tmp_path: Path) -> None:

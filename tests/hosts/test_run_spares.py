@@ -2,43 +2,98 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support.held_training import hold
 from support.hosts_run import HostsRun
 from support.training import Training, losses
+from torchdeck.distributed.checkpoints.listing import list_checkpoints
+from torchdeck.distributed.checkpoints.verification import verify
 
 AcrossOf = Callable[..., HostsRun]
-SPARE = (
-    *("--set", 'distributed.nodes=["node1","node[2-3]"]'),
-    *("--set", "distributed.spare=1"),
-    *("--set", "launch.node_grace=4"),
-)
+GRACE = ("--set", "launch.node_grace=4")
+STEPS = 16
 
 
-@pytest.mark.soak
-def test_a_spare_replaces_a_node_that_loses_power(across: AcrossOf, tmp_path: Path) -> None:
-    """As many ranks as before go on from the newest checkpoint of a folder that all nodes share."""
-    hosts = across(3, shared_home=True)
-    training = Training(tmp_path / "work", nproc=1, steps=20, every=3)
-    gate = tmp_path / "go on"
-    with hosts.command.start(
-        "--no-gui", "--trust", *SPARE, hold(training.write(0.05), step=10, gate=gate)
-    ) as front:
+def loses_power(hosts: HostsRun, host: int, folder: Path, *settings: str) -> dict[str, Any]:
+    """A run that ends well though a host is switched off for good after some checkpoints; how it is shown."""
+    training = Training(folder / "work", strategy="fsdp", nproc=1, steps=STEPS, every=3)
+    gate = folder / "go on"
+    run_file = hold(training.write(0.0), step=8, gate=gate)
+    sets = [word for setting in settings for word in ("--set", setting)]
+    with hosts.command.start("--no-gui", "--trust", *GRACE, *sets, run_file) as front:
         hosts.wait_begun(front)
-        hosts.wait_step(8, host=2)
-        assert "rank" not in hosts.processes(3)
-        hosts.made.power_off(2)
+        hosts.wait_event(1, "checkpoint", count=2)
+        hosts.made.power_off(host)
         hosts.wait_event(1, "node_lost")
         gate.touch()
         output, _ = front.communicate(timeout=240)
     assert front.returncode == 0, output
-    view = hosts.command.json("runs", "show", hosts.run.root.name)
+    view: dict[str, Any] = hosts.command.json("runs", "show", hosts.run.root.name)
+    assert [attempt["resume_step"] for attempt in view["attempts"]] == [None, 6]
+    assert f"node node{host} has not answered" in view["attempts"][1]["given_up"]
+    assert sorted(losses(hosts.run)) == list(range(1, STEPS + 1))
+    return view
+
+
+def test_a_lost_node_costs_nothing_but_time(across: AcrossOf, tmp_path: Path) -> None:
+    """No disk is shared: the spare takes its place, and what was saved there comes from its copy."""
+    hosts = across(3)
+    nodes = 'distributed.nodes=["node1","node[2-3]"]'
+    view = loses_power(hosts, 2, tmp_path, nodes, "distributed.spare=1", "checkpoint.replicas=1")
     first, second = view["attempts"]
     assert (first["world_size"], second["world_size"], second["reason"]) == (2, 2, "replaced")
-    assert second["resume_step"] >= 6
-    assert "node node2 has not answered" in second["given_up"]
     assert second["given_up"].endswith("; node node3 takes its place")
-    assert sorted(losses(hosts.run)) == list(range(1, 21))
-    assert "node node3 takes its place" in output
+    hosts.wait_empty_on(3, 20, "link server")  # which waits for what the lost node has
+    for host in (1, 3):
+        found = list_checkpoints(hosts.on(host).checkpoints)[-1]
+        assert found.manifest is not None
+        assert (found.step, found.complete, verify(found.path)) == (STEPS, True, [])
+        assert len(found.manifest.parts_here) == 2
+
+
+@pytest.mark.soak
+def test_a_spare_needs_no_copies_where_nodes_share_a_folder(across: AcrossOf, tmp_path: Path) -> None:
+    """The same over a home that all nodes have."""
+    hosts = across(3, shared_home=True)
+    nodes = 'distributed.nodes=["node1","node[2-3]"]'
+    view = loses_power(hosts, 2, tmp_path, nodes, "distributed.spare=1")
+    assert view["attempts"][1]["reason"] == "replaced"
+
+
+@pytest.mark.soak
+def test_a_range_goes_on_with_fewer_from_copies(across: AcrossOf, tmp_path: Path) -> None:
+    """Without a spare: two of three nodes have all that three have saved."""
+    hosts = across(3)
+    view = loses_power(hosts, 3, tmp_path, 'distributed.nodes="2:3"', "checkpoint.replicas=1")
+    second = view["attempts"][1]
+    assert (second["world_size"], second["reason"]) == (2, "smaller")
+
+
+@pytest.mark.soak
+def test_a_spare_that_is_off_is_passed_over(across: AcrossOf, tmp_path: Path) -> None:
+    """One that died before it was needed is passed over; one that was off at the start is named."""
+    hosts = across(5)
+    hosts.made.power_off(5)
+    settings = ('distributed.nodes=["node[1-5]"]', "distributed.spare=3", "checkpoint.replicas=1")
+    training = Training(tmp_path / "work", strategy="fsdp", nproc=1, steps=STEPS, every=3)
+    gate = tmp_path / "go on"
+    sets = [word for setting in settings for word in ("--set", setting)]
+    run_file = hold(training.write(0.0), step=8, gate=gate)
+    with hosts.command.start("--no-gui", "--trust", *GRACE, *sets, run_file) as front:
+        hosts.wait_begun(front)
+        hosts.wait_event(1, "checkpoint", count=2)
+        hosts.made.power_off(3)
+        hosts.wait_event(1, "node_lost")
+        hosts.made.power_off(2)
+        hosts.wait_event(1, "node_lost", count=2)
+        gate.touch()
+        output, _ = front.communicate(timeout=240)
+    assert front.returncode == 0, output
+    assert "node node5 is left out" in output
+    view = hosts.command.json("runs", "show", hosts.run.root.name)
+    given_up = view["attempts"][1]["given_up"]
+    assert given_up.endswith("; spare node node3 does not answer; node node4 takes its place")
+    assert sorted(losses(hosts.run)) == list(range(1, STEPS + 1))

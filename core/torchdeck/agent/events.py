@@ -41,6 +41,19 @@ class ResumePoint(NamedTuple):
     name: str
     """The folder's name there; empty: what checkpoint.resume names is the checkpoint itself."""
     step: int
+    save: str = ""
+    """Of one whose files lie on several nodes: which save it is; empty if it lies in one folder."""
+    parts: tuple[str, ...] = ()
+    """The nodes, by their names in its manifest, that wrote its files."""
+    here: tuple[str, ...] = ()
+    """Those of them whose files lie on this node; said by a node of itself alone."""
+    created: float = 0.0
+    """Unix time of that save."""
+
+    @property
+    def everywhere(self) -> ResumePoint:
+        """The same for all nodes."""
+        return self._replace(here=())
 
 
 class NodeReady(NamedTuple):

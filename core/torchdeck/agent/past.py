@@ -160,10 +160,15 @@ def _launching(past: Past, event: Event) -> Past:
             attempt=begun.attempt,
             reason=str(fields.get("reason")),
             port=int(fields.get("port") or 0),
-            resume=ResumePoint(**point) if isinstance(point, dict) else None,
+            resume=_resume_point(point) if isinstance(point, dict) else None,
             left_out=tuple(place for place in left_out if place is not None),
         ),
     )
+
+
+def _resume_point(value: Mapping[str, Any]) -> ResumePoint:
+    point = ResumePoint(**value)
+    return point._replace(parts=tuple(point.parts), here=tuple(point.here))
 
 
 def _attempt_started(past: Past, event: Event) -> Past:

@@ -1,12 +1,18 @@
-"""Which checkpoints a node of several can resume from, and the one that all of them can."""
+"""Which checkpoints a node of several can resume from, and the one that they can resume from together."""
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from torchdeck.agent.attempt_plan import AttemptError
 from torchdeck.agent.events import ResumePoint
+
+if TYPE_CHECKING:
+    from torchdeck.distributed.checkpoints.listing import CheckpointInfo
 
 OWN = "own"
 ASKED = "asked"
@@ -55,19 +61,24 @@ def resume_points(
 
 
 def common_point(offers: Mapping[str, Sequence[ResumePoint]]) -> ResumePoint | None:
-    """The best one that every node has; None where nobody has any.
+    """The best one that the nodes have together; None if no node has any.
+
+    One that lies in a single folder must be there on every node. Of one whose files lie on several nodes each
+    part must be on some node, so that the ranks can bring them together: a node that has taken the place of
+    another one has none, and copies of what the other one saved lie elsewhere (checkpoint.replicas).
 
     Args:
         offers: by node, in order of node rank.
 
     Raises:
-        AttemptError: some have checkpoints, and there is none that all have.
+        AttemptError: some have checkpoints, and there is none that is whole.
     """
     if not any(offers.values()):
         return None
-    first, *others = offers.values()
-    for point in first:
-        if all(point in points for points in others):
+    for point in _best_first(offers):
+        of_each = [[own for own in points if own.everywhere == point] for points in offers.values()]
+        here = {part for points in of_each for own in points for part in own.here}
+        if here.issuperset(point.parts) if point.parts else all(of_each):
             return point
     has = "; ".join(
         f"{node} has {', '.join(_shown(point) for point in points[:3]) or 'none'}"
@@ -75,8 +86,14 @@ def common_point(offers: Mapping[str, Sequence[ResumePoint]]) -> ResumePoint | N
     )
     raise AttemptError(
         f"cannot resume: no checkpoint is there on every node ({has}). Copy a node's missing part back, or "
-        'start afresh with checkpoint.resume = "never"'
+        'start afresh with checkpoint.resume = "never"; checkpoint.replicas = 1 keeps copies on other nodes'
     )
+
+
+def _best_first(offers: Mapping[str, Sequence[ResumePoint]]) -> list[ResumePoint]:
+    """All that any node has, each once; of the same step what was saved last."""
+    found = dict.fromkeys(point.everywhere for points in offers.values() for point in points)
+    return sorted(found, key=lambda point: (-point.step, -point.created))
 
 
 def point_folder(point: ResumePoint, policy: str, directory: Path) -> Path:
@@ -88,9 +105,13 @@ def point_folder(point: ResumePoint, policy: str, directory: Path) -> Path:
 def check_point(folder: Path, point: ResumePoint) -> None:
     """Whether this node's part of the checkpoint is there.
 
+    Of one whose files lie on several nodes that is for the ranks to find out, which bring them together.
+
     Raises:
         AttemptError: it is not, or it is of another step.
     """
+    if point.parts:
+        return
     from torchdeck.distributed.checkpoints.listing import inspect
     from torchdeck.distributed.checkpoints.manifest import CheckpointError, read_manifest
 
@@ -120,19 +141,36 @@ def _sound(
 
     found: list[ResumePoint] = []
     refused: list[Refused] = []
+    sound = False
     for info in candidates(directory, run_id):
         mine = info.manifest is not None and info.manifest.node is not None
         # the newest is hashed, as it is likely to be chosen: on every disk that has a part of it, once
-        hashed = info.complete and not found and (first or mine)
+        hashed = info.complete and not sound and (first or mine)
         problems = verify(info.path) if hashed else [] if info.complete else [info.why]
-        if problems:
-            refused.append(Refused(info.path, summary(problems)))
-            damaged(str(info.path), summary(problems))
-        else:
-            found.append(ResumePoint(source, info.path.name, info.step))
+        if not problems:
+            sound = True
+            found.append(_point(source, info))
+            continue
+        refused.append(Refused(info.path, summary(problems)))
+        damaged(str(info.path), summary(problems))
+        if info.manifest is not None and info.manifest.has_copies:  # which may stand in for what is here
+            found.append(_point(source, info)._replace(here=()))
     if refused and not found:
         raise all_damaged(directory, refused)
     return tuple(found)
+
+
+def _point(source: str, info: CheckpointInfo) -> ResumePoint:
+    point, manifest = ResumePoint(source, info.path.name, info.step), info.manifest
+    if manifest is None or manifest.node is None:
+        return point
+    content = dataclasses.replace(manifest, node=None).render()
+    return point._replace(
+        save=hashlib.sha256(content).hexdigest()[:16],
+        parts=manifest.parts,
+        here=manifest.parts_here,
+        created=manifest.created,
+    )
 
 
 def _shown(point: ResumePoint) -> str:

@@ -26,6 +26,7 @@ RUN_KINDS = (("run", "recipe"), ("run", "script"), ("run", "module"))
 RECIPE_KEYS: tuple[KeyPath, ...] = (
     ("checkpoint", "every"), ("checkpoint", "keep_last"), ("checkpoint", "final"), ("telemetry", "every"),
     ("checkpoint", "keep_every"), ("checkpoint", "keep_best"), ("checkpoint", "best_metric"),
+    ("checkpoint", "replicas"),
     ("checkpoint", "best_is"), ("distributed", "timeout"), ("distributed", "ddp"), ("distributed", "fsdp"),
     ("distributed", "hsdp"), ("distributed", "deepspeed"), ("checkpoint", "every_epochs"),
     ("checkpoint", "mtbf"), ("checkpoint", "max_stall"), ("checkpoint", "background"),

@@ -158,6 +158,14 @@ class Checkpoint(Section):
         right='"auto", "never", or the path of a checkpoint',
     )
     final: bool = option("Save a checkpoint named final at the end.", default=True)
+    replicas: int = option(
+        "Other nodes that keep a copy of what a node saves, if nodes have no common folder: with 1 the run "
+        "can continue from its newest checkpoint without any one node.",
+        default=0,
+        unit="nodes",
+        ge=0,
+        le=16,
+    )
 
 
 class Telemetry(Section):

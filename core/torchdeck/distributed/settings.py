@@ -134,6 +134,8 @@ class CheckpointSettings:
     best_metric: str = "heldout_loss"
     best_is: Literal["lowest", "highest"] = "lowest"
     final: bool = True
+    replicas: int = 0
+    """Other nodes that get a copy of a node's files, if nodes have disks of their own."""
 
 
 @dataclass(frozen=True)
@@ -215,6 +217,7 @@ def check_ranges(settings: RecipeSettings) -> None:
         "checkpoint.keep_last": (checkpoint.keep_last, 1),
         "checkpoint.keep_every": (checkpoint.keep_every, 1),
         "checkpoint.keep_best": (checkpoint.keep_best, 0),
+        "checkpoint.replicas": (checkpoint.replicas, 0),
         "training.patience": (training.patience, 1),
         "training.check_every": (training.check_every, 1),
         "telemetry.every": (settings.telemetry.every, 1),

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from support.checkpoint_files import save_of
 from support.gang_run import GangRun
 from support.gang_scripts import Maker
+from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, read_manifest
+from torchdeck.rundir.atomic import write_bytes
 
 
-def checkpoints(run: GangRun, name: str, *steps: int) -> None:
-    """Sound checkpoints of the run on a node's own disk."""
+def checkpoints(run: GangRun, name: str, *steps: int, copies: bool = False) -> None:
+    """Sound checkpoints of the run on a node's own disk, of which each node has a file; with `copies` all."""
+    others = tuple(run.names) if copies else ()
     for step in steps:
-        save_of(run.layouts[name].checkpoints, step, run.run_id, node=name)
+        folder = save_of(run.layouts[name].checkpoints, step, run.run_id)
+        files = {
+            file: replace(entry, node=node, copies=tuple(other for other in others if other != node))
+            for node, (file, entry) in zip(run.names, read_manifest(folder).files.items(), strict=False)
+        }
+        manifest = replace(read_manifest(folder), node=name, files=files, version=3 if copies else 2)
+        write_bytes(folder / MANIFEST_NAME, manifest.render())
 
 
 def test_nodes_resume_from_the_newest_that_each_has(make_gang: Maker) -> None:
@@ -19,11 +30,22 @@ def test_nodes_resume_from_the_newest_that_each_has(make_gang: Maker) -> None:
     checkpoints(run, "alpha", 3, 5)
     checkpoints(run, "beta", 3)
     assert run.start().finished()["state"] == "SUCCEEDED"
-    assert run.wait("launching").fields["resume"] == {"source": "own", "name": "step_00000003", "step": 3}
+    point = run.wait("launching").fields["resume"]
+    assert (point["source"], point["name"], point["step"]) == ("own", "step_00000003", 3)
+    assert (point["parts"], point["here"]) == (["alpha", "beta"], [])
     for rank, name in enumerate(run.names):
         folder = run.layouts[name].checkpoints / "step_00000003"
         assert run.stdout(rank) == f"resume {folder}\n"
         assert run.events("attempt_started", node=name)[0].fields["resume_step"] == 3
+
+
+def test_a_node_without_any_part_goes_on_from_copies(make_gang: Maker) -> None:
+    """The other one has all of it; that this one has no such folder is for its ranks to cope with."""
+    run = make_gang("import os; print('resume', os.environ['TORCHDECK_RESUME'])")
+    checkpoints(run, "beta", 3, copies=True)
+    assert run.start().finished()["state"] == "SUCCEEDED"
+    for rank, name in enumerate(run.names):
+        assert run.stdout(rank) == f"resume {run.layouts[name].checkpoints / 'step_00000003'}\n"
 
 
 def test_a_node_without_its_part_refuses_the_start(make_gang: Maker) -> None:

@@ -112,6 +112,20 @@ def test_each_disk_takes_the_parts_of_the_ranks_that_share_it() -> None:
     own = {node: share_of(node, {node: node for node in disks}, made) for node in disks}
     assert own == {name: Fraction(count, 8) for name, count in ranks.items()}
     assert share_of("a", {}, made) == share_of("a", {}, None) == Fraction(1)
+    apart = {node: node for node in disks}
+    copies = {node: share_of(node, apart, made, 1) for node in disks}
+    assert copies == {"a": Fraction(6, 8), "b": Fraction(6, 8), "c": Fraction(2, 8), "d": Fraction(2, 8)}
+    assert {share_of(node, apart, made, 9) for node in disks} == {Fraction(1)}
+    assert {share_of(node, dict.fromkeys(disks, "a"), made, 1) for node in disks} == {Fraction(1)}
+
+
+def test_a_spare_may_come_to_have_what_any_node_has() -> None:
+    """Whose place it takes is not known."""
+    asked = machines.config(distributed={"nodes": ["a", "b", "c"], "spare": 1, "nproc": 2})
+    made = machines.plan(asked, *(machines.node(name) for name in ("a", "b", "c")))
+    apart = {name: name for name in ("a", "b", "c")}
+    assert share_of("c", apart, made) == Fraction(1, 2)
+    assert share_of("c", apart, made, 1) == Fraction(1)
 
 
 @pytest.mark.parametrize(

@@ -103,11 +103,17 @@ def optimizer_digest(state: TrainState) -> str:
 
 
 def open_store(
-    folder: Path, rank: ranks.Rank, strategy: str, *, keep_last: int = 3, attempt: int = 1
+    folder: Path,
+    rank: ranks.Rank,
+    strategy: str,
+    *,
+    keep_last: int = 3,
+    attempt: int = 1,
+    replicas: int = 0,
 ) -> CheckpointStore:
-    return CheckpointStore(
-        folder, Retention(keep_last), "test-run", attempt, rank.rank, rank.world_size, strategy, timeout=20.0
-    )
+    place = (rank.rank, rank.world_size)
+    more: dict[str, Any] = {"timeout": 20.0, "replicas": replicas}
+    return CheckpointStore(folder, Retention(keep_last), "test-run", attempt, *place, strategy, **more)
 
 
 def refusal(action: Callable[[], object]) -> str:

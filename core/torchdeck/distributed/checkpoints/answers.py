@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,6 +30,13 @@ def count(value: Any) -> int:
     if type(value) is not int or not 0 <= value < _LARGEST:
         raise ValueError(f"{_shown(value)} is no whole number from 0")
     return value
+
+
+def number(value: Any) -> float:
+    """A finite number."""
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise ValueError(f"{_shown(value)} is no number")
+    return float(value)
 
 
 def text(value: Any) -> str:

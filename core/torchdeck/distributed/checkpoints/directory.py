@@ -95,8 +95,12 @@ class CheckpointDirectory:
             mark.unlink(missing_ok=True)
         return leftovers
 
-    def make_temporary(self, folder: Path) -> None:
+    def make_temporary(self, folder: Path, node: str = "") -> None:
         """Make `folder` (`.tmp-NAME-ATTEMPT`), empty but for the mark that it is ours and not committed.
+
+        Args:
+            folder: the folder.
+            node: whose part of the checkpoint it is, which the mark says; empty if all nodes share it.
 
         Raises:
             CheckpointError: the directory is another writer's now.
@@ -107,6 +111,7 @@ class CheckpointDirectory:
             shutil.rmtree(folder)
         folder.mkdir(mode=0o700)
         (folder / UNCOMMITTED_NAME).touch(mode=0o600)
+        (folder / UNCOMMITTED_NAME).write_text(node)
 
     def commit(self, temporary: Path, name: str, manifest: Manifest) -> Path:
         """Turn `temporary`, whose files are all on disk, into checkpoint `name`.
@@ -194,7 +199,8 @@ class CheckpointDirectory:
         if not (folder / UNCOMMITTED_NAME).exists() or (folder / MANIFEST_NAME).exists():
             return
         sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
-        for node in sorted({entry.node or "" for entry in manifest.files.values()}):
+        marked = (folder / UNCOMMITTED_NAME).read_text(errors="replace")
+        for node in [marked] if marked in manifest.parts else manifest.parts:
             part = replace(manifest, node=node)
             if all(sizes.get(file) == entry.size for file, entry in part.files_here.items()):
                 for file in sizes.keys() - part.files_here.keys() - {UNCOMMITTED_NAME}:

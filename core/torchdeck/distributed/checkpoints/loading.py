@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from torchdeck.distributed.checkpoints import dcp
-from torchdeck.distributed.checkpoints.answers import manifest_of
+from torchdeck.distributed.checkpoints.answers import manifest_of, number, optional
 from torchdeck.distributed.checkpoints.manifest import CheckpointError, Manifest, read_manifest
 from torchdeck.distributed.checkpoints.metadata import METADATA_NAME
 from torchdeck.distributed.checkpoints.model_state import first_difference, model_fingerprint
@@ -84,8 +84,21 @@ class _Plan:
 
 
 def shared_manifest(what: str, folder: Path, peers: Peers) -> Manifest:
-    """The manifest in `folder` as rank 0 sees it; raises CheckpointError on every rank."""
-    return peers.first(what, lambda: read_manifest(folder).text, manifest_of(folder))
+    """The manifest in `folder`, the newest if ranks see several; raises CheckpointError on every rank.
+
+    A node that has taken another one's place has none, and one that was lost for a while may have another.
+    """
+
+    def created() -> float | None:
+        try:
+            return read_manifest(folder).created
+        except CheckpointError:
+            return None
+
+    found = peers.together(what, created, optional(number))
+    newest = max((time for time in found if time is not None), default=None)
+    owner = 0 if newest is None else found.index(newest)
+    return peers.first(what, lambda: read_manifest(folder).text, manifest_of(folder), owner)
 
 
 def _verify_share(folder: Path, manifest: Manifest, peers: Peers) -> None:

@@ -56,6 +56,7 @@ class CheckpointManager:
         strategy: how the ranks train; None: model and optimizers hold everything themselves.
         run_id: named in the manifests; None: the run that Torchdeck started, else the directory's name.
         timeout: seconds a rank waits for the others at each step of a save or load.
+        replicas: how many other nodes get a copy of what a node saves, if nodes have no common folder.
 
     Raises:
         CheckpointError: the directory cannot be used (on rank 0).
@@ -76,6 +77,7 @@ class CheckpointManager:
         strategy: DistributedStrategy | None = None,
         run_id: str | None = None,
         timeout: float = TIMEOUT,
+        replicas: int = 0,
     ) -> None:
         if every is not None and every < 1:
             raise ValueError(f"every is {every}: right is a number of steps from 1, or None")
@@ -95,6 +97,7 @@ class CheckpointManager:
             world_size=self._peers.world_size,
             strategy=_kind(strategy, self._peers.world_size),
             timeout=timeout,
+            replicas=replicas,
         )
 
     def __enter__(self) -> CheckpointManager:  # noqa: PYI034 - Python 3.10 has no Self

@@ -17,8 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-MANIFEST_VERSION = 2
-"""1 had no metrics and no nodes; it is still read."""
+MANIFEST_VERSION = 3
+"""The newest that is read: 1 had no metrics and no nodes, 3 has copies of files on other nodes."""
+USUAL_VERSION = 2
+"""Of a checkpoint without such copies."""
 MANIFEST_NAME = "manifest.json"
 FINAL_NAME = "final"
 UNCOMMITTED_NAME = ".uncommitted"
@@ -41,6 +43,13 @@ class FileEntry:
     sha256: str
     node: str | None = None
     """The node that has the file; None where all nodes share the folder."""
+    copies: tuple[str, ...] = ()
+    """Further nodes that have a copy."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """All nodes that have it, the one that wrote it first; none if all nodes share the folder."""
+        return () if self.node is None else (self.node, *self.copies)
 
 
 @dataclass(frozen=True)
@@ -65,7 +74,7 @@ class Manifest:
     """Path relative to the checkpoint's folder (with `/`) → what it must be."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """What the evaluation at this step gave, by name; only numbers (JSON has no NaN) are written."""
-    version: int = MANIFEST_VERSION
+    version: int = USUAL_VERSION
     """Of the format it is written in."""
     node: str | None = None
     """The node that this copy lies on, where each has files of its own; None where all are in one folder."""
@@ -75,7 +84,24 @@ class Manifest:
         """The files that lie beside this copy."""
         if self.node is None:
             return self.files
-        return {name: entry for name, entry in self.files.items() if entry.node == self.node}
+        return {name: entry for name, entry in self.files.items() if self.node in entry.nodes}
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The nodes that wrote its files; none if all share one folder."""
+        return tuple(sorted({entry.node for entry in self.files.values() if entry.node is not None}))
+
+    @property
+    def parts_here(self) -> tuple[str, ...]:
+        """Those of `parts` whose files lie beside this copy."""
+        here = self.files_here
+        elsewhere = {entry.node for name, entry in self.files.items() if name not in here}
+        return tuple(node for node in self.parts if node not in elsewhere)
+
+    @property
+    def has_copies(self) -> bool:
+        """Some file lies on several nodes."""
+        return any(entry.copies for entry in self.files.values())
 
     @property
     def size(self) -> int:
@@ -191,7 +217,11 @@ def _encode(value: Any) -> bytes:
 
 def _entry_to_json(entry: FileEntry) -> dict[str, Any]:
     value: dict[str, Any] = {"size": entry.size, "sha256": entry.sha256}
-    return value if entry.node is None else {**value, "node": entry.node}
+    if entry.node is not None:
+        value["node"] = entry.node
+    if entry.copies:
+        value["copies"] = list(entry.copies)
+    return value
 
 
 def _manifest_from(value: Mapping[str, Any]) -> Manifest:
@@ -245,7 +275,11 @@ def _entry(name: str, value: Mapping[str, Any]) -> FileEntry:
     digest = value["sha256"]
     if not isinstance(digest, str) or not _SHA256.fullmatch(digest):
         raise ValueError(f"the hash of {name} is not a SHA-256")
-    return FileEntry(_count(value, "size"), digest, _text(value, "node") if "node" in value else None)
+    node = _text(value, "node") if "node" in value else None
+    copies = value.get("copies", [])
+    if not isinstance(copies, list) or not all(isinstance(copy, str) for copy in copies):
+        raise ValueError(f"copies of {name} are {copies!r}, not names of nodes")
+    return FileEntry(_count(value, "size"), digest, node, tuple(copies))
 
 
 def _count(value: Mapping[str, Any], name: str) -> int:

@@ -1,29 +1,25 @@
 """A checkpoint whose files lie on several nodes, brought together where they are needed.
 
-Files go from the rank that has them to the ranks that lack them, in pieces over the checkpoints' own process
-group, and are checked against the manifest where they arrive.
+Files go from a rank that has them to the ranks that lack them, over the checkpoints' own process group, and
+are checked against the manifest where they arrive. One that is damaged on a node is taken from another node
+that has a copy.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
-import torch.distributed as dist
-
 from torchdeck.distributed.checkpoints.answers import listed, text
 from torchdeck.distributed.checkpoints.disks import Disks, find_disks
 from torchdeck.distributed.checkpoints.manifest import CheckpointError, Manifest, read_manifest
 from torchdeck.distributed.checkpoints.peers import Peers
+from torchdeck.distributed.checkpoints.transfer import receive, send
 from torchdeck.distributed.checkpoints.verification import verify_files
-
-_PIECE = 16 << 20
-"""Bytes of a file in memory at a time."""
 
 
 class Parts:
@@ -48,29 +44,30 @@ class Parts:
         """Check what lies here, and make the folder.
 
         Raises:
-            CheckpointError: on every rank: a file is damaged, or lies on no node that takes part.
+            CheckpointError: on every rank: a file is damaged, or lies on no node, among those that take part.
         """
         names = sorted(self._here())
         beside = self._disks.beside(self._peers.rank)
         share = names[beside.index(self._peers.rank) :: len(beside)]
-        source = self._source
+        source, problems = self._source, dict[str, str]()
 
         def check() -> list[str]:
-            problems = verify_files(source, self.manifest, share) if source is not None else []
-            if problems:
-                raise CheckpointError("; ".join(problems))
-            if self._leads:
-                self._link(names)
-            return names
+            for name in share:
+                found = verify_files(source or self.folder, self.manifest, [name])
+                problems.update((name, problem) for problem in found)
+            return [name for name in share if name not in problems]
 
-        there = {name for part in self._peers.together(self._what, check, self._names) for name in part}
-        lost = sorted(self.manifest.files.keys() - there)
+        sound = self._peers.together(self._what, check, self._names)
+        lost = sorted(self.manifest.files.keys() - {name for part in sound for name in part})
+        self._peers.step(self._what, lambda: _refuse(problems, lost))
         if lost:
             where = sorted({self.manifest.files[name].node or "?" for name in lost})
             raise CheckpointError(
                 f"{self._what} failed: {', '.join(lost)} was written by {', '.join(where)} and lies on "
                 "no node of this run: let that node take part, or copy its checkpoint folder to one that does"
             )
+        here = {name for rank in beside for name in sound[rank]}
+        self._peers.step(self._what, lambda: self._link(sorted(here)) if self._leads else None)
 
     def bring(self, needed: Iterable[str]) -> None:
         """Have the files that this rank needs in `folder`; every rank calls it.
@@ -80,17 +77,20 @@ class Parts:
         """
         wishes = self._peers.together(self._what, lambda: sorted(set(needed)), self._names)
         has = self._peers.together(self._what, lambda: sorted(self._in_folder()), self._names)
-        arrived: list[str] = []
+        arrived: dict[str, str] = {}
         for name in sorted({name for part in wishes for name in part}):
             sender = next(rank for rank, names in enumerate(has) if name in names)
             wanting = {self._disks.leaders[rank] for rank, names in enumerate(wishes) if name in names}
             for receiver in sorted(leader for leader in wanting if name not in has[leader]):
-                self._move(name, sender, receiver)
-                if receiver == self._peers.rank:
-                    arrived.append(name)
+                if sender == self._peers.rank:
+                    send(self.folder / name, self.manifest.files[name].size, receiver, self._peers)
+                elif receiver == self._peers.rank:
+                    size = self.manifest.files[name].size
+                    arrived[name] = receive(self.folder / name, size, sender, self._peers)
 
         def check() -> None:
-            problems = verify_files(self.folder, self.manifest, arrived)
+            unwritten = [f"{name}: {why}" for name, why in arrived.items() if why]
+            problems = unwritten or verify_files(self.folder, self.manifest, arrived)
             if problems:
                 raise CheckpointError("; ".join(problems))
 
@@ -120,28 +120,10 @@ class Parts:
         for name in names:
             (self.folder / name).symlink_to((Path(str(self._source)) / name).resolve())
 
-    def _move(self, name: str, sender: int, receiver: int) -> None:
-        if self._peers.rank not in (sender, receiver):
-            return
-        left = self.manifest.files[name].size
-        with (self.folder / name).open("rb" if self._peers.rank == sender else "wb") as file:
-            while left:
-                content = bytearray(min(left, _PIECE))
-                piece = torch.frombuffer(content, dtype=torch.uint8)
-                if self._peers.rank == sender:
-                    # a file that ends too soon is sent as zeros: the hash is wrong there, and nobody waits
-                    read = file.read(len(content))
-                    content[: len(read)] = read
-                    dist.send(piece, dst=receiver, group=self._peers.group)
-                else:
-                    dist.recv(piece, src=sender, group=self._peers.group)
-                    file.write(content)
-                left -= len(content)
-
 
 @contextmanager
 def gathered(folder: Path, manifest: Manifest, peers: Peers) -> Iterator[Parts]:
-    """The parts of the checkpoint that is `folder` on each node, `manifest` being rank 0's.
+    """The parts of the checkpoint that is `folder` on each node, `manifest` being of the whole.
 
     Raises:
         CheckpointError: on every rank.
@@ -170,3 +152,10 @@ def _is_of(folder: Path, manifest: Manifest) -> bool:
     except CheckpointError:
         return False
     return replace(found, node=None) == replace(manifest, node=None)
+
+
+def _refuse(problems: Mapping[str, str], lost: Sequence[str]) -> None:
+    """Raise CheckpointError if files are damaged here that are sound nowhere."""
+    found = [problem for name, problem in problems.items() if name in lost]
+    if found:
+        raise CheckpointError("; ".join(found))

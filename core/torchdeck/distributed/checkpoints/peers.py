@@ -84,10 +84,10 @@ class Peers:
         values = self._gathered(what, _attempt(action))
         return [_read(what, read, value, rank) for rank, value in enumerate(values)]
 
-    def first(self, what: str, action: Callable[[], Any], read: Callable[[Any], T]) -> T:
-        """Rank 0's result of `action`, which no other rank does. Raises as `together`."""
-        values = self._gathered(what, _attempt(action if self.rank == 0 else lambda: None))
-        return _read(what, read, values[0], 0)
+    def first(self, what: str, action: Callable[[], Any], read: Callable[[Any], T], rank: int = 0) -> T:
+        """The result of `action` on `rank`, which no other rank does. Raises as `together`."""
+        values = self._gathered(what, _attempt(action if self.rank == rank else lambda: None))
+        return _read(what, read, values[rank], rank)
 
     def step(self, what: str, action: Callable[[], T]) -> T:
         """This rank's result of `action`, once all have theirs; none is sent. Raises as `together`."""

@@ -6,13 +6,13 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import nn
 from torch.optim import Optimizer
 
 from torchdeck.distributed import processes
-from torchdeck.distributed.checkpoints.answers import file_name, listed, text
+from torchdeck.distributed.checkpoints.answers import count, file_name, listed, text
 from torchdeck.distributed.checkpoints.choose import Refused, all_damaged, candidates, summary
 from torchdeck.distributed.checkpoints.loading import load_all, shared_manifest
 from torchdeck.distributed.checkpoints.manifest import CheckpointError
@@ -67,13 +67,13 @@ def resume_newest(
     directory: Path, state: TrainState, peers: Peers, run_id: str | None = None
 ) -> LoadedState | None:
     """As `auto_resume`, for whoever has a state and peers."""
-    found = peers.first(
+    listings = peers.together(
         f"looking for checkpoints in {directory}",
-        lambda: [[info.path.name, info.why] for info in candidates(directory, run_id)],
+        lambda: [[info.path.name, max(0, info.step), info.why] for info in candidates(directory, run_id)],
         listed(_candidate),
     )
     refused: list[Refused] = []
-    for name, why in found:
+    for name, why in _merged(listings):
         folder = directory / name
         problems = [why] if why else _problems(folder, peers)
         if not problems:
@@ -105,10 +105,30 @@ def peers_of(strategy: DistributedStrategy | None, timeout: float) -> Peers:
     return peers
 
 
-def _candidate(value: Any) -> tuple[str, str]:
-    if type(value) is not list or len(value) != 2:
-        raise ValueError("it is no checkpoint's name and what is wrong with it")
-    return file_name(value[0]), text(value[1])
+class _Candidate(NamedTuple):
+    """A checkpoint as one rank sees it."""
+
+    name: str
+    step: int
+    why: str
+    """What is wrong with it."""
+
+
+def _candidate(value: Any) -> _Candidate:
+    if type(value) is not list or len(value) != 3:
+        raise ValueError("it is no checkpoint's name, step and what is wrong with it")
+    return _Candidate(file_name(value[0]), count(value[1]), text(value[2]))
+
+
+def _merged(listings: Sequence[Sequence[_Candidate]]) -> list[tuple[str, str]]:
+    """Names, newest first, and what is wrong with each; nothing where it is sound on some node."""
+    found: dict[str, _Candidate] = {}
+    for candidate in (candidate for listing in listings for candidate in listing):
+        known = found.get(candidate.name)
+        if known is None or (known.why and not candidate.why):
+            found[candidate.name] = candidate
+    newest_first = sorted(found.values(), key=lambda candidate: -candidate.step)
+    return [(candidate.name, candidate.why) for candidate in newest_first]
 
 
 def _problems(folder: Path, peers: Peers) -> list[str]:

@@ -18,6 +18,7 @@ from torchdeck.distributed.checkpoints.manifest import (
 from torchdeck.distributed.checkpoints.metadata import METADATA_NAME
 from torchdeck.distributed.checkpoints.peers import Peers
 from torchdeck.distributed.checkpoints.rank_file import rank_file_name
+from torchdeck.distributed.checkpoints.replicas import copied
 from torchdeck.distributed.checkpoints.snapshot import Snapshot
 from torchdeck.distributed.checkpoints.trainer_file import TRAINER_NAME
 from torchdeck.distributed.checkpoints.verification import hash_file
@@ -32,7 +33,9 @@ class Written:
     snapshot: Snapshot
 
 
-def write_all(folder: Path, take: Callable[[], Snapshot], peers: Peers, disks: Disks) -> Written:
+def write_all(
+    folder: Path, take: Callable[[], Snapshot], peers: Peers, disks: Disks, replicas: int = 0
+) -> Written:
     """Write every rank's part of a checkpoint into `folder`; all of it is on disk when this returns.
 
     Args:
@@ -40,6 +43,7 @@ def write_all(folder: Path, take: Callable[[], Snapshot], peers: Peers, disks: D
         take: gives what this rank saves, or raises what went wrong with it.
         peers: all ranks.
         disks: which of them share the folder.
+        replicas: how many other nodes get a copy of what a node's ranks wrote, if each has a disk of its own.
 
     Raises:
         CheckpointError: on every rank.
@@ -65,6 +69,8 @@ def write_all(folder: Path, take: Callable[[], Snapshot], peers: Peers, disks: D
         "gathering the files",
         lambda: _check_visible(folder, beside) if disks.leads(peers.rank) else None,
     )
+    if replicas and not disks.shared:
+        files = copied(folder, files, peers, disks, replicas)
     return Written(files, snapshot)
 
 

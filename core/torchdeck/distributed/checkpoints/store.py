@@ -25,7 +25,15 @@ from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
 from torchdeck.distributed.checkpoints.disks import Disks, find_disks
 from torchdeck.distributed.checkpoints.listing import list_checkpoints
 from torchdeck.distributed.checkpoints.loading import load_all
-from torchdeck.distributed.checkpoints.manifest import FINAL_NAME, CheckpointError, Manifest, checkpoint_name
+from torchdeck.distributed.checkpoints.manifest import (
+    FINAL_NAME,
+    MANIFEST_VERSION,
+    USUAL_VERSION,
+    CheckpointError,
+    FileEntry,
+    Manifest,
+    checkpoint_name,
+)
 from torchdeck.distributed.checkpoints.peers import Peers
 from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.saving import write_all
@@ -78,6 +86,7 @@ class CheckpointStore:
         strategy: str,
         *,
         timeout: float = 1800.0,
+        replicas: int = 0,
     ) -> None:
         """Open `directory`; rank 0 makes it, locks it and removes what interrupted saves left there.
 
@@ -91,6 +100,7 @@ class CheckpointStore:
             strategy: goes into the manifest.
             timeout: seconds a rank waits for the others at each step of a save or load, and for a save in the
                 background.
+            replicas: how many other nodes get a copy of a node's files, if nodes have disks of their own.
 
         Raises:
             CheckpointError: the directory cannot be used (on rank 0).
@@ -101,6 +111,7 @@ class CheckpointStore:
         self._attempt = attempt
         self._strategy = strategy
         self._timeout = timeout
+        self._replicas = replicas
         self._peers = Peers(rank, world_size, timeout)
         self._staging = Staging()
         self._writer = BackgroundWriter()
@@ -219,8 +230,9 @@ class CheckpointStore:
     def _write(self, job: _Job, take: Callable[[], Snapshot]) -> None:
         temporary = self._directory.path / f".tmp-{job.name}-{self._attempt}"
         try:
-            self._led("making its folder", lambda: self._directory.make_temporary(temporary))
-            written = write_all(temporary, take, self._peers, self._disks)
+            node = self._disks.node(self._peers.rank)
+            self._led("making its folder", lambda: self._directory.make_temporary(temporary, node or ""))
+            written = write_all(temporary, take, self._peers, self._disks, self._replicas)
             manifest = Manifest(
                 step=job.step,
                 world_size=self._peers.world_size,
@@ -233,7 +245,8 @@ class CheckpointStore:
                 model_fingerprint=written.snapshot.model_fingerprint,
                 files=written.files,
                 metrics=job.metrics,
-                node=self._disks.node(self._peers.rank),
+                version=_version(written.files),
+                node=node,
             )
             self._commit(temporary, job.name, manifest)
         except CheckpointError as error:
@@ -269,6 +282,11 @@ class CheckpointStore:
             f"checkpoint {name} could not be saved to {path}: {error} ({free}); "
             "earlier checkpoints are untouched"
         )
+
+
+def _version(files: Mapping[str, FileEntry]) -> int:
+    """The oldest format that has all that is to be said of `files`."""
+    return MANIFEST_VERSION if any(entry.copies for entry in files.values()) else USUAL_VERSION
 
 
 def _by_node(directory: Path) -> dict[str, str]:

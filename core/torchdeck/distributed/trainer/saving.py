@@ -52,6 +52,7 @@ class Saving:
             rank=parts.strategy.rank,
             world_size=parts.strategy.world_size,
             strategy=parts.strategy.name,
+            replicas=settings.replicas,
         )
         self.saved_step: int | None = None
         """The newest step this attempt saved or started from."""

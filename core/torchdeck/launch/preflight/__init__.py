@@ -127,6 +127,8 @@ def _checks(
         yield check_port(port, node)
     yield check_home(home, node)
     yield from check_checkpoint_folder(config.checkpoint.directory, node)
-    yield from check_room(config, home, node, checkpoint_bytes(config, share_of(node, disks, plan)))
+    yield from check_room(
+        config, home, node, checkpoint_bytes(config, share_of(node, disks, plan, config.checkpoint.replicas))
+    )
     yield from check_data(config, node)
     yield from check_resume(config, node)

@@ -33,8 +33,10 @@ def check_model(
     profile = found.known.profile
     if config.run.recipe is None or profile is None or profile.source != "traced" or checkpoint_bytes(config):
         return  # checkpoints that are not ours, or whose size was known before
-    for node in plan.nodes:
-        checkpoint = profiled_bytes(config, profile, share_of(node.name, disks or {}, plan))
+    for node in plan.all_nodes:
+        checkpoint = profiled_bytes(
+            config, profile, share_of(node.name, disks or {}, plan, config.checkpoint.replicas)
+        )
         without = _disks(config, found, home, node.name, 0)
         for before, now in zip(without, _disks(config, found, home, node.name, checkpoint), strict=True):
             if now.status != before.status:

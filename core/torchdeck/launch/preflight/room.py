@@ -60,18 +60,28 @@ def check_shared_memory(node: str, nproc: int, free: int) -> Check:
     return warning("shared memory", node, what, fix)
 
 
-def share_of(node: str, disks: Mapping[str, str], plan: LaunchPlan | None) -> Fraction:
+def share_of(node: str, disks: Mapping[str, str], plan: LaunchPlan | None, replicas: int = 0) -> Fraction:
     """How much of a checkpoint lies on the disk of `node`: each rank writes a part of it to its node's disk.
 
     Args:
-        node: which.
+        node: which; of a spare it is the most that it may come to have.
         disks: of all nodes, as `disks_of` tells them; where a node is missing, all may lie on one disk.
         plan: says how many ranks each node has; None where `disks` are none.
+        replicas: checkpoint.replicas: so many further disks have a copy of what is on one.
     """
     if plan is None or node not in disks:
         return Fraction(1)
-    ranks = {part.name: part.nproc for part in plan.nodes}
-    return Fraction(sum(ranks[name] for name in ranks if disks.get(name) == disks[node]), sum(ranks.values()))
+    ranks: dict[str, int] = {}
+    for part in plan.nodes:
+        disk = disks.get(part.name, part.name)
+        ranks[disk] = ranks.get(disk, 0) + part.nproc
+    written = list(ranks.values())
+    held = [
+        sum(written[(at - back) % len(written)] for back in range(min(replicas, len(written) - 1) + 1))
+        for at in range(len(written))
+    ]
+    of_disk = dict(zip(ranks, held, strict=True))
+    return Fraction(of_disk.get(disks[node], max(held)), sum(written))
 
 
 def checkpoint_bytes(config: RunConfig, share: Fraction = Fraction(1)) -> int:

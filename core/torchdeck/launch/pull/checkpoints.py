@@ -8,7 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torchdeck.distributed.checkpoints.listing import inspect
-from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, CheckpointError, Manifest, read_manifest
+from torchdeck.distributed.checkpoints.manifest import (
+    MANIFEST_NAME,
+    USUAL_VERSION,
+    CheckpointError,
+    Manifest,
+    read_manifest,
+)
 from torchdeck.distributed.checkpoints.verification import verify, verify_files
 from torchdeck.launch.pull.fetching import NotWholeError, OnBytes, fetch
 from torchdeck.nodes.probe.remote_files import RemoteFiles
@@ -78,7 +84,10 @@ def pull(found: Found, target: Path, on_bytes: OnBytes, staging: Path) -> bool:
             f"{min(missing)}): all nodes of the run must be reached"
         )
     whole = replace(
-        first, node=None, files={name: replace(entry, node=None) for name, entry in first.files.items()}
+        first,
+        node=None,
+        version=min(first.version, USUAL_VERSION),
+        files={name: replace(entry, node=None, copies=()) for name, entry in first.files.items()},
     )
     for name, place in parts.items():
         _bring(whole, name, place, found.name, staging, on_bytes)

@@ -65,11 +65,11 @@ def test_a_folder_that_takes_no_file_is_said(talks: dict[str, Conversation]) -> 
         disks_of(talks, dict.fromkeys(talks, "/proc/self/task"))
 
 
-def made(folder: Path, nodes: Any, **checkpoint: Any) -> tuple[RunConfig, LaunchPlan]:
+def made(folder: Path, nodes: Any, spare: int = 0, **checkpoint: Any) -> tuple[RunConfig, LaunchPlan]:
     table = {
         "run": {"recipe": "byte-gpt"},
         "training": {"steps": 1},
-        "distributed": {"nodes": nodes},
+        "distributed": {"nodes": nodes, "spare": spare},
         "checkpoint": checkpoint,
         "cluster": {"nodes": TABLE},
     }
@@ -92,7 +92,7 @@ def test_a_run_that_may_lose_a_node_needs_a_shared_folder(tmp_path: Path) -> Non
     assert (bad.node, bad.status) == ("n2", "failed")
     assert 'distributed.nodes = "2:3"' in bad.what
     assert "checkpoint.directory" in bad.fix
-    assert "one by one" in bad.fix
+    assert "checkpoint.replicas = 1" in bad.fix
 
 
 def test_without_checkpoints_on_the_way_it_is_a_warning(tmp_path: Path) -> None:
@@ -110,3 +110,20 @@ def test_nodes_that_all_stay_may_have_disks_of_their_own(tmp_path: Path) -> None
     fewer_ranks = tuple(dataclasses.replace(size, nodes=3, nproc=1) for size in plan.smaller)
     (check,) = told(config, dataclasses.replace(plan, smaller=fewer_ranks), n2=False)
     assert check.status == "ok"
+
+
+def test_a_copy_on_another_node_is_as_good_as_a_shared_folder(tmp_path: Path) -> None:
+    """With a range, and with a spare, which needs one of them as well."""
+    for nodes, spare in (("2:3", 0), (["n0", "n1", "n2"], 1)):
+        (bad,) = told(*made(tmp_path, nodes, spare, every=10), n1=False)
+        assert (bad.node, bad.status) == ("n1", "failed"), nodes
+        (fine,) = told(*made(tmp_path, nodes, spare, every=10, replicas=1), n1=False)
+        assert (fine.status, fine.what[-27:]) == ("ok", "with a copy on another node"), nodes
+
+
+def test_a_spare_must_have_the_folder_that_the_others_share(tmp_path: Path) -> None:
+    """Copies are made between nodes with disks of their own alone."""
+    config, plan = made(tmp_path, ["n0", "n1", "n2"], 1, every=10, replicas=1)
+    fine, bad = told(config, plan, n1=True, n2=False)
+    assert (fine.status, bad.node, bad.status) == ("ok", "n2", "failed")
+    assert "in which the others keep checkpoints" in bad.what

@@ -100,7 +100,7 @@ def _each(
         yield from check_interpreter(interpreter, name, recipe=recipe)
         if recipe and config.distributed.strategy == "deepspeed":
             yield from check_deepspeed(interpreter, name)
-        checkpoint = checkpoint_bytes(config, share_of(name, disks, plan))
+        checkpoint = checkpoint_bytes(config, share_of(name, disks, plan, config.checkpoint.replicas))
         yield from check_disks(config, name, probed.facts, checkpoint)
         checks = check_machine(name, probed.facts, probed.clock, parts.get(name))
         yield from (check for check in checks if check.name not in faults)

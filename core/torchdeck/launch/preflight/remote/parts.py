@@ -14,8 +14,8 @@ from torchdeck.plan.launch_plan import LaunchPlan
 ASK_LIMIT = 10.0
 _NAME = "checkpoints"
 _FIX = (
-    "name a folder that all nodes share in checkpoint.directory, or the nodes one by one in "
-    "distributed.nodes: the run then waits for a lost one instead of going on without"
+    "set checkpoint.replicas = 1, which keeps a copy of each part on a second node, or name a folder that "
+    "all nodes share in checkpoint.directory"
 )
 
 
@@ -66,18 +66,27 @@ def check_parts(config: RunConfig, plan: LaunchPlan, disks: Mapping[str, str]) -
     Nodes with disks of their own bring their parts together where all of them take part. A run that went on
     without a node would find no checkpoint whole.
     """
-    first = plan.nodes[0].name
-    spares = any(size.nodes < len(plan.nodes) for size in plan.smaller)
+    first, replicas = plan.nodes[0].name, config.checkpoint.replicas
+    lossy = bool(plan.spares) or any(size.nodes < len(plan.nodes) for size in plan.smaller)
+    # a spare alone can be without it then
+    one_folder = all(disks.get(node.name, first) == first for node in plan.nodes) and len(plan.nodes) > 1
     # without such saves there is a checkpoint only after a stop, and a lost node costs what it always costs
     saves = config.checkpoint.every is not None or config.checkpoint.every_epochs is not None
     for node in (name for name in disks if name != first):
         if disks[node] == first:
             yield ok(_NAME, node, f"has the same folder for checkpoints as {first}")
-        elif not spares:
+        elif one_folder:
+            what = "the folder in which the others keep checkpoints is not there, so it could replace no node"
+            yield failed(_NAME, node, what, "share the folder with it, too, or choose another spare node")
+        elif replicas:
+            more = "another node" if replicas == 1 else f"{replicas} other nodes"
+            yield ok(_NAME, node, f"its part of each checkpoint lies on its own disk, with a copy on {more}")
+        elif not lossy:
             yield ok(_NAME, node, "its part of each checkpoint lies on its own disk")
         else:
+            lets = "a spare node" if plan.spares else f'distributed.nodes = "{config.distributed.nodes}"'
             what = (
                 "its part of each checkpoint lies on its own disk, and without it the others cannot go on, "
-                f'as distributed.nodes = "{config.distributed.nodes}" lets them where a node is lost'
+                f"as {lets} lets them where a node is lost"
             )
             yield (failed if saves else warning)(_NAME, node, what, _FIX)
