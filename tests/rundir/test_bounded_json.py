@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ from torchdeck.rundir.bounded_json import (
         (b'"\xed\xa0\x80"', "not Unicode"),
         (rb'"\ud800"', "not Unicode"),
         (rb'{"\uDFFF": 1}', "not Unicode"),
-        (b"[" + b"{}," * 2_100_000 + b"0]", "values"),
+        (b"[" + b"{}," * 500_000 + b"0]", "values"),
         (b" " * (8 << 20), "bytes, more than"),
     ],
 )
@@ -80,6 +81,14 @@ def test_names_of_files_that_are_not_utf8_are_accepted_where_they_are_asked_for(
         parse_json(content)
     with pytest.raises(JsonError):
         parse_json(rb'"\ud800"', file_names=True)
+
+
+def test_numbers_as_python_writes_them_are_accepted_where_they_are_asked_for() -> None:
+    value = [math.inf, -math.inf, 2**128, 1e300]
+    assert parse_json(json.dumps(value).encode(), python_numbers=True) == value
+    for text in (b"9" * 101, b"[" * 65 + b"]" * 65):
+        with pytest.raises(JsonError):
+            parse_json(text, python_numbers=True)
 
 
 def test_an_object_is_one() -> None:

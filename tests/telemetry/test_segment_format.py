@@ -56,8 +56,15 @@ def test_any_bytes_are_refused_or_waited_for(start: bytes) -> None:
         ({"torchdeck_metrics": 1, "keys": ["a", "a"]}, "twice"),
         ({"torchdeck_metrics": 1, "keys": [3]}, "no list of names"),
         ({"torchdeck_metrics": 1, "keys": ["a"], "source": 1, "pid": 1, "created": 1}, "lacks"),
-        ({"torchdeck_metrics": 1, "keys": ["a"], "source": "log", "pid": 1, "created": 10**400}, "no time"),
-        ({"torchdeck_metrics": 1, "keys": ["a"], "source": "log", "pid": 1, "created": math.nan}, "no time"),
+        (
+            {"torchdeck_metrics": 1, "keys": ["a"], "source": "log", "pid": 1, "created": 10**400},
+            "out of range",
+        ),
+        ({"torchdeck_metrics": 1, "keys": ["a"], "source": "log", "pid": 1, "created": 1e16}, "no time"),
+        (
+            {"torchdeck_metrics": 1, "keys": ["a"], "source": "log", "pid": 1, "created": math.nan},
+            "NaN is not a number",
+        ),
         ({"torchdeck_metrics": "1"}, "no number"),
         ([1], "no number"),
     ],

@@ -12,10 +12,15 @@ from typing import Any
 from torchdeck.agent.events import Failure
 from torchdeck.agent.file_clock import CLOCK_STEP, FILE_ERROR, files_ahead
 from torchdeck.rundir.atomic import read_json
+from torchdeck.rundir.bounded_file import read_bounded
 from torchdeck.rundir.layout import AttemptLayout, RankLayout
 
 TAIL_BYTES = 256 * 1024
 """How much of a log's end is searched for a traceback."""
+EXIT_LIMIT = 64
+"""Bytes of a rank's exit file."""
+ERROR_LIMIT = 16 * 1024 * 1024
+"""Bytes of torchrun's error file."""
 TRACEBACK_LIMIT = 32 * 1024
 """Characters of a traceback that are kept; its end says what happened."""
 
@@ -114,9 +119,10 @@ def _aborted_at_exit(rank: RankLayout, sig: int) -> bool:
 def read_exit(path: Path) -> int | None:
     """The code in a rank's exit file; None when there is none."""
     try:
-        return int(path.read_text())
+        code = int(read_bounded(path, EXIT_LIMIT))
     except (OSError, ValueError):
         return None
+    return code if 0 <= code < 256 else None
 
 
 def signal_of(code: int | None) -> int | None:
@@ -198,7 +204,12 @@ def _chained_from(text: str, start: int) -> int:
 
 def _words(rank: RankLayout) -> tuple[str, str | None]:
     """(message, traceback) from error.json, else from the end of stderr."""
-    message, traceback = _from_error_file(read_json(rank.error))
+    try:
+        found = read_json(rank.error, limit=ERROR_LIMIT)
+    except OSError:
+        found = None
+    message, traceback = _from_error_file(found)
+    message = message[:TRACEBACK_LIMIT]
     if traceback is None:
         traceback = last_traceback(read_tail(rank.stderr))
     if traceback is not None:
@@ -215,7 +226,7 @@ def _from_error_file(value: Any) -> tuple[str, str | None]:
     message = value.get("message") if isinstance(value, dict) else None
     if isinstance(message, str):
         traceback = value.get("traceback")
-        return message, traceback if isinstance(traceback, str) else None
+        return message, traceback[-TRACEBACK_LIMIT:] if isinstance(traceback, str) else None
     if not isinstance(message, dict):
         return "", None
     extra = message.get("extraInfo")

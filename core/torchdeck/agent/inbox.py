@@ -12,6 +12,8 @@ from torchdeck.rundir.layout import FORMAT_VERSION
 CONTROLLER = "controller"
 REPLACED = "replaced"
 """Who asks agents to end whose life of the run is over, or was given up."""
+REQUEST_LIMIT = 64 * 1024
+"""Bytes of a request."""
 KINDS = {"stop": "graceful", "stop_now": "now"}
 """Kind of a request → kind of the stop it asks for."""
 _NAMED = re.compile(r"(\d+-(stop|stop_now)-[0-9a-f]+)\.json")
@@ -53,12 +55,19 @@ class Inbox:
             if name in self._seen or name.startswith("."):
                 continue
             self._seen.add(name)
-            request = _checked(read_json(self._folder / name)) or self._by_name(name)
+            request = self._read(name) or self._by_name(name)
             if request is not None and request.id not in self._taken:
                 self._taken.add(request.id)
                 if not request.life or self._life < request.life:
                     found.append(request)
         return found
+
+    def _read(self, name: str) -> InboxRequest | None:
+        try:
+            return _checked(read_json(self._folder / name, limit=REQUEST_LIMIT))
+        except OSError:
+            self._seen.discard(name)  # it may be readable at the next look
+            return None
 
     def _by_name(self, name: str) -> InboxRequest | None:
         """On a full disk a request is an empty file whose name says it all."""
@@ -71,9 +80,10 @@ class Inbox:
 
 
 def _checked(value: object) -> InboxRequest | None:
-    if not isinstance(value, dict) or value.get("v") != FORMAT_VERSION or value.get("kind") not in KINDS:
+    if not isinstance(value, dict) or value.get("v") != FORMAT_VERSION or str(value.get("kind")) not in KINDS:
         return None
-    given = [value.get(name, "") for name in ("id", "origin", "detail")]
-    id_, origin, detail = map(str, given)
+    id_, origin, detail = (value.get(name, "") for name in ("id", "origin", "detail"))
+    if not isinstance(id_, str) or not isinstance(origin, str) or not isinstance(detail, str):
+        return None
     life = value.get("life")
     return InboxRequest(id_, str(value["kind"]), origin, detail, life if isinstance(life, int) else 0)

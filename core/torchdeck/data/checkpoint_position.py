@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 from torchdeck.data.checked import checked_rank, whole_number
 from torchdeck.data.order import PositionError, position_count, position_counts
 from torchdeck.rundir.atomic import write_json
+from torchdeck.rundir.bounded_json import JsonError, read_json_file
 
 if TYPE_CHECKING:
     from torchdeck.data.batch_plan.columns import Microbatch
     from torchdeck.data.batch_plan.plan import BatchPlan
 
+_FILE_LIMIT = 64 * 1024
 _FIELDS = ("epoch", "microbatch_idx", "global_step")
 
 
@@ -69,10 +70,10 @@ class CheckpointPosition:
             PositionError: it does not hold a position, is cut short, or of a newer Torchdeck.
         """
         try:
-            return cls.from_json(json.loads(Path(path).read_bytes()))
+            return cls.from_json(read_json_file(Path(path), limit=_FILE_LIMIT))
         except PositionError as error:
             raise PositionError(f"{path}: {error}") from None
-        except (ValueError, RecursionError):
+        except JsonError:
             raise PositionError(f"{path} is not a saved position: it holds no whole JSON value") from None
 
     def check(self, plan: BatchPlan) -> None:

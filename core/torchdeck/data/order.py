@@ -49,8 +49,8 @@ def position_counts(value: Any, names: tuple[str, ...]) -> list[int]:
 
 def position_count(name: str, value: Any) -> int:
     """`value`; raises PositionError unless it can be the field `name` of a position."""
-    if type(value) is not int or value < 0:
-        raise PositionError(f"{name} of a position must be a whole number from 0, not {value!r}")
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise PositionError(f"{name} of a position must be a whole number from 0, not {repr(value)[:80]}")
     return value
 
 

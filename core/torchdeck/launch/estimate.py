@@ -105,10 +105,10 @@ def _check_size(shape: ModelShape, parameters: float | None) -> None:
 def _read(path: Path) -> Mapping[str, Any]:
     try:
         content = read_bounded(path, _MOST_BYTES)
-    except OSError as error:
-        raise EstimateError(f"estimate.config {path} cannot be read: {error.strerror}") from error
     except UnreadableFileError as error:
         raise EstimateError(f"estimate.config {error}") from error
+    except OSError as error:
+        raise EstimateError(f"estimate.config {path} cannot be read: {error.strerror}") from error
     try:
         values = json.loads(content)
     except (ValueError, RecursionError) as error:

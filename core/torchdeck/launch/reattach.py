@@ -22,7 +22,8 @@ from torchdeck.nodes.probe.talking import talk
 from torchdeck.nodes.ssh.errors import SshError
 from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.rundir.atomic import write_bytes
-from torchdeck.rundir.journal import JournalWriter, read_journal
+from torchdeck.rundir.bounded_json import JsonError, parse_json
+from torchdeck.rundir.journal import JournalWriter, reader_of_node
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.directory import RUN_ID
 from torchdeck.runs.home import runs_folder
@@ -110,11 +111,9 @@ def _named(node: str, runs: RemoteRuns, asked: str) -> str:
 
 
 def _plan(node: str, content: bytes) -> LaunchPlan:
-    import json
-
     try:
-        return LaunchPlan.from_json(json.loads(content))
-    except (PlanFormatError, ValueError) as error:
+        return LaunchPlan.from_json(parse_json(content))
+    except (PlanFormatError, JsonError) as error:
         raise ReattachError(f"the run's plan on node {node} cannot be read: {error}") from error
 
 
@@ -226,7 +225,7 @@ def _write_journal(layout: RunLayout, plan: LaunchPlan, shipped: Path) -> None:
 def _lives(layout: RunLayout, lead: str) -> list[int]:
     """How often the run had finished each time that it was resumed."""
     finishes, lives = 0, []
-    for event in read_journal(layout.node(lead).journal):
+    for event in reader_of_node(layout.node(lead)).read_new():
         if event.name == "finished":
             finishes += 1
         elif event.name in _BEGINS and finishes and finishes not in lives:

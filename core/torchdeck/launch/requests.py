@@ -17,6 +17,8 @@ from torchdeck.rundir.layout import FORMAT_VERSION, RunLayout
 STOP = "stop"
 STOP_NOW = "stop_now"
 KINDS = (STOP, STOP_NOW)
+REQUEST_LIMIT = 64 * 1024
+"""Bytes of a request."""
 _NAMED = re.compile(r"\d+-(stop|stop_now)-[0-9a-f]+\.json")
 
 
@@ -81,7 +83,9 @@ def read_requests(control: Path, known: frozenset[str] = frozenset()) -> list[Re
 def _read(path: Path) -> Request | None:
     try:
         named = _NAMED.fullmatch(path.name) if path.stat().st_size == 0 else None
-        return Request(path.stem, named.group(1), "") if named else _request(read_json(path), path.name)
+        if named:
+            return Request(path.stem, named.group(1), "")
+        return _request(read_json(path, limit=REQUEST_LIMIT), path.name)
     except OSError:
         return None
 
@@ -91,7 +95,13 @@ def _is_named(name: str) -> bool:
 
 
 def _request(value: Any, name: str) -> Request | None:
-    if not isinstance(value, Mapping) or value.get("v") != FORMAT_VERSION or value.get("kind") not in KINDS:
+    if (
+        not isinstance(value, Mapping)
+        or value.get("v") != FORMAT_VERSION
+        or str(value.get("kind")) not in KINDS
+    ):
         return None
-    origin, detail = (str(value.get(key, "")) for key in ("origin", "detail"))
+    origin, detail = value.get("origin", ""), value.get("detail", "")
+    if not isinstance(origin, str) or not isinstance(detail, str):
+        return None
     return Request(name[:-5], str(value["kind"]), origin, detail)

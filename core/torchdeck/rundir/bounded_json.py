@@ -17,8 +17,8 @@ from torchdeck.rundir.bounded_file import UnreadableFileError, read_bounded
 
 LIMIT = 32 * 1024 * 1024
 """Bytes of a document, if the caller names no other limit."""
-VALUES = 2 * 1024 * 1024
-"""Commas and brackets in a document: `[{},{},...]` takes 30 times its size in memory."""
+BYTES_PER_VALUE = 16
+"""For so many bytes of its limit a document may have one comma or bracket: `[{},{},...]` fills memory."""
 DEPTH = 64
 """Objects and lists inside one another."""
 _DIGITS = 100
@@ -31,7 +31,14 @@ class JsonError(ValueError):
     """The bytes are not JSON within the bounds; the message says why."""
 
 
-def parse_json(content: bytes, *, limit: int = LIMIT, depth: int = DEPTH, file_names: bool = False) -> Any:
+def parse_json(
+    content: bytes,
+    *,
+    limit: int = LIMIT,
+    depth: int = DEPTH,
+    file_names: bool = False,
+    python_numbers: bool = False,
+) -> Any:
     """The value of one JSON document.
 
     Integers are below 2**64 in magnitude, floats are finite, and text holds no lone surrogates. If a key
@@ -42,6 +49,7 @@ def parse_json(content: bytes, *, limit: int = LIMIT, depth: int = DEPTH, file_n
         limit: bytes that it may have at most.
         depth: objects and lists that it may have inside one another at most.
         file_names: accept the surrogates that stand for bytes of file names (`os.fsdecode`).
+        python_numbers: accept what Python writes, too: NaN, Infinity and integers of up to 100 digits.
 
     Raises:
         JsonError: it is not JSON, or exceeds a bound.
@@ -49,10 +57,10 @@ def parse_json(content: bytes, *, limit: int = LIMIT, depth: int = DEPTH, file_n
     if len(content) > limit:
         raise JsonError(f"it has {len(content)} bytes, more than {limit}")
     brackets = content.count(b"[") + content.count(b"{")
-    if brackets + content.count(b",") > VALUES:
-        raise JsonError(f"it has more than {VALUES} values")
+    if brackets + content.count(b",") > max(limit, 1024) // BYTES_PER_VALUE:
+        raise JsonError(f"it has more than {max(limit, 1024) // BYTES_PER_VALUE} values")
     try:
-        value = _DECODER.decode(content.decode("utf-8"))
+        value = (_PYTHON_DECODER if python_numbers else _DECODER).decode(content.decode("utf-8"))
         if brackets > depth and isinstance(value, (dict, list)):
             _check_depth(value, depth)
         if _SURROGATE.search(content):
@@ -115,8 +123,14 @@ def _check_depth(value: Any, depth: int) -> None:
     raise JsonError(_too_deep(depth))
 
 
+def _long_integer(text: str) -> int:
+    if len(text) > _DIGITS:
+        raise JsonError(f"the number {text[:24]}... is out of range")
+    return int(text)
+
+
 def _integer(text: str) -> int:
-    value = int(text) if len(text) <= _DIGITS else _LARGEST
+    value = _long_integer(text)
     if not -_LARGEST < value < _LARGEST:
         raise JsonError(f"the number {text[:24]}... is out of range")
     return value
@@ -134,4 +148,5 @@ def _constant(text: str) -> NoReturn:
 
 
 _DECODER = json.JSONDecoder(parse_float=_float, parse_int=_integer, parse_constant=_constant)
-"""Made once: it holds nothing of a document."""
+_PYTHON_DECODER = json.JSONDecoder(parse_int=_long_integer)
+"""Made once: they hold nothing of a document."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
 from pathlib import Path
 
-from torchdeck.rundir.journal import NewerFormatError
+from torchdeck.rundir.bounded_file import open_regular
+from torchdeck.rundir.bounded_json import JsonError, parse_json_object
+from torchdeck.rundir.journal import LINE_LIMIT, NewerFormatError
 from torchdeck.rundir.layout import FORMAT_VERSION, RunLayout
 
 RUN_ID = re.compile(r"\d{8}T\d{6}Z-[a-z0-9-]+-[0-9a-f]{6}")
@@ -111,8 +112,8 @@ def open_run_directory(path: Path) -> RunLayout:
 def _version_of_journal(path: Path) -> int | None:
     """Version of the first line; None when there is none to be read."""
     try:
-        with path.open("rb") as file:
-            record = json.loads(file.readline())
-        return int(record["v"])
-    except (OSError, ValueError, TypeError, KeyError):
+        with open_regular(path) as file:
+            version = parse_json_object(file.readline(LINE_LIMIT), limit=LINE_LIMIT, file_names=True).get("v")
+    except (OSError, JsonError):
         return None
+    return version if isinstance(version, int) else None

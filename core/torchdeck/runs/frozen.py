@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from torchdeck.config.overridden_text import with_overrides
-from torchdeck.rundir.journal import read_journal
+from torchdeck.rundir.journal import JournalReader
 from torchdeck.rundir.layout import RunLayout
 
 
@@ -27,7 +27,9 @@ def frozen_run_file(layout: RunLayout) -> FrozenRunFile:
         ValueError: it is not TOML in UTF-8 (one that was frozen always is).
     """
     text = layout.config.read_text(encoding="utf-8")
-    created = next((event for event in read_journal(layout.journal) if event.name == "created"), None)
+    created = next(
+        (event for event in JournalReader(layout.journal).read_new() if event.name == "created"), None
+    )
     if created is None:
         return FrozenRunFile(text, "")
     overrides, source = created.fields.get("overrides"), created.fields.get("source")

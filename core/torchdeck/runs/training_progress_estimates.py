@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING
 
 from torchdeck.quantities import duration
+from torchdeck.rundir.atomic import read_json
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.telemetry.progress import read_progress
 
@@ -38,8 +38,8 @@ def total_steps(layout: RunLayout) -> int | None:
         if progress is not None and progress.total is not None:
             return progress.total
     try:
-        steps = json.loads(layout.plan.read_text(encoding="utf-8"))["batch"]["steps"]
-    except (OSError, ValueError, KeyError, TypeError):
+        steps = read_json(layout.plan)["batch"]["steps"]
+    except (OSError, KeyError, TypeError):
         return None
     return steps if isinstance(steps, int) and not isinstance(steps, bool) and steps > 0 else None
 

@@ -15,6 +15,8 @@ from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
+from torchdeck.rundir.journal import LATEST
+
 PHASES = ("starting", "loading", "compiling", "training", "evaluating", "saving", "stopping", "done")
 WATCHED_PHASES = frozenset(("training", "evaluating"))
 """Phases in which standing still is a hang; the others may take as long as they take."""
@@ -107,8 +109,7 @@ def read_progress(path: Path) -> Progress | None:
     """The record in `path`; None when there is none, or it is not whole."""
     for _ in range(_READ_ATTEMPTS):  # a write in progress may be seen half done; the next look sees it whole
         try:
-            with path.open("rb", buffering=0) as file:
-                record = file.read(_RECORD_BYTES)
+            record = _read(path)
         except OSError:
             return None
         progress = _decode(record)
@@ -142,6 +143,15 @@ def _phase_number(phase: str) -> int:
         raise ValueError(f"there is no phase {phase!r}; phases are {', '.join(PHASES)}") from None
 
 
+def _read(path: Path) -> bytes:
+    # O_NONBLOCK: a rank may have put a FIFO there, which must not be waited for
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, _RECORD_BYTES)
+    finally:
+        os.close(descriptor)
+
+
 def _decode(record: bytes) -> Progress | None:
     if len(record) != _RECORD_BYTES:
         return None
@@ -149,7 +159,7 @@ def _decode(record: bytes) -> Progress | None:
     if _CHECKSUM.unpack(checksum)[0] != zlib.crc32(body):
         return None
     magic, pid, phase, step, total, wall, monotonic, slow_step = _BODY.unpack(body)
-    if magic != _MAGIC or phase >= len(PHASES):
+    if magic != _MAGIC or phase >= len(PHASES) or not 0 <= wall < LATEST or not abs(monotonic) < LATEST:
         return None
     return Progress(
         phase=PHASES[phase],
@@ -157,6 +167,6 @@ def _decode(record: bytes) -> Progress | None:
         total=None if total < 0 else total,
         time=wall,
         monotonic=monotonic,
-        slow_step=None if math.isnan(slow_step) else slow_step,
+        slow_step=slow_step if math.isfinite(slow_step) else None,
         pid=pid,
     )

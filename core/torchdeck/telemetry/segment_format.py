@@ -18,6 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from torchdeck.rundir.bounded_json import JsonError, parse_json
+
 SEGMENT_VERSION = 1
 SEGMENT_SUFFIX = ".metrics"
 SOURCES = ("log", "trainer", "stdout", "system")
@@ -25,12 +27,14 @@ SOURCES = ("log", "trainer", "stdout", "system")
 
 HEADER_LIMIT = 4 * 1024 * 1024
 """Longest header in bytes; a file with no header within it is not a segment."""
+COLUMNS_LIMIT = 65_536
+"""Most metrics in one segment."""
 NAME_LIMIT = 256
 """Longest metric name in characters."""
 STEP_BYTES = TIME_BYTES = VALUE_BYTES = 8
 _ALIGNMENT = 64
 _VERSION_FIELD = "torchdeck_metrics"
-_LATEST = 1e15
+LATEST = 1e15
 """Unix seconds that no clock shows."""
 
 
@@ -90,8 +94,8 @@ def decode_header(start: bytes) -> SegmentHeader | None:
             raise SegmentError("not a metrics segment: it does not begin with a metrics header")
         return None
     try:
-        fields = json.loads(start[:end])
-    except (ValueError, RecursionError) as error:
+        fields = parse_json(start[:end], limit=HEADER_LIMIT)
+    except JsonError as error:
         raise SegmentError(f"not a metrics segment: its first line is not JSON ({error})") from error
     return _header_from(fields, end + 1)
 
@@ -108,11 +112,13 @@ def _header_from(fields: Any, length: int) -> SegmentHeader:
     keys = fields.get("keys")
     if not isinstance(keys, list) or not keys or not all(isinstance(key, str) and key for key in keys):
         raise SegmentError("damaged metrics segment: its header has no list of names in 'keys'")
+    if len(keys) > COLUMNS_LIMIT or max(map(len, keys)) > 4 * NAME_LIMIT:
+        raise SegmentError(f"damaged metrics segment: more than {COLUMNS_LIMIT} names, or one too long")
     if len(set(keys)) != len(keys):
         raise SegmentError("damaged metrics segment: a name stands twice in its header")
     source, pid, created = fields.get("source"), fields.get("pid"), fields.get("created")
     if not isinstance(source, str) or not isinstance(pid, int) or not isinstance(created, (int, float)):
         raise SegmentError("damaged metrics segment: its header lacks 'source', 'pid' or 'created'")
-    if not abs(created) <= _LATEST:  # nor NaN
+    if not abs(created) <= LATEST:  # nor NaN
         raise SegmentError("damaged metrics segment: 'created' in its header is no time")
     return SegmentHeader(tuple(keys), source, pid, float(created), length)

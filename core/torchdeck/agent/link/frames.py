@@ -11,6 +11,8 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from torchdeck.rundir.bounded_json import JsonError, parse_json_object
+
 PROTOCOL = 2
 """Version of what the frames mean; a node says its in its first frame. 2: `hold` keeps levels back."""
 HEAD_LIMIT = 64 * 1024
@@ -110,9 +112,6 @@ class FrameReader:
 
 def _head(text: bytes) -> Mapping[str, Any]:
     try:
-        head = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise FrameError(f"a frame's head is not JSON: {text[:80]!r}") from error
-    if not isinstance(head, dict):
-        raise FrameError(f"a frame's head is no object: {text[:80]!r}")
-    return head
+        return parse_json_object(text, limit=HEAD_LIMIT)
+    except JsonError as error:
+        raise FrameError(f"what should be a frame's head is none ({error}): {text[:80]!r}") from error

@@ -11,9 +11,12 @@ from typing import Any
 
 from torchdeck.distributed.checkpoints.manifest import CheckpointError, read_document
 from torchdeck.distributed.checkpoints.model_state import Listing, listing_from_json, listing_to_json
+from torchdeck.rundir.bounded_json import parse_json
 
 TRAINER_NAME = "trainer.json"
 _VERSION = 1
+_LARGEST = 96 << 20
+"""Bytes of the file; that of a model with a hundred thousand tensors has a tenth."""
 _DIMENSIONS = 64
 """No tensor of torch's has more; the product of any number of numbers of any length would take its time."""
 _PARTS = ("position", "scheduler", "scaler", "extra")
@@ -83,7 +86,7 @@ def read_trainer_file(folder: Path, name: str = TRAINER_NAME) -> TrainerFile:
     """
     path = folder / name
     try:
-        value = json.loads(read_document(path, "trainer state"))
+        value = parse_json(read_document(path, "trainer state"), limit=_LARGEST, python_numbers=True)
         version = int(value["v"])
         if version > _VERSION:
             raise CheckpointError(
@@ -96,7 +99,7 @@ def read_trainer_file(folder: Path, name: str = TRAINER_NAME) -> TrainerFile:
             model=listing_from_json(value["model"]),
             optimizers=list(value["optimizers"]),
         )
-    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+    except (OSError, ValueError, TypeError, KeyError, OverflowError) as error:
         raise CheckpointError(f"{path} is not a checkpoint's trainer state: {error}") from error
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from torchdeck.agent.link.frames import Frame, FrameError, FrameReader, encode
 from torchdeck.agent.snapshots.folder import read_manifest
 from torchdeck.agent.snapshots.manifest import Blob, Manifest
+from torchdeck.rundir.bounded_json import parse_json
 from torchdeck.rundir.file_names import name_of
 from torchdeck.rundir.layout import RunLayout
 
@@ -79,7 +79,7 @@ class Sender:
 
     def _read(self, body: bytes) -> Iterator[tuple[str, int]]:
         try:
-            for key, arrived in json.loads(body):
+            for key, arrived in parse_json(body):
                 _, blob = self._places[key]
                 yield key, max(0, min(int(arrived), blob.size))
         except (ValueError, TypeError, KeyError) as error:

@@ -19,6 +19,7 @@ from typing import Any
 import torchdeck.agent.link.loader
 from torchdeck.launch.remote.stream import ByteStream
 from torchdeck.launch.shipping import PACKAGE, ShippingError
+from torchdeck.rundir.bounded_json import JsonError, parse_json_object
 from torchdeck.shown_text import shown_line
 
 # Python 2 and early 3 read this too, and say what is wrong instead of an error of syntax
@@ -195,12 +196,9 @@ class _Answers:
             self._more()
         line, _, self.rest = self.rest.partition(b"\n")
         try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            value = None
-        if not isinstance(value, dict):
-            raise BootstrapError(f"the node answered {_shown(line)}")
-        return value
+            return parse_json_object(line, limit=2 * NOISE_LIMIT)
+        except JsonError as error:
+            raise BootstrapError(f"the node answered {_shown(line)}") from error
 
     def _more(self) -> None:
         left = self._deadline - time.monotonic()

@@ -11,9 +11,13 @@ from typing import Any, NamedTuple, Protocol
 from torchdeck.nodes.probe.sent_code import payload
 from torchdeck.nodes.ssh.errors import UnreachableError
 from torchdeck.quantities import size
+from torchdeck.rundir.bounded_json import JsonError, parse_json_object
+from torchdeck.rundir.journal import LATEST
 
 ANSWER_LIMIT = 4 * 2**20
 """Bytes of an answer; a node says a few thousand."""
+ERROR_LENGTH = 2000
+"""Characters of an error that a node reports."""
 PINGS = 4
 """Questions for the time that a clock is compared by; the quickest counts."""
 LAST_WORDS_LIMIT = 3.0
@@ -105,18 +109,20 @@ class Conversation:
 
     def _answer(self, line: bytes) -> Mapping[str, Any]:
         try:
-            answer = json.loads(line)
+            answer = parse_json_object(line, limit=ANSWER_LIMIT)
             version = answer["v"]
-        except (ValueError, TypeError, KeyError):
+        except (JsonError, KeyError):
             raise ProbeError(
                 f"{self._node} answered {line[:200].decode('utf-8', 'replace')!r}, which is no answer: "
                 "does its Python print something when it starts (sitecustomize, a .pth file)?"
             ) from None
         if version != _VERSION:
-            raise ProbeError(f"{self._node} answered in format {version}, this Torchdeck reads {_VERSION}")
+            raise ProbeError(
+                f"{self._node} answered in format {_short(version)}, this Torchdeck reads {_VERSION}"
+            )
         if "error" in answer:
-            raise ProbeError(f"{self._node}: {answer['error']}")
-        return dict(answer)
+            raise ProbeError(f"{self._node}: {_short(answer['error'])}")
+        return answer
 
     def clock(self, limit: float = 5.0) -> ClockOffset:
         """The node's clock against ours, as NTP compares them (RFC 5905, section 8).
@@ -132,8 +138,10 @@ class Conversation:
         for _ in range(PINGS):
             left = max(0.0, until - time.monotonic())
             before = time.time()
-            there = float(self.ask("time", left)["time"])
+            there = self.ask("time", left).get("time")
             after = time.time()
+            if not isinstance(there, (int, float)) or not 0 <= there < LATEST:
+                raise ProbeError(f"{self._node} does not say what time it is")
             found = ClockOffset(there - (before + after) / 2, (after - before) / 2)
             best = found if best is None or found.error < best.error else best
         assert best is not None  # noqa: S101 - for the type checker: PINGS is not 0
@@ -174,6 +182,11 @@ class Conversation:
                 raise ProbeError(f"{self._node} answered more than {size(ANSWER_LIMIT)}")
         line, _, self._rest = self._rest.partition(b"\n")
         return line
+
+
+def _short(said: object) -> str:
+    text = str(said)
+    return text if len(text) <= ERROR_LENGTH else f"{text[:ERROR_LENGTH]}…"
 
 
 def _quoted(said: bytes) -> str:

@@ -128,7 +128,7 @@ class BlockIndex:
         """(rows, first block, last block + 1) of whole blocks from `start` on."""
         whole = self._segment.rows // BLOCK_ROWS
         while start < whole:
-            end = min(start + _CHUNK_BLOCKS, whole)
+            end = min(start + self._segment.blocks_at_once(_CHUNK_BLOCKS, BLOCK_ROWS), whole)
             rows = self._segment.read(start * BLOCK_ROWS, end * BLOCK_ROWS)
             if len(rows) < (end - start) * BLOCK_ROWS:
                 return  # truncated this moment; the next refresh sees it

@@ -136,7 +136,7 @@ class Grid:
         start = first or self._first_near(segment)
         stop = end if first else self._last_near(segment)
         while start < stop:
-            rows = segment.read(start, min(start + _ROWS_AT_ONCE, stop))
+            rows = segment.read(start, min(start + segment.rows_at_once(_ROWS_AT_ONCE), stop))
             if not len(rows):
                 end = start
                 break

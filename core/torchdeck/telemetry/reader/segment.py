@@ -9,13 +9,23 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from torchdeck.telemetry.segment_format import HEADER_LIMIT, SegmentError, SegmentHeader, decode_header
+from torchdeck.rundir.bounded_file import open_regular
+from torchdeck.telemetry.segment_format import (
+    HEADER_LIMIT,
+    LATEST,
+    SegmentError,
+    SegmentHeader,
+    decode_header,
+)
 
 Rows = NDArray[np.float64]
 """Rows as they lie in the file, shape (n, 2 + keys): step (an int64 in the same bytes), time, values."""
 
 STEP, TIME, FIRST_VALUE = 0, 1, 2
 _FIRST_LOOK = 64 * 1024
+_BYTES_AT_ONCE = 16 * 1024 * 1024
+_SEARCHED = 64 * 1024 * 1024
+"""Bytes of holes at the end of a file through which its last row is searched."""
 
 
 def steps_of(rows: Rows) -> NDArray[np.int64]:
@@ -59,7 +69,7 @@ class Segment:
             self._refused = True
             self.problem = f"{self.path}: {error}"
         except OSError as error:
-            self.problem = f"{self.path} cannot be read: {error.strerror}"
+            self.problem = f"{self.path} cannot be read: {error.strerror or error}"
         return 0
 
     def column(self, key: str) -> int:
@@ -113,7 +123,20 @@ class Segment:
                     break
         finally:
             os.close(descriptor)
-        return rows[: filled // width]
+        found = rows[: filled // width]
+        times = found[:, TIME]
+        # no clock shows such a time: as if the row was never written
+        times[~((times > 0) & (times < LATEST))] = 0
+        return found
+
+    def rows_at_once(self, most: int) -> int:
+        """How many rows to read at once: `most`, or fewer of a segment with very many metrics."""
+        assert self.header is not None, "the header comes first"  # noqa: S101 - narrows the type
+        return max(1, min(most, _BYTES_AT_ONCE // self.header.row_bytes))
+
+    def blocks_at_once(self, most: int, rows: int) -> int:
+        """The same of blocks of so many `rows`."""
+        return max(1, self.rows_at_once(most * rows) // rows)
 
     def _first_row(self) -> tuple[int, float] | None:
         if self._first is None and self.rows:
@@ -122,7 +145,7 @@ class Segment:
         return self._first
 
     def _read_header(self) -> bool:
-        with self.path.open("rb", buffering=0) as file:
+        with open_regular(self.path) as file:
             start = file.read(_FIRST_LOOK)
             if b"\n" not in start and len(start) == _FIRST_LOOK:
                 start += file.read(HEADER_LIMIT - _FIRST_LOOK)
@@ -142,8 +165,8 @@ class Segment:
 
     def _without_holes_at_end(self, low: int, high: int) -> tuple[int, tuple[float, ...] | None]:
         """Number of rows up to the last one that was written, and that row; searched from `high` back."""
-        length = 1
-        while high > low:
+        length, left = 1, _SEARCHED
+        while high > low and left > 0:
             first = max(low, high - length)
             part = self.read(first, high)
             written = np.flatnonzero(part[:, TIME] != 0)
@@ -151,7 +174,8 @@ class Segment:
                 row = part[written[-1]]
                 step = int(steps_of(part)[written[-1]])
                 return first + int(written[-1]) + 1, (step, *row[TIME:].tolist())
-            high, length = first, min(length * 16, 65536)
+            left -= (high - first) * self.header.row_bytes if self.header else left
+            high, length = first, self.rows_at_once(length * 16)
         return low, self.last if low else None
 
 

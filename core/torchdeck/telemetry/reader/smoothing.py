@@ -106,7 +106,7 @@ class SmoothedBlocks:
         whole = self._segment.rows // BLOCK_ROWS
         while self._extremes.blocks < whole:
             start = self._extremes.blocks
-            end = min(start + _CHUNK_BLOCKS, whole)
+            end = min(start + self._segment.blocks_at_once(_CHUNK_BLOCKS, BLOCK_ROWS), whole)
             rows = self._segment.read(start * BLOCK_ROWS, end * BLOCK_ROWS)
             if len(rows) < (end - start) * BLOCK_ROWS:
                 break  # truncated this moment; the next refresh sees it

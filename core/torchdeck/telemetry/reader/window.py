@@ -98,7 +98,8 @@ class WindowBuilder:
         self._merge(columns[whole], values.low[near][whole], values.high[near][whole], BLOCK_ROWS)
         self._odd += np.bincount(columns[whole], odd[near][whole], len(self._odd)).astype(np.int64)
         column = segment.column(key)
-        for runs in _runs(near.start + np.flatnonzero(seen & ~whole), values.blocks, segment.rows):
+        at_once = segment.blocks_at_once(_BLOCKS_AT_ONCE, BLOCK_ROWS)
+        for runs in _runs(near.start + np.flatnonzero(seen & ~whole), values.blocks, segment.rows, at_once):
             if smoothed is None:
                 rows = segment.read_runs(runs)
                 self._add_rows(rows, rows[:, column], limit)
@@ -128,10 +129,12 @@ class WindowBuilder:
         self._counts += rows * np.bincount(columns, minlength=self._scale.columns)
 
 
-def _runs(blocks: NDArray[np.intp], whole: int, rows: int) -> Iterator[Sequence[tuple[int, int]]]:
+def _runs(
+    blocks: NDArray[np.intp], whole: int, rows: int, at_once: int
+) -> Iterator[Sequence[tuple[int, int]]]:
     """Ranges of rows to read, neighbours joined, in portions; the rows after the last block too."""
-    for start in range(0, len(blocks), _BLOCKS_AT_ONCE):
-        part = blocks[start : start + _BLOCKS_AT_ONCE]
+    for start in range(0, len(blocks), at_once):
+        part = blocks[start : start + at_once]
         breaks = np.flatnonzero(np.diff(part) != 1)
         firsts = part[np.concatenate(([0], breaks + 1))] * BLOCK_ROWS
         lasts = (part[np.concatenate((breaks, [len(part) - 1]))] + 1) * BLOCK_ROWS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from typing import Any
 import torchdeck.distributed
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError
 from torchdeck.plan.launch_plan import LaunchPlan, NodePlan
+from torchdeck.rundir.bounded_json import JsonError, parse_json_object
 
 MARK = "torchdeck-trial "
 SIZE = 16 * 2**20
@@ -183,9 +183,9 @@ def _take(part: _Part, answer: Mapping[str, Any]) -> bool:
     said = [line[len(MARK) :] for line in map(str, answer["lines"]) if line.startswith(MARK)]
     for text in said:
         try:
-            line = json.loads(text)
+            line = parse_json_object(text.encode("utf-8", "replace"))
             stage, rank = str(line["stage"]), line.get("rank")
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (JsonError, KeyError):
             continue  # another line in the middle of it
         if stage == "failed":
             part.why = part.why or str(line.get("why"))
