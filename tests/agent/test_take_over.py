@@ -9,6 +9,8 @@ from support.agent_run import AgentRun, Maker, with_policy
 from support.agent_scripts import WAITING, kill_and_wait
 from support.waiting import wait_until
 from torchdeck.agent.holder_start import PROCESS_NAME
+from torchdeck.runs.follower import read_run
+from torchdeck.runs.state import RunState
 
 UNTIL_GO = """
 import os, time
@@ -166,3 +168,23 @@ def printed_steps(run: AgentRun) -> list[int]:
             assert values[header.keys.index("loss")] == 1000 - step + 0.5
             steps.append(step)
     return sorted(steps)
+
+
+def test_ranks_that_end_after_agent_and_shim_say_how_the_run_ended(make_run: Maker) -> None:
+    """kill -9 of both, and no process is left to write it: the run is not LOST."""
+    run = make_run(UNTIL_GO).start()
+    run.wait_stdout("up", rank=0)
+    run.wait_stdout("up", rank=1)
+    run.wait("attempt_started")
+    holder, torchrun = run.holder(), run.torchrun()
+    assert holder is not None
+    assert torchrun is not None
+    holder.send(signal.SIGSTOP)  # or it would start another agent
+    kill_and_wait(run.agent())
+    kill_and_wait(holder)
+    assert read_run(run.layout).state is RunState.STARTING
+    go(run)
+    wait_until(lambda: not run.alive(), 30, "the ranks to end")
+    found = read_run(run.layout)
+    assert (found.state, found.exit_code) == (RunState.SUCCEEDED, 0)
+    assert "the agent ended before it could write the run's end" in found.why

@@ -13,7 +13,7 @@ import pytest
 from support.histories import controller_journal, ended, event, finished, running_run, started
 from support.made_runs import IDS, line, make_run
 from support.waiting import wait_until
-from torchdeck.rundir.journal import JournalWriter, NewerFormatError
+from torchdeck.rundir.journal import Event, JournalWriter, NewerFormatError
 from torchdeck.rundir.processes import ProcessIdentity
 from torchdeck.runs.follower import RunFollower, read_run
 from torchdeck.runs.state import RunState
@@ -60,6 +60,43 @@ def test_a_dead_agent_is_seen_and_an_orphan_found_by_its_environment(tmp_path: P
     finally:
         rank.send_signal(signal.SIGKILL)
         rank.communicate()
+    assert read_run(layout).state is RunState.LOST
+
+
+@pytest.mark.parametrize(
+    ("codes", "events", "state", "why"),
+    [
+        ((0, 0), [], RunState.SUCCEEDED, "attempt 1 succeeded"),
+        ((0, None), [], RunState.LOST, "while the run was going"),
+        ((143, 3), [], RunState.FAILED, "rank 1 failed with exit code 3"),
+        ((137, 143), [], RunState.FAILED, "rank 0 was ended by SIGKILL"),
+        ((143, 143), [event("stopping", kind="now", why="user")], RunState.CANCELLED, "stopped"),
+        ((0, 0), [event("stopping", kind="graceful", why="disk")], RunState.FAILED, "failed"),
+    ],
+)
+def test_a_run_whose_ranks_have_all_ended_is_not_lost(
+    tmp_path: Path, codes: tuple[int | None, ...], events: list[Event], state: RunState, why: str
+) -> None:
+    """Agent and shim are gone and wrote nothing: what the ranks' own exit files say counts."""
+    layout = make_run(tmp_path, controller_journal(), [*running_run(), *events])
+    for rank, code in enumerate(codes):
+        folder = layout.attempt(1).rank(rank).root
+        folder.mkdir(parents=True)
+        if code is not None:
+            (folder / "exit").write_text(f"{code}\n")
+    found = read_run(layout)
+    assert found.state is state
+    assert why in found.why
+
+
+def test_exit_files_of_a_foreign_run_are_read_with_care(tmp_path: Path) -> None:
+    """Pipes, long numbers, names that are no ranks: the run is lost, as without them."""
+    layout = make_run(tmp_path, controller_journal(), running_run())
+    ranks = layout.attempt(1).ranks
+    for name in ("0", "1", "x", "99999999999", "²"):
+        (ranks / name).mkdir(parents=True)
+    os.mkfifo(ranks / "0/exit")
+    (ranks / "1/exit").write_text("9" * 10_000)
     assert read_run(layout).state is RunState.LOST
 
 

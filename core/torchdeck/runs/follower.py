@@ -12,10 +12,12 @@ from torchdeck.rundir.folder_names import FolderNames
 from torchdeck.rundir.journal import Event, JournalReader, reader_of_node
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.created import rebuilt_created
+from torchdeck.runs.ended_ranks import read_exit_files
 from torchdeck.runs.history import RunHistory
 from torchdeck.runs.journal_damage import JournalDamage
 from torchdeck.runs.links import Links, read_links
 from torchdeck.runs.liveness import look
+from torchdeck.runs.state import RunState
 from torchdeck.runs.view import RunView, view
 
 HEARTBEAT_LIMIT = 8 * 1024 * 1024
@@ -52,7 +54,10 @@ class RunFollower:
         liveness = look(self.run_id, self._history, heartbeats, self.links, now, damaged=damaged)
         # a process that was dead at the look has written all it ever will: read that before judging
         self._read()
-        return view(self.run_id, self._history, heartbeats, liveness, self._clock(), self._damage())
+        found = view(self.run_id, self._history, heartbeats, liveness, self._clock(), self._damage())
+        if found.state is RunState.LOST and not found.end_written and self._read_exit_files(found):
+            found = view(self.run_id, self._history, heartbeats, liveness, self._clock(), self._damage())
+        return found
 
     def has_taken(self, request_id: str) -> bool:
         """Whether an agent had taken the request at the last look."""
@@ -82,6 +87,14 @@ class RunFollower:
                 self._nodes[node] = reader_of_node(self.layout.node(node))
             for event in self._nodes[node].read_new():
                 self._history.node_event(node, event)
+
+    def _read_exit_files(self, found: RunView) -> bool:
+        """Of a run that nothing is alive of: how its ranks ended; whether that is news."""
+        current = next((each for each in found.attempts if each.number == found.attempt), None)
+        exits = [] if current is None else read_exit_files(self.layout, current, found.world_size)
+        for each in exits:
+            self._history.rank_ended(found.attempt or 0, each)
+        return bool(exits)
 
     def _rebuild_created(self) -> None:
         """The journal's first line may be damaged; the plan has what it said."""

@@ -287,6 +287,10 @@ class RunHistory:
         exit_ = RankExit(rank, read.whole(event.fields, "code"), read.signal_name(event.fields), node)
         self._exits.setdefault(attempt, {})[rank, node] = exit_
 
+    def rank_ended(self, attempt: int, exit_: RankExit) -> None:
+        """A rank's own exit file says how it ended; no journal does."""
+        self._exits.setdefault(attempt, {})[exit_.rank, exit_.node] = exit_
+
     def _hang(self, event: Event) -> None:
         self._hangs.flagged(event, self.attempt or 0)
 

@@ -10,6 +10,7 @@ from typing import Any
 from torchdeck.rundir.journal import Event
 from torchdeck.runs import fields as read
 from torchdeck.runs import reasons
+from torchdeck.runs.ended_ranks import judged_by_ranks
 from torchdeck.runs.history import ENDS, RunHistory
 from torchdeck.runs.journal_damage import JournalDamage
 from torchdeck.runs.node_troubles import NodeTrouble, clock_ahead, node_troubles
@@ -144,6 +145,9 @@ def view(
         for number in sorted(history.attempts)
     )
     current = next((attempt for attempt in attempts if attempt.number == history.attempt), None)
+    if current is not None and history.end is None and not (liveness.controller or liveness.nodes_alive):
+        current = judged_by_ranks(current, read.whole(created, "world_size"), history.stopping)
+        attempts = tuple(current if each.number == current.number else each for each in attempts)
     state, why = _state(history, current, liveness, now, damage)
     last = attempts[-1].first_failure if attempts else None
     end = history.end

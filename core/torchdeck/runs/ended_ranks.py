@@ -1,0 +1,70 @@
+"""How an attempt ended by its ranks' exits, if agent and shim were gone before they could write it."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import signal
+from pathlib import Path
+
+from torchdeck.rundir.bounded_file import read_bounded
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.state import AttemptView, Failure, RankExit
+
+EXIT_BYTES = 64
+_RANK = re.compile(r"[0-9]{1,7}", re.ASCII)
+_CANCELLED = ("user", "limit")
+"""Why a run is stopped without having failed."""
+
+
+def read_exit_files(layout: RunLayout, attempt: AttemptView, world_size: int | None) -> list[RankExit]:
+    """Exits of ranks that no journal has, as each rank's parent wrote them."""
+    folder, ranks = layout.attempt(attempt.number), attempt.world_size or world_size or 0
+    known = {exit_.rank for exit_ in attempt.exits}
+    try:
+        names = [path.name for path in folder.ranks.iterdir() if _RANK.fullmatch(path.name)]
+    except OSError:
+        return []
+    there = sorted(rank for name in names if (rank := int(name)) < ranks and rank not in known)
+    codes = [(rank, _code(folder.rank(rank).exit)) for rank in there]
+    return [RankExit(rank, code, _signal_name(code)) for rank, code in codes if code is not None]
+
+
+def judged_by_ranks(
+    attempt: AttemptView, world_size: int | None, stopping: tuple[str, str] | None
+) -> AttemptView:
+    """With the outcome that its ranks' exits say; as it is, unless all of them ended.
+
+    Args:
+        attempt: of which no process is alive.
+        world_size: of the run, for attempts that do not say their own.
+        stopping: kind of the stop that was requested and why, if there was one.
+    """
+    ranks = attempt.world_size or world_size or 0
+    exits = {exit_.rank: exit_ for exit_ in attempt.exits}
+    if attempt.outcome is not None or ranks == 0 or len(exits) < ranks:
+        return attempt
+    if stopping is not None:
+        return dataclasses.replace(attempt, outcome="stopped" if stopping[1] in _CANCELLED else "failed")
+    failed = [exit_ for exit_ in exits.values() if exit_.code != 0]
+    if not failed:
+        return dataclasses.replace(attempt, outcome="succeeded")
+    # torchrun ends the others with SIGTERM when one fails
+    first = min(failed, key=lambda exit_: exit_.signal == signal.SIGTERM.name)
+    failure = Failure(first.rank, first.code, first.signal, node=first.node)
+    return dataclasses.replace(attempt, outcome="failed", first_failure=failure)
+
+
+def _code(path: Path) -> int | None:
+    try:
+        return int(read_bounded(path, EXIT_BYTES))
+    except (OSError, ValueError):
+        return None
+
+
+def _signal_name(code: int) -> str | None:
+    """Of a shell's exit code."""
+    try:
+        return signal.Signals(code - 128).name if code > 128 else None
+    except ValueError:
+        return None
