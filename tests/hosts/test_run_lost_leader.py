@@ -27,8 +27,8 @@ def begun(hosts: HostsRun, folder: Path, *options: str) -> None:
 
 
 def test_a_leader_that_never_returns_loses_the_run_and_no_more(across: AcrossOf, tmp_path: Path) -> None:
-    """LOST with the reason within twice launch.node_grace, resumable; what is left can be deleted here."""
-    hosts = across(2)
+    """LOST with the reason within twice launch.node_grace; it goes on elsewhere, and can be deleted here."""
+    hosts = across(3)
     begun(hosts, tmp_path)
     lost = time.monotonic()
     hosts.made.lose_power(1)
@@ -43,10 +43,19 @@ def test_a_leader_that_never_returns_loses_the_run_and_no_more(across: AcrossOf,
     wait_until(lambda: not read_run(hosts.run).processes_alive, 10, "that to be known here")
     stopped = hosts.command.run("runs", "stop", "--now", hosts.run.root.name)
     assert (stopped.returncode, "LOST already" in stopped.stderr) == (3, True), stopped.stderr
-    deleted = hosts.command.run("runs", "delete", "--here", hosts.run.root.name)
+    lost_run = hosts.run.root.name
+    again = hosts.command.run("runs", "resume", lost_run, "--detach", "--nodes", "node3", "node2", timeout=90)
+    assert again.returncode == 0, again.stderr
+    assert hosts.run.root.name != lost_run
+    started = hosts.wait_event(3, "launching", 60)
+    assert started["resume"]["step"] >= view.checkpoint.step if view.checkpoint else False
+    hosts.wait_event(3, "checkpoint", 60)
+    assert hosts.command.run("runs", "stop", "--now", hosts.run.root.name).returncode == 0
+    deleted = hosts.command.run("runs", "delete", "--here", lost_run)
     assert deleted.returncode == 0, deleted.stderr
 
 
+@pytest.mark.soak
 def test_stop_now_has_an_end_though_no_node_ever_answers_again(across: AcrossOf, tmp_path: Path) -> None:
     """Nothing says what becomes of the ranks: the run is given up because a person asks for its end."""
     hosts = across(2)

@@ -60,6 +60,12 @@ def _seldom_collecting() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
+def start_loaded(args: argparse.Namespace, loaded: LoadedConfig) -> int:
+    """Start the run that `loaded` describes, and watch it unless `args` says otherwise; the exit code."""
+    with _seldom_collecting():
+        return _launch(args, loaded, None)
+
+
 def _launch(args: argparse.Namespace, loaded: LoadedConfig, ahead: Ahead | None) -> int:
     # light: what takes long to import is imported while nodes log in
     from torchdeck.launch.chosen_nodes import knocking

@@ -52,6 +52,12 @@ def add_parsers(commands: argparse._SubParsersAction[Any]) -> None:
     stopped.set_defaults(handler=stop)
     resumed = commands.add_parser("resume", help="go on from the newest complete checkpoint")
     resumed.add_argument("--detach", action="store_true", help="print the run's id and leave it to itself")
+    resumed.add_argument(
+        "--nodes",
+        nargs="+",
+        metavar="NODE",
+        help="on these nodes: a new run from the newest checkpoint, which they must be able to read",
+    )
     resumed.set_defaults(handler=resume)
     for parser in (attached, stopped, resumed):
         parser.add_argument("id", metavar="ID", help=ID_HELP)
@@ -227,6 +233,10 @@ def resume(args: argparse.Namespace) -> int:
     from torchdeck.launch.taking_over import NotResumableError
     from torchdeck.launch.taking_over import resume as begin_again
 
+    if args.nodes is not None:
+        from torchdeck.cli.runs_resume_elsewhere import resume_elsewhere
+
+        return resume_elsewhere(args)
     layout = find_run(args.id)
     with FrontEndSignals() as signals:
         try:
