@@ -93,7 +93,7 @@ def test_what_has_another_mode_or_owner_is_asked_for_again(trusted: TrustList, t
     folder.chmod(0o750)
     assert trusted.standing(folder) == (False, None, "its mode has changed (755, now 750)")
     (entry,) = trusted.entries()
-    assert entry.state() == "asked for again: its mode has changed (755, now 750)"
+    assert str(entry.state()) == "asked for again: its mode has changed (755, now 750)"
     trusted.add(folder)
     assert is_trusted(trusted, folder)
 
@@ -105,7 +105,7 @@ def test_what_others_can_write_is_refused_with_what_helps(trusted: TrustList, tm
     folder.chmod(0o777)
     never = trusted.standing(folder).never
     assert never == (f"everyone can write {folder}", f"`chmod o-w {folder}`")
-    assert trusted.entries()[0].state() == f"does not count: everyone can write {folder}"
+    assert str(trusted.entries()[0].state()) == f"does not count: everyone can write {folder}"
     with pytest.raises(TrustError, match=r"cannot be trusted, as everyone can write .*chmod o-w"):
         trusted.add(folder)
 

@@ -12,18 +12,21 @@ from PySide6.QtWidgets import (
     QFrame,
     QLabel,
     QScrollArea,
+    QTabWidget,
     QVBoxLayout,
     QWidget,
 )
 
+from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.settings.settings import THEMES
 from torchdeck_app.settings.store import SettingsStore
+from torchdeck_app.settings.trust_page import TrustPage
 from torchdeck_app.theme.fonts import Type
-from torchdeck_app.theme.theme import MODES
+from torchdeck_app.theme.theme import MODES, Theme
 from torchdeck_app.widgets.dialog_size import begin_with
 from torchdeck_app.widgets.panel import GRID, label
 
-_WIDTH = 60 * GRID
+_WIDTH = 72 * GRID
 _CHECKS = (
     (
         "ask_on_close",
@@ -46,7 +49,16 @@ _CHECKS = (
 class SettingsDialog(QDialog):
     """Shows and changes the settings."""
 
-    def __init__(self, store: SettingsStore, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, store: SettingsStore, theme: Theme, operations: Operations, parent: QWidget | None = None
+    ) -> None:
+        """
+        Args:
+            store: the settings.
+            theme: of the window.
+            operations: for reading and changing what is trusted.
+            parent: Qt's owner.
+        """
         super().__init__(parent)
         self.setWindowTitle("Settings")
         self._store = store
@@ -57,6 +69,8 @@ class SettingsDialog(QDialog):
             self._theme.addItem(THEMES[mode], mode)
         self._theme.activated.connect(lambda _index: store.change(theme=self._theme.currentData()))
         self._checks: dict[str, QCheckBox] = {}
+        self.trust_page = TrustPage(theme, operations, store.home)
+        self.tabs = QTabWidget()
         self._lay_out()
         store.changed.connect(self._show)
         self._show()
@@ -82,16 +96,20 @@ class SettingsDialog(QDialog):
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         area.setWidgetResizable(True)
         area.setWidget(page)
+        self.tabs.addTab(area, "General")
+        self.tabs.addTab(self.trust_page, "Trusted code")
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
         buttons.setContentsMargins(0, 0, 2 * GRID, 2 * GRID)
         whole = QVBoxLayout(self)
         whole.setContentsMargins(0, 0, 0, 0)
         whole.setSpacing(GRID)
-        whole.addWidget(area, 1)
+        whole.addWidget(self.tabs, 1)
         whole.addWidget(buttons)
-        height = column.heightForWidth(_WIDTH) + buttons.sizeHint().height() + GRID
-        begin_with(self, _WIDTH, height)
+        tabs = self.tabs.tabBar().sizeHint().height()
+        begin_with(
+            self, _WIDTH, column.heightForWidth(_WIDTH) + tabs + buttons.sizeHint().height() + 3 * GRID
+        )
 
     def _add_check(self, layout: QVBoxLayout, name: str, text: str, hint: str) -> None:
         check = QCheckBox(text)

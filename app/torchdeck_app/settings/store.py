@@ -22,6 +22,8 @@ class SettingsStore(QObject):
     ) -> None:
         super().__init__(parent)
         self._settings = settings
+        self.home = home
+        """TORCHDECK_HOME."""
         self._path = settings_file(home)
         self._writer = writer
 

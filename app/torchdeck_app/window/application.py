@@ -128,7 +128,7 @@ class WindowApplication(QObject):
         entries = make_entries(self.theme, self.operations, home, self.run_list)
         self.window = MainWindow(self.theme, self.operations, entries, self._importer)
         self.connections = Connections(self.window.stack)
-        own = OwnActions(self.window, self.store, self.connections.open_path)
+        own = OwnActions(self.window, self.store, self.connections.open_path, self.theme, self.operations)
         self.window.set_own_actions(own.menus())
         self._opens: Path | None = None
         self._restored = Session()

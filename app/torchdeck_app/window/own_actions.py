@@ -10,7 +10,9 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QDialog, QFileDialog, QMessageBox
 
 import torchdeck
+from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.settings.store import SettingsStore
+from torchdeck_app.theme.theme import Theme
 from torchdeck_app.window.main_window import MainWindow
 from torchdeck_app.window.main_window import OwnActions as Menus
 from torchdeck_app.window.window_actions import ANSWER_KEYS, ThemeActions, make_action
@@ -23,9 +25,17 @@ class OwnActions(QObject):
     answer_asked = Signal()
     """The newest notice is to be answered."""
 
-    def __init__(self, window: MainWindow, store: SettingsStore, open_path: Callable[[Path], None]) -> None:
+    def __init__(
+        self,
+        window: MainWindow,
+        store: SettingsStore,
+        open_path: Callable[[Path], None],
+        theme: Theme,
+        operations: Operations,
+    ) -> None:
         super().__init__(window)
         self._window = window
+        self._theme, self._operations = theme, operations
         self._store = store
         self._open_path = open_path
         self._dialogs: dict[str, QDialog] = {}
@@ -87,7 +97,7 @@ class OwnActions(QObject):
     def _settings(self) -> None:
         from torchdeck_app.settings.dialog import SettingsDialog
 
-        self._present("settings", SettingsDialog(self._store, self._window))
+        self._present("settings", SettingsDialog(self._store, self._theme, self._operations, self._window))
 
     def _shortcuts(self) -> None:
         from torchdeck_app.window.shortcut_sheet import ShortcutSheet

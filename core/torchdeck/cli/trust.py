@@ -12,7 +12,7 @@ from torchdeck.cli import exit_codes
 from torchdeck.cli.json_text import json_text
 
 if TYPE_CHECKING:
-    from torchdeck.trust.trust_list import Trusted, TrustList
+    from torchdeck.trust.trust_list import State, Trusted, TrustList
 
 DESCRIPTION = """\
 A recipe, what it imports, a Python of its own, and commands in an SSH config run with all that you may do.
@@ -65,18 +65,19 @@ def _list(args: argparse.Namespace, trusted: TrustList) -> int:
     elif not entries:
         print("nothing is trusted; `torchdeck trust add PATH` trusts a folder or file")
     for entry, state in () if args.json else entries:
-        print(f"{entry.path}{f'   ({state})' if state else ''}")
+        print(f"{entry.path}{f'   ({state})' if state.why else ''}")
     return exit_codes.SUCCEEDED
 
 
-def _document(entry: Trusted, state: str) -> dict[str, Any]:
+def _document(entry: Trusted, state: State) -> dict[str, Any]:
     mode = None if entry.mode is None else f"{entry.mode:04o}"
     return {
         "path": entry.path,
         "kind": "file" if entry.content else "folder",
         "owner": entry.owner,
         "mode": mode,
-        "state": state,
+        "state": str(state.condition),
+        "why": state.why,
     }
 
 

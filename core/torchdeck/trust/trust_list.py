@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +31,27 @@ _VERSION = 2
 
 class TrustError(Exception):
     """Something cannot be trusted, or the list cannot be used; the message says why and what would help."""
+
+
+class Condition(StrEnum):
+    """How what is in the list stands now."""
+
+    TRUSTED = "trusted"
+    CHANGED = "asked for again"
+    WRITABLE = "does not count"
+    """Others can write it."""
+    GONE = "gone"
+
+
+class State(NamedTuple):
+    """Whether an entry counts now."""
+
+    condition: Condition
+    why: str = ""
+    """A sentence without its full stop; empty if it counts."""
+
+    def __str__(self) -> str:
+        return f"{self.condition}: {self.why}" if self.why else str(self.condition)
 
 
 @dataclass(frozen=True)
@@ -57,16 +79,16 @@ class Trusted:
             return f"its mode has changed ({self.mode:o}, now {stat.S_IMODE(found.st_mode):o})"
         return "its content has changed" if content != self.content else ""
 
-    def state(self) -> str:
-        """Why it does not count, as a sentence without its full stop; empty if it does."""
+    def state(self) -> State:
+        """Whether it counts now, and why not."""
         try:
             writers = other_writers(Path(self.path))
         except OSError:
-            return "it is not there any more"
+            return State(Condition.GONE, "it is not there any more")
         if writers is not None:
-            return f"does not count: {writers.what}"
+            return State(Condition.WRITABLE, writers.what)
         change = self.change()
-        return f"asked for again: {change}" if change else ""
+        return State(Condition.CHANGED, change) if change else State(Condition.TRUSTED)
 
 
 class Standing(NamedTuple):

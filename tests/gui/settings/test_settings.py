@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QCheckBox, QComboBox
 from pytestqt.qtbot import QtBot
 
+from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.settings.background_writer import BackgroundWriter
 from torchdeck_app.settings.dialog import SettingsDialog
 from torchdeck_app.settings.settings import Settings, read_settings, settings_file
@@ -54,8 +55,10 @@ def test_nothing_is_written_where_nothing_changes(
     assert not settings_file(tmp_path).exists()
 
 
-def test_the_dialog_changes_settings_at_once(store: SettingsStore, theme: Theme, qtbot: QtBot) -> None:
-    dialog = SettingsDialog(store)
+def test_the_dialog_changes_settings_at_once(
+    store: SettingsStore, theme: Theme, operations: Operations, qtbot: QtBot
+) -> None:
+    dialog = SettingsDialog(store, theme, operations)
     qtbot.addWidget(dialog)
     dialog.show()
     for check in dialog.findChildren(QCheckBox):
@@ -67,8 +70,10 @@ def test_the_dialog_changes_settings_at_once(store: SettingsStore, theme: Theme,
     )
 
 
-def test_the_dialog_follows_a_change_from_elsewhere(store: SettingsStore, theme: Theme, qtbot: QtBot) -> None:
-    dialog = SettingsDialog(store)
+def test_the_dialog_follows_a_change_from_elsewhere(
+    store: SettingsStore, theme: Theme, operations: Operations, qtbot: QtBot
+) -> None:
+    dialog = SettingsDialog(store, theme, operations)
     qtbot.addWidget(dialog)
     store.change(theme="dark", ask_on_close=True)
     assert dialog.findChildren(QComboBox)[0].currentText() == "Dark"

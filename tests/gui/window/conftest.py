@@ -31,7 +31,7 @@ def window(theme: Theme, operations: Operations, store: SettingsStore, qtbot: Qt
     """Shown, with Launch in sight and all places made."""
     made = MainWindow(theme, operations, fake_entries(), Importer(theme))
     qtbot.addWidget(made)
-    own = OwnActions(made, store, Connections(made.stack).open_path)
+    own = OwnActions(made, store, Connections(made.stack).open_path, theme, operations)
     made.set_own_actions(own.menus())
     made.restore(Session())
     made.show()

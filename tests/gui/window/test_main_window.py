@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QMenu, QScrollBar
 from pytestqt.qtbot import QtBot
 
 from support.window_places import FakePlace
+from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.settings.dialog import SettingsDialog
 from torchdeck_app.settings.store import SettingsStore
 from torchdeck_app.theme.theme import Theme
@@ -235,12 +236,17 @@ def test_icons_follow_the_theme(window: MainWindow, theme: Theme) -> None:
 
 
 def test_dialogs_fit_a_small_screen_and_cut_nothing(
-    window: MainWindow, store: SettingsStore, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    window: MainWindow,
+    store: SettingsStore,
+    theme: Theme,
+    operations: Operations,
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     room = QSize(640, 360)
     monkeypatch.setattr(dialog_size, "room_of", lambda _dialog: room)
     for dialog in (
-        SettingsDialog(store, window),
+        SettingsDialog(store, theme, operations, window),
         ShortcutSheet(window.actions_by_place(), window),
         ErrorDialog("ValueError", window),
     ):
