@@ -15,7 +15,12 @@ CLUSTER = {"nodes": [{"name": "gpu[0-2]", "gpus": 2, "gpu": "H100"}]}
 
 
 def problem_of(cluster: dict[str, Any] | None = None, **distributed: Any) -> Problem:
-    table = {"run": {"script": "a.py"}, "distributed": distributed, "cluster": cluster or {}}
+    table = {
+        "run": {"script": "a.py"},
+        "distributed": distributed,
+        "cluster": cluster or {},
+        "launch": {"trusted_network": True},
+    }
     with pytest.raises(ConfigError) as caught:
         config_from_dict(table, "/code")
     (problem,) = caught.value.problems
@@ -108,3 +113,19 @@ def test_a_rank_that_hangs_may_be_given_up_without_a_restart() -> None:
     assert config_from_dict(table, "/code").launch.on_hang == "restart"
     with pytest.raises(ConfigError, match="no restart is allowed"):
         config_from_dict({**table, "distributed": {"nproc": 3}}, "/code")
+
+
+def test_torchruns_own_rendezvous_asks_for_a_trusted_network() -> None:
+    """It unpickles what it reads; the refusal says what that means and what to set."""
+    table: dict[str, Any] = {
+        "run": {"script": "a.py"},
+        "distributed": {"rendezvous": {"backend": "c10d"}},
+    }
+    with pytest.raises(ConfigError) as refused:
+        config_from_dict(table, "/code")
+    [problem] = refused.value.problems
+    assert problem.path == "distributed.rendezvous.backend"
+    assert "started only if every address of the network is trusted" in problem.wrong
+    assert problem.right == 'backend = "static", or launch.trusted_network = true'
+    trusting = config_from_dict({**table, "launch": {"trusted_network": True}}, "/code")
+    assert trusting.distributed.rendezvous.backend == "c10d"

@@ -125,7 +125,8 @@ def test_under_c10d_a_script_goes_on_with_fewer_ranks(tmp_path: Path) -> None:
     (tmp_path / "work.py").write_text(SCRIPT)
     file = tmp_path / "run.toml"
     table = 'nproc = "2:3"\ndevices = "cpu"\nrendezvous = { backend = "c10d" }'
-    file.write_text(f'name = "s"\n[run]\nscript = "work.py"\n[distributed]\n{table}\n')
+    trusted = "[launch]\ntrusted_network = true"
+    file.write_text(f'name = "s"\n[run]\nscript = "work.py"\n[distributed]\n{table}\n{trusted}\n')
     done = command.run("--no-gui", "--trust", file)
     assert done.returncode == 0, done.stdout + done.stderr
     assert {f"[rank {rank}] rank {rank} of 2" for rank in range(2)} <= set(done.stdout.splitlines())

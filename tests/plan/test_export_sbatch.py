@@ -230,6 +230,7 @@ def test_nodes_that_choose_their_numbers_meet_at_the_first(tmp_path: Path) -> No
     asked = config(
         {"script": "/x.py", "working_dir": str(tmp_path)},
         distributed={"nodes": ["a", "b"], "devices": "cpu", "rendezvous": {"backend": "c10d"}},
+        launch={"trusted_network": True},
     )
     made = plan(asked, node("a"), node("b"))
     for nodeid, name in enumerate(("first", "second")):

@@ -36,6 +36,7 @@ def asked(accumulation: int, backend: str, **distributed: Any) -> RunConfig:
         training={"steps": 10, "lr": 0.1, "scaling": "linear", "accumulation": accumulation},
         distributed={**distributed, "rendezvous": {"backend": backend}},
         cluster={"nodes": MACHINES},
+        launch={"trusted_network": True},
     )
 
 
@@ -187,6 +188,7 @@ def test_a_script_under_c10d_may_begin_with_fewer_nodes_and_a_recipe_may_not() -
     tables: dict[str, Any] = {
         "distributed": {"nodes": "1:3", "rendezvous": {"backend": "c10d", "port": 29511}},
         "cluster": {"nodes": MACHINES},
+        "launch": {"trusted_network": True},
     }
     for made, nnodes in (
         (plan(config(**tables), *machines), "1:3"),
@@ -209,6 +211,6 @@ def test_under_c10d_nodes_are_expected_in_the_order_of_their_addresses() -> None
         dataclasses.replace(node(name), address=address)
         for name, address in (("a", "10.0.0.9"), ("b", "10.0.0.10"))
     )
-    rendezvous = {"backend": "c10d"}
-    made = plan(config(distributed={"nodes": ["a", "b"], "rendezvous": rendezvous}), first, second)
+    distributed = {"nodes": ["a", "b"], "rendezvous": {"backend": "c10d"}}
+    made = plan(config(distributed=distributed, launch={"trusted_network": True}), first, second)
     assert [part.name for part in made.nodes] == ["b", "a"]

@@ -22,6 +22,7 @@ _DEVICES: KeyPath = ("distributed", "devices")
 _NPROC: KeyPath = ("distributed", "nproc")
 _SPARE: KeyPath = ("distributed", "spare")
 _RENDEZVOUS: KeyPath = ("distributed", "rendezvous", "backend")
+_TRUSTED: KeyPath = ("launch", "trusted_network")
 _CLUSTER: KeyPath = ("cluster", "nodes")
 
 
@@ -86,6 +87,18 @@ def spares(given: Given) -> Iterator[Finding]:
     elif distributed.rendezvous.backend == "c10d":
         wrong = 'spare nodes do not go with rendezvous.backend = "c10d", which numbers nodes as they meet'
         yield Finding(_SPARE, wrong, 'no spare, or rendezvous.backend = "static"', (_RENDEZVOUS,))
+
+
+def trusted_network(given: Given) -> Iterator[Finding]:
+    """torchrun's c10d rendezvous executes what anyone who reaches it writes there."""
+    config = given.config
+    if config.distributed.rendezvous.backend == "c10d" and not config.launch.trusted_network:
+        wrong = (
+            "torchrun's c10d rendezvous listens on every address and unpickles what it reads: whoever "
+            "reaches its port runs code as you. It is started only if every address of the network is trusted"
+        )
+        right = 'backend = "static", or launch.trusted_network = true'
+        yield Finding(_RENDEZVOUS, wrong, right, (_TRUSTED,))
 
 
 def devices(given: Given) -> Iterator[Finding]:
@@ -224,4 +237,12 @@ def _gpus(machines: ClusterNodes, path: KeyPath) -> Iterator[Finding]:
         yield Finding((*path, "devices"), "the list is empty", "at least one index, or gpus = 0", (_CLUSTER,))
 
 
-PLACEMENT_RULES: tuple[Rule, ...] = (ranges, spares, single, devices, nodes, described)
+PLACEMENT_RULES: tuple[Rule, ...] = (
+    ranges,
+    spares,
+    trusted_network,
+    single,
+    devices,
+    nodes,
+    described,
+)

@@ -263,6 +263,12 @@ class Launch(Section):
         default="stop",
         group="several nodes",
     )
+    trusted_network: bool = option(
+        "Everyone who reaches an address of the nodes may run code as you. torchrun's c10d rendezvous is "
+        "started only with it: it unpickles what anyone writes into its store.",
+        default=False,
+        group="several nodes",
+    )
 
 
 class RunConfig(Section):

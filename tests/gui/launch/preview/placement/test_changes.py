@@ -49,7 +49,7 @@ def test_nodes_change_places() -> None:
 
 
 def test_the_order_is_not_ours_to_say_where_nodes_meet_by_themselves() -> None:
-    made = preview(2, 1, distributed={"rendezvous": {"backend": "c10d"}})
+    made = preview(2, 1, distributed={"rendezvous": {"backend": "c10d"}}, launch={"trusted_network": True})
     model = board_model(made, machines(2, 1))
     with pytest.raises(RefusedError, match="numbered by their addresses"):
         moved_node(model, made.config, 0, 2)
