@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,10 @@ def live_run(user: User, home: Path) -> Iterator[RunLayout]:
     (folder,) = (home / "runs").iterdir()
     layout = RunLayout(folder)
     try:
-        wait_until(lambda: any(layout.root.rglob("manifest.json")), 90, "a checkpoint")
+        begun = "a checkpoint, or the run's end"
+        wait_until(lambda: any(layout.root.rglob("manifest.json")) or read_run(layout).is_over, 90, begun)
+        view = read_run(layout)
+        assert not view.is_over, view.why
         yield layout
     finally:
         torchdeck(user, home, "runs", "stop", "--now", folder.name)
@@ -106,6 +110,8 @@ def test_nothing_of_a_live_run_can_be_reached_by_another_user(users: tuple[User,
         assert found["sockets"] == []
         assert found["memory"] == []
         assert own & set(found["files"])  # it does look
+        assert found["ports"] != []
+        assert all(ip_address(address).is_loopback for address, *_ in found["ports"])
         (controller,) = controllers(layout)
         # its passwords are closed to the user's own programs, too
         assert Path(f"/proc/{controller.pid}/environ").stat().st_uid == 0

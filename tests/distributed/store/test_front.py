@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from support.users import User, others_python
 from support.waiting import wait_until
 from torchdeck.agent.store_strangers import StoreStrangers
+from torchdeck.distributed.store import private_listener
 from torchdeck.distributed.store.connection_owner import owner_of_peer
 from torchdeck.distributed.store.front import LOOPBACK, Front, of_this_user, through, with_key
 from torchdeck.distributed.store.listening import listening_on
@@ -24,11 +26,18 @@ from torchdeck.distributed.store.strangers import Strangers
 KEY = b"k" * 32
 NOBODY = 65534
 LIMIT = 10.0
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="some kernels let only root filter")
 
 
-@pytest.fixture
-def private() -> Iterator[PrivateListener]:
+def _cannot(*_: object) -> bool:
+    return False
+
+
+@pytest.fixture(params=["signed", pytest.param("filtered", marks=AS_ROOT)])
+def private(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[PrivateListener]:
     """Behind it whatever is said is said back."""
+    if request.param == "filtered":
+        monkeypatch.setattr(private_listener, "_sign", _cannot)
     listener = PrivateListener(0)
     serving = socket.socket(fileno=listener.descriptor())
 
@@ -172,3 +181,46 @@ def test_whose_a_connection_is(private: PrivateListener) -> None:
                 assert owner_of_peer(accepted) == os.geteuid()
             with accepted:
                 wait_until(partial(_has_no_owner, accepted), LIMIT, "its end to be seen")
+
+
+CLOSED_TO_OTHERS = """
+import socket
+from torchdeck.distributed.store.private_listener import ADDRESS, PrivateListener
+listener = PrivateListener(0)
+serving = socket.socket(fileno=listener.descriptor())
+ours = listener.connect()
+theirs, _ = serving.accept()
+ours.sendall(b"hello")
+print(theirs.recv(5))
+for address in ("127.0.0.1", "127.0.0.2", "127.0.0.9"):
+    with socket.socket() as stranger:
+        stranger.bind((address, 0))
+        stranger.settimeout(0.3)
+        print(stranger.connect_ex((ADDRESS, listener.port)) != 0)
+"""
+
+
+@AS_ROOT
+def test_a_user_without_privileges_has_a_private_listener(tmp_path: Path) -> None:
+    """Root may more than others, and these tests often run as root."""
+    code, output, errors = User(NOBODY, tmp_path).run(
+        [others_python(), "-c", CLOSED_TO_OTHERS], cwd=Path("/")
+    )
+    assert (code, errors) == (0, "")
+    assert output.splitlines() == ["b'hello'", "True", "True", "True"]
+
+
+def test_a_kernel_that_can_neither_is_reported(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The run goes on: it listens on the loopback interface, as torch's own store would on all."""
+
+    def refuse(_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(private_listener, "_sign", _cannot)
+    monkeypatch.setattr(PrivateListener, "_filter", refuse)
+    listener = PrivateListener(0)
+    listener.connect().close()
+    listener.close()
+    assert "neither signs nor filters connections (Operation not permitted)" in capsys.readouterr().err

@@ -1,15 +1,19 @@
 """A listening socket on this machine that only this process can connect to.
 
-The kernel drops every packet to it but those from ports that this process holds (a classic BPF program, see
-socket(7), SO_ATTACH_FILTER): other users of the machine get no answer.
+Its packets are signed with a key that only this process has (RFC 2385, TCP_MD5SIG), and the kernel drops all
+others: other users of the machine get no answer. A kernel that cannot sign drops all packets but those from
+ports that this process holds (a classic BPF program, see socket(7), SO_ATTACH_FILTER), which some kernels
+allow to root alone.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import secrets
 import socket
 import struct
+import sys
 import threading
 from collections import deque
 from collections.abc import Collection
@@ -17,6 +21,8 @@ from collections.abc import Collection
 ADDRESS = "127.0.0.2"
 """Not the one of the front, which so can have the same port."""
 _FROM = "127.0.0.1"
+_TCP_MD5SIG_EXT, _FOR_A_PREFIX = 32, 1
+_LONGEST_KEY = 80
 _SO_ATTACH_FILTER = 26
 _LOAD_SOURCE_PORT, _IF_EQUAL, _RETURN = 0x28, 0x15, 0x06
 _DROP, _PASS = 0, 0xFFFFFFFF
@@ -30,16 +36,20 @@ class PrivateListener:
     """Listens on ADDRESS as soon as it is made.
 
     Raises:
-        OSError: the port is taken, or the kernel takes no filter.
+        OSError: the port is taken.
     """
 
     def __init__(self, port: int) -> None:
         self._socket = socket.socket()
+        self._key = secrets.token_bytes(_LONGEST_KEY // 2)
+        self._signs = _sign(self._socket, self._key)
         self._recent: deque[int] = deque(maxlen=_RECENT)
+        self._filters = True
         self._lock = threading.Lock()
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self._filter()
+            if not self._signs:
+                self._filter_or_say()
             self._socket.bind((ADDRESS, port))
             self._socket.listen(_BACKLOG)
         except OSError:
@@ -58,8 +68,11 @@ class PrivateListener:
             connection.settimeout(_CONNECT_LIMIT)
             connection.bind((_FROM, 0))
             with self._lock:
-                self._recent.append(connection.getsockname()[1])
-                self._filter()
+                if self._signs:
+                    _sign(connection, self._key)
+                elif self._filters:
+                    self._recent.append(connection.getsockname()[1])
+                    self._filter()
                 connection.connect((ADDRESS, self.port))
         except OSError:
             connection.close()
@@ -69,6 +82,18 @@ class PrivateListener:
     def close(self) -> None:
         self._socket.close()
 
+    def _filter_or_say(self) -> None:
+        try:
+            self._filter()
+        except OSError as error:
+            self._filters = False
+            print(
+                f"torchdeck: this kernel neither signs nor filters connections ({error.strerror}): "
+                "other users of this machine can reach the store of this run",
+                file=sys.stderr,
+                flush=True,
+            )
+
     def _filter(self) -> None:
         program = _program(self._recent)
         code = ctypes.create_string_buffer(program)
@@ -76,6 +101,17 @@ class PrivateListener:
         self._socket.setsockopt(
             socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HL", count, ctypes.addressof(code))
         )
+
+
+def _sign(connection: socket.socket, key: bytes) -> bool:
+    """Sign all packets of a socket of IPv4, and take no others; False where the kernel cannot."""
+    any_address = struct.pack("=HHI", socket.AF_INET, 0, 0).ljust(128, b"\0")
+    order = struct.pack("=BBHi", _FOR_A_PREFIX, 0, len(key), 0) + key.ljust(_LONGEST_KEY, b"\0")
+    try:
+        connection.setsockopt(socket.IPPROTO_TCP, _TCP_MD5SIG_EXT, any_address + order)
+    except OSError:
+        return False
+    return True
 
 
 def _program(ports: Collection[int]) -> bytes:
