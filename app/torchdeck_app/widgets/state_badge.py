@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QLabel, QWidget
 
 from torchdeck.runs.state import RunState
 from torchdeck_app.theme.palette import Palette
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.widgets.plain_label import PlainLabel
 
 if TYPE_CHECKING:
     from torchdeck.runs.view import RunView
@@ -52,11 +51,11 @@ def look_of_run(view: RunView) -> Look:
     return LOOKS[view.state] if view.followed_until is None else UNKNOWN
 
 
-class StateBadge(PlainLabel):
+class StateBadge(QLabel):
     """Shows one state."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent=parent)
+        super().__init__(parent)
         self._theme = theme
         self._look: Look | None = None
         theme.changed.connect(self._show)

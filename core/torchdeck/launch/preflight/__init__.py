@@ -18,6 +18,7 @@ from torchdeck.launch.preflight.here import check_here
 from torchdeck.launch.preflight.interpreter import check_deepspeed, check_interpreter
 from torchdeck.launch.preflight.model import check_model
 from torchdeck.launch.preflight.network import HostNameCheck, check_port
+from torchdeck.launch.preflight.ports import check_ports
 from torchdeck.launch.preflight.precision import check_precision
 from torchdeck.launch.preflight.reach import check_reach
 from torchdeck.launch.preflight.resume import check_resume
@@ -60,8 +61,9 @@ def preflight(
     described = check_reach(names, found.inventory)
     if described.status == "failed":
         return [described]  # what is not reached cannot be looked at
+    ports = () if plan is None else check_ports(plan)
     if not found.remote.names:
-        return [described, *_here(config, plan, found, home, names[0])]
+        return [described, *_here(config, plan, found, home, names[0]), *ports]
     from torchdeck.launch.preflight.remote.nodes import check_nodes
     from torchdeck.launch.reach import Reach
 
@@ -69,8 +71,8 @@ def preflight(
     if disks is not None:
         disks.update(looked.disks)
     if LOCALHOST in names:
-        return [*looked.checks, *_here(config, plan, found, home, LOCALHOST, looked.disks)]
-    return [*looked.checks, *_sources(config, found, LOCALHOST), check_home(home, LOCALHOST)]
+        return [*looked.checks, *_here(config, plan, found, home, LOCALHOST, looked.disks), *ports]
+    return [*looked.checks, *_sources(config, found, LOCALHOST), check_home(home, LOCALHOST), *ports]
 
 
 def _here(

@@ -11,7 +11,6 @@ from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPen, QPixmap
 from torchdeck.plan.preview.headline import percent
 from torchdeck.plan.preview.terms import VERDICT_SIGNS
 from torchdeck.quantities import size
-from torchdeck.shown_text import shown
 from torchdeck_app.launch.preview.placement.groups import (
     INSET,
     STRIPE,
@@ -268,7 +267,7 @@ class BoardPainter:
         text: str,
         side: Qt.AlignmentFlag = Qt.AlignmentFlag.AlignLeft,
     ) -> None:
-        metrics, text = self._metrics[face], shown(text)
+        metrics = self._metrics[face]
         if metrics.horizontalAdvance(text) > box.width:
             text = metrics.elidedText(text, Qt.TextElideMode.ElideRight, box.width)
         painter.setFont(getattr(self, face))
