@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from torchdeck.trust.trust_list import FILE_NAME, Trusted, TrustError, TrustList
+from torchdeck.trust.entry import Seen, Trusted
+from torchdeck.trust.trust_list import FILE_NAME, TrustError, TrustList
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_trust_adds_up_and_is_taken_back(trusted: TrustList, home: Path, tmp_pat
     before = (home / FILE_NAME).read_bytes()
     trusted.add(tmp_path / "a")
     assert (home / FILE_NAME).read_bytes() == before
-    assert trusted.entries() == [Trusted(str(tmp_path / name), os.geteuid(), 0o755) for name in "ab"]
+    assert trusted.entries() == [Trusted(str(tmp_path / name), Seen(os.geteuid(), 0o755)) for name in "ab"]
     assert trusted.remove(tmp_path / "a")
     assert not trusted.remove(tmp_path / "a")
     assert not is_trusted(trusted, tmp_path / "a")
@@ -96,6 +97,29 @@ def test_what_has_another_mode_or_owner_is_asked_for_again(trusted: TrustList, t
     assert str(entry.state()) == "asked for again: its mode has changed (755, now 750)"
     trusted.add(folder)
     assert is_trusted(trusted, folder)
+
+
+def test_code_in_a_folder_is_edited_freely_until_its_owner_or_mode_is_another(
+    trusted: TrustList, tmp_path: Path
+) -> None:
+    """Of what lies right in the folder: it is asked for again if it was replaced, and not only written."""
+    folder = tmp_path / "a"
+    folder.mkdir(mode=0o755)
+    file = folder / "model.py"
+    file.write_text("one")
+    file.chmod(0o644)
+    trusted.add(folder)
+    file.write_text("two")
+    assert trusted.standing(folder, file).trusted
+    file.chmod(0o755)
+    said = "model.py has changed, and so has its owner or mode"
+    assert trusted.standing(folder, file) == (False, None, said)
+    assert trusted.standing(folder, folder / "new.py").trusted
+    file.write_text("one")
+    assert trusted.standing(folder, file).trusted, "it is what was trusted"
+    file.write_text("three")
+    trusted.add(folder)
+    assert trusted.standing(folder, file).trusted
 
 
 def test_what_others_can_write_is_refused_with_what_helps(trusted: TrustList, tmp_path: Path) -> None:
@@ -140,8 +164,10 @@ def test_a_list_of_the_first_version_is_read_and_completed(
         b'{"folders": ["/"]}',
         b'{"v": 1, "folders": [3, "."]}',
         b'{"v": 2, "trusted": {"path": "/"}}',
-        b'{"v": 2, "trusted": ["/", {"path": "/"}, {"path": "/", "content": "", "mode": "777"}]}',
-        b'{"v": 2, "trusted": [{"path": "/", "content": "", "owner": true}, {"path": 3, "content": ""}]}',
+        b'{"v": 2, "trusted": ["/", {"path": "/"}, {"path": "/", "seen": "777"}]}',
+        b'{"v": 2, "trusted": [{"path": 3, "seen": null}, {"path": "x", "seen": null}]}',
+        b'{"v": 2, "trusted": [{"path": "/", "seen": [true, 493, ""]}, {"path": "/", "seen": [0, 493]}]}',
+        b'{"v": 2, "trusted": [{"path": "/", "seen": [0, 493, 1], "files": []}]}',
         b'{"v": true, "trusted": []}',
     ],
 )
@@ -169,8 +195,14 @@ def test_only_what_is_there_can_be_trusted(trusted: TrustList, tmp_path: Path) -
     """Nothing at all, and a pipe, are refused with a sentence; nothing waits for the pipe's other end."""
     with pytest.raises(TrustError, match="name what is there"):
         trusted.add(tmp_path / "absent")
+    odd = tmp_path / "odd\udcff"
+    odd.mkdir()
+    with pytest.raises(TrustError, match="not UTF-8"):
+        trusted.add(odd)
+    (tmp_path / "run\udcff.py").touch()
+    trusted.add(tmp_path)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(TrustError, match="neither a file nor a folder"):
+    with pytest.raises(TrustError, match="named pipe"):
         trusted.add(tmp_path / "pipe")
 
 

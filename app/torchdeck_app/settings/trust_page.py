@@ -20,7 +20,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from torchdeck.trust.trust_list import Condition, State, TrustList
+from torchdeck.trust.entry import Condition, State
+from torchdeck.trust.trust_list import TrustList
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.empty_state import EmptyState

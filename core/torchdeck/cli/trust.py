@@ -12,7 +12,8 @@ from torchdeck.cli import exit_codes
 from torchdeck.cli.json_text import json_text
 
 if TYPE_CHECKING:
-    from torchdeck.trust.trust_list import State, Trusted, TrustList
+    from torchdeck.trust.entry import State, Trusted
+    from torchdeck.trust.trust_list import TrustList
 
 DESCRIPTION = """\
 A recipe, what it imports, a Python of its own, and commands in an SSH config run with all that you may do.
@@ -70,12 +71,12 @@ def _list(args: argparse.Namespace, trusted: TrustList) -> int:
 
 
 def _document(entry: Trusted, state: State) -> dict[str, Any]:
-    mode = None if entry.mode is None else f"{entry.mode:04o}"
+    seen = entry.seen
     return {
         "path": entry.path,
-        "kind": "file" if entry.content else "folder",
-        "owner": entry.owner,
-        "mode": mode,
+        "kind": "file" if seen is not None and seen.content else "folder",
+        "owner": None if seen is None else seen.owner,
+        "mode": None if seen is None else f"{seen.mode:04o}",
         "state": str(state.condition),
         "why": state.why,
     }

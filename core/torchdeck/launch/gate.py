@@ -123,7 +123,7 @@ class Gate:
 
     def _look(self, part: Executed) -> Held | None:
         try:
-            standing = self._trusted.standing(part.folder)
+            standing = self._trusted.standing(part.folder, part.path)
             never = standing.never or _writers(part)
         except TrustError as error:
             what, _, fix = str(error).partition(": ")
