@@ -97,3 +97,30 @@ def test_a_spare_that_is_off_is_passed_over(across: AcrossOf, tmp_path: Path) ->
     given_up = view["attempts"][1]["given_up"]
     assert given_up.endswith("; spare node node3 does not answer; node node4 takes its place")
     assert sorted(losses(hosts.run)) == list(range(1, STEPS + 1))
+
+
+@pytest.mark.soak
+def test_a_resumed_run_begins_without_the_node_that_is_gone(across: AcrossOf, tmp_path: Path) -> None:
+    """Stopped after a node was lost, and resumed while that is still off: the spare begins in its place."""
+    hosts = across(3)
+    settings = ('distributed.nodes=["node[1-3]"]', "distributed.spare=1", "checkpoint.replicas=1")
+    sets = [word for setting in settings for word in ("--set", setting)]
+    training = Training(tmp_path / "work", strategy="fsdp", nproc=1, steps=STEPS, every=3)
+    gate = tmp_path / "go on"
+    run_file = hold(training.write(0.0), step=8, gate=gate)
+    with hosts.command.start("--no-gui", "--trust", *GRACE, *sets, run_file) as front:
+        hosts.wait_begun(front)
+        hosts.wait_event(1, "checkpoint", count=2)
+        with hosts.command.start("runs", "stop", "--now", hosts.run.root.name) as stopped:
+            stopped.communicate(timeout=120)
+        front.communicate(timeout=60)
+    hosts.wait_empty()
+    hosts.made.power_off(2)
+    gate.touch()
+    resumed = hosts.command.run("runs", "resume", hosts.run.root.name, timeout=240)
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    view = hosts.command.json("runs", "show", hosts.run.root.name)
+    last = view["attempts"][-1]
+    assert (last["world_size"], last["resume_step"]) == (2, 6)
+    assert last["given_up"].endswith("; node node3 takes its place")
+    assert sorted(losses(hosts.run)) == list(range(1, STEPS + 1))

@@ -90,6 +90,17 @@ def test_what_does_not_fit_is_said() -> None:
         plan(asked, node("n0", gpus=2), node("n1", gpus=1))
 
 
+def test_a_spare_with_less_memory_is_told() -> None:
+    """What fits the others may not fit it."""
+    machines = [node("n0", gpus=1), node("n1", gpus=1)]
+    asked = config(distributed={"nodes": ["n0", "n1"], "spare": 1})
+    said = "n1 has GPUs with less memory than those of the nodes that it may replace"
+    assert not any(text.startswith(said) for text in plan(asked, *machines).warnings)
+    small = dataclasses.replace(machines[1].devices[0], memory_bytes=2**29)
+    machines[1] = dataclasses.replace(machines[1], devices=(small,))
+    assert any(text.startswith(said) for text in plan(asked, *machines).warnings)
+
+
 def test_spares_survive_the_plans_file_and_count_in_its_fingerprint() -> None:
     """They are part of what was agreed to; that a node was left out is not, and changes nothing."""
     made = planned(gpus=2, nodes=NAMES[:3], spare=1)

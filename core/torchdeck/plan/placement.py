@@ -192,6 +192,19 @@ def lowered(distributed: Distributed, shares: Sequence[NodeShare]) -> list[str]:
     ]
 
 
+def weaker(shares: Sequence[NodeShare], spares: Sequence[NodeShare]) -> list[str]:
+    """Spares whose devices have less memory than those they may replace, a sentence."""
+    needed = min((device.memory_bytes for share in shares for device in share.devices), default=0)
+    names = [
+        spare.node.name for spare in spares if any(device.memory_bytes < needed for device in spare.devices)
+    ]
+    if not names:
+        return []
+    have = "has" if len(names) == 1 else "have"
+    said = f"{_first(names)} {have} GPUs with less memory than those of the nodes that it may replace"
+    return [f"{said}: what is predicted to fit is for these"]
+
+
 def crowding(shares: Sequence[NodeShare]) -> list[str]:
     """Where ranks share cores, a sentence for each number of them."""
     crowded: dict[tuple[int, int], list[str]] = {}

@@ -15,7 +15,7 @@ from torchdeck.plan.groups import ShardGroups, shard_groups
 from torchdeck.plan.known import Known
 from torchdeck.plan.launch_plan import Batch, CodeTree, LaunchPlan, NodePlan
 from torchdeck.plan.node_plans import node_plans
-from torchdeck.plan.placement import NodeShare, crowding, lowered, place, rank_placements
+from torchdeck.plan.placement import NodeShare, crowding, lowered, place, rank_placements, weaker
 from torchdeck.plan.policy import CheckpointPolicy
 from torchdeck.plan.prediction import Prediction
 from torchdeck.plan.problems import PlanError, problem
@@ -82,6 +82,7 @@ def make_plan(
         warnings=(
             *warnings,
             *_noticed(config, shares, groups),
+            *weaker(shares, spares),
             *said,
             *beside_the_gang(config, smaller, spares),
         ),

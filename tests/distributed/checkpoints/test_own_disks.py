@@ -41,6 +41,14 @@ def test_a_kill_between_the_nodes_commits_loses_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
+def test_a_kill_while_copies_are_made_loses_nothing(tmp_path: Path) -> None:
+    """The same where each node has a copy of what the other one saves."""
+    outcome = scenario(tmp_path, "own_disks.killed_on_own_disks", "20261123", "12", "1", limit=500.0)
+    assert len(outcome["outcomes"]) == 12
+    _check_kills(outcome)
+
+
+@pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_a_kill_at_any_moment_between_nodes_loses_nothing(tmp_path: Path) -> None:
     """The same at every moment of both."""

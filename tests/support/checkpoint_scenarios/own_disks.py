@@ -83,21 +83,21 @@ def own_disks(folder: Path, per_node: str) -> dict[str, Any]:
     }
 
 
-def killed_on_own_disks(folder: Path, seed: str, count: str) -> dict[str, Any]:
+def killed_on_own_disks(folder: Path, seed: str, count: str, copies: str = "0") -> dict[str, Any]:
     """Kill one of two ranks that share no disk at a moment of a save; then go on as the first agent would.
 
-    What the first node takes for complete has to be so on both.
+    What the first node takes for complete has to be so on both; with copies, on either alone.
     """
-    template = folder / "template"
-    ranks.results(ranks.run_round(folder, 2, _save(template, 1)))
+    template, replicas = folder / "template", int(copies)
+    ranks.results(ranks.run_round(folder, 2, _save(template, 1, replicas=replicas)))
     shutil.copytree(template, folder / "counted")
-    totals = ranks.results(ranks.run_round(folder, 2, _save(folder / "counted", 2)))
+    totals = ranks.results(ranks.run_round(folder, 2, _save(folder / "counted", 2, replicas=replicas)))
     outcomes = []
     # the last moments of each are those of the manifests
     for victim, at in moments(totals, count, seed, last=24):
         where = folder / f"killed-{victim}-{at}"
         shutil.copytree(template, where)
-        ended = ranks.run_round(folder, 2, _save(where, 2, victim, at))
+        ended = ranks.run_round(folder, 2, _save(where, 2, victim, at, replicas=replicas))
         again = ranks.run_round(folder, 2, _resume(where))
         outcomes.append([victim, at, ended[victim].signal, [one.result or one.error for one in again]])
         shutil.rmtree(where)
@@ -108,14 +108,16 @@ def _here(where: Path, rank: ranks.Rank) -> Path:
     return where / f"node-{rank.rank}"
 
 
-def _save(where: Path, step: int, victim: int = -1, at: int = 0) -> Callable[[ranks.Rank], int]:
+def _save(
+    where: Path, step: int, victim: int = -1, at: int = 0, *, replicas: int
+) -> Callable[[ranks.Rank], int]:
     """A save of one rank on each node; that of `victim` dies at its moment `at`."""
 
     def body(rank: ranks.Rank) -> int:
         state = make("fsdp", rank)
         train(state, 1)
         fill(state, step)
-        store = open_store(_here(where, rank), rank, "fsdp", keep_last=1)
+        store = open_store(_here(where, rank), rank, "fsdp", keep_last=1, replicas=replicas)
         fault = FaultPoint(where, at if rank.rank == victim else 0)
         refusal(lambda: store.save(state, step))
         return fault.count
