@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
-
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
@@ -13,6 +11,7 @@ from torchdeck.quantities import size
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.elided_label import ElidedLabel
 from torchdeck_app.widgets.panel import label
+from torchdeck_app.widgets.tooltip import plain_tip
 from torchdeck_app.widgets.usage_chart import UsageChart
 
 _OWNER, _NARROW_OWNER = 200, 120
@@ -32,7 +31,7 @@ class MemoryBar(QWidget):
     def show_share(self, share: float | None, tip: str) -> None:
         """Fill so much of it; nothing is known of None."""
         self._share = share
-        self.setToolTip(tip)
+        self.setToolTip(plain_tip(tip))
         self.setAccessibleDescription(tip)
         self.update()
 
@@ -95,7 +94,7 @@ class DeviceRow(QWidget):
         total = now.device.memory_bytes
         name = now.device.name.removeprefix("NVIDIA ") if self._narrow else now.device.name
         self._name.setText(f"{now.device.index}  {name}")
-        self._name.setToolTip(now.device.uuid)
+        self._name.setToolTip(plain_tip(now.device.uuid))
         used = now.memory_used
         known = used is not None and total > 0
         between = "/" if self._narrow else " of "
@@ -118,7 +117,7 @@ class DeviceRow(QWidget):
             self._owner.setText(self._shortened(now.owner.name))
             self._owner.setAccessibleName(f"Open the run {now.owner.name}")
             said = f"Open the run {now.owner.name}, {now.owner.run_id}"
-            self._owner.setToolTip(f"<qt>{escape(said)}</qt>")  # a name may look like HTML
+            self._owner.setToolTip(plain_tip(said))
 
     def _shortened(self, name: str) -> str:
         """As a button can show it: not too long, and without what would be taken for a mnemonic."""

@@ -8,6 +8,8 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersisten
 
 from torchdeck.nodes.activity import ProcessActivity
 from torchdeck.quantities import size
+from torchdeck.shown_text import shown
+from torchdeck_app.widgets.tooltip import plain_tip
 
 COLUMNS = ("Process", "PID", "User", "CPU", "Memory", "Run")
 _NUMBERS = (1, 3, 4)
@@ -54,12 +56,12 @@ class ProcessModel(QAbstractTableModel):
         row = self._rows[index.row()]
         if role == Qt.ItemDataRole.DisplayRole:
             texts = (row.name, str(row.pid), row.user, f"{row.cpu:.0f} %", size(row.resident), row.run_id)
-            return texts[index.column()]
+            return shown(texts[index.column()])
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return _alignment(index.column())
         if role == Qt.ItemDataRole.ToolTipRole:
             tips = {3: f"{row.cpu:.1f} % of one core", 4: f"{row.resident:,} bytes resident", 5: row.run_id}
-            return tips.get(index.column())
+            return plain_tip(tips.get(index.column(), ""))
         return None
 
     def _drop(self, kept: set[int]) -> None:

@@ -81,7 +81,7 @@ class RunActions:
         reasons = [] if possible else [f"Not now: {why}" for why in dict.fromkeys(why_not)]
         tip = plain_tip("\n".join((self._tips[name], *reasons))) if reasons else self._tips[name]
         if action.toolTip() != tip:
-            action.setToolTip(tip)
+            action.setToolTip(plain_tip(tip))
 
     def menu(self, parent: QWidget) -> QMenu:
         """For a right click; it deletes itself."""

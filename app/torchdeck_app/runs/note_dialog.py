@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFormLayout, QLineEdit, QPlainTextEdit, QWidget
 
 from torchdeck.runs.notes import Note, parse_tags
+from torchdeck.shown_text import shown
 from torchdeck_app.widgets.panel import GRID
 
 
@@ -19,7 +20,7 @@ class NoteDialog(QDialog):
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         what = names[0] if len(names) == 1 else f"{len(names):,} runs"
-        self.setWindowTitle(f"Tags and note of {what}")
+        self.setWindowTitle(shown(f"Tags and note of {what}"))
         self.tags = QLineEdit(", ".join(note.tags))
         self.tags.setPlaceholderText("best, lr-sweep")
         self.tags.setAccessibleName("Tags")

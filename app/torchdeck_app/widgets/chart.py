@@ -9,8 +9,10 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QToolTip, QWidget
 
+from torchdeck.shown_text import shown
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.tooltip import plain_tip
 
 _PAGE = 10
 
@@ -84,7 +86,8 @@ class Chart(QWidget):
         if event.type() == QEvent.Type.ToolTip:
             asked = cast("QHelpEvent", event)
             mark = self.mark_at(QPointF(asked.pos()))
-            QToolTip.showText(asked.globalPos(), "" if mark is None else self.text_of(mark), self)
+            text = "" if mark is None else self.text_of(mark)
+            QToolTip.showText(asked.globalPos(), plain_tip(text) if "<" in text else shown(text), self)
             return True
         return super().event(event)
 

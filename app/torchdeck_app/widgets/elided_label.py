@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QLabel, QWidget
+
+from torchdeck_app.widgets.plain_label import PlainLabel
 
 
-class ElidedLabel(QLabel):
+class ElidedLabel(PlainLabel):
     """Takes the room it gets."""
 
     pressed = Signal()
-
-    def __init__(self, text: str = "", parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setTextFormat(Qt.TextFormat.PlainText)
-        self.setText(text)
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802 - Qt's name
         return QSize(0, super().minimumSizeHint().height())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from torchdeck_app.theme.fonts import Type, font
+from torchdeck_app.widgets.plain_label import PlainLabel
 
 GRID = 8
 """Pixels; what is inside controls is on half of it."""
@@ -13,9 +13,7 @@ GRID = 8
 
 def label(text: str = "", kind: Type = Type.BODY, role: str = "", *, wrap: bool = False) -> QLabel:
     """A text, shown as it is, never as HTML; `role` is `secondary`, `error`, `warning` or nothing."""
-    made = QLabel()
-    made.setTextFormat(Qt.TextFormat.PlainText)
-    made.setText(text)
+    made = PlainLabel(text)
     made.setFont(font(kind))
     made.setWordWrap(wrap)
     if role:

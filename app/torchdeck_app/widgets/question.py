@@ -8,6 +8,7 @@ from typing import NamedTuple
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMessageBox, QWidget
 
+from torchdeck.shown_text import shown
 from torchdeck_app.widgets.panel import GRID
 
 
@@ -25,8 +26,8 @@ def ask(parent: QWidget, text: str, more: str, choices: Sequence[Choice], *, def
     box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     box.setIcon(QMessageBox.Icon.NoIcon)
     box.setTextFormat(Qt.TextFormat.PlainText)
-    box.setText(text)
-    box.setInformativeText(more)
+    box.setText(shown(text))
+    box.setInformativeText(shown(more))
     buttons = [box.addButton(choice.text, choice.role) for choice in choices]
     for button, choice in zip(buttons, choices, strict=True):
         if choice.role is QMessageBox.ButtonRole.DestructiveRole:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from PySide6.QtWidgets import QLabel, QWidget
+from PySide6.QtWidgets import QWidget
 
 from torchdeck.runs.state import RunState
 from torchdeck_app.theme.palette import Palette
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.plain_label import PlainLabel
 
 if TYPE_CHECKING:
     from torchdeck.runs.view import RunView
@@ -51,11 +52,11 @@ def look_of_run(view: RunView) -> Look:
     return LOOKS[view.state] if view.followed_until is None else UNKNOWN
 
 
-class StateBadge(QLabel):
+class StateBadge(PlainLabel):
     """Shows one state."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(parent=parent)
         self._theme = theme
         self._look: Look | None = None
         theme.changed.connect(self._show)

@@ -6,6 +6,8 @@ from PySide6.QtCore import QRect, QSize, Qt, Signal
 from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
+from torchdeck.shown_text import shown
+
 _HIGHEST = 100_000
 """Pixels; higher than any text."""
 
@@ -34,6 +36,7 @@ class SteadyLabel(QLabel):
 
     def setText(self, text: str) -> None:  # noqa: N802 - Qt's name
         """Say `text` from now on."""
+        text = shown(text)
         if text == self._text:
             return
         self._text = text

@@ -8,6 +8,8 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QResizeEvent, QTextOption
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
 
+from torchdeck.shown_text import shown
+
 
 class WrappedText(QPlainTextEdit):
     """As high as its lines; `role` is that of a label."""
@@ -31,6 +33,7 @@ class WrappedText(QPlainTextEdit):
 
     def set_text(self, text: str, role: str) -> None:
         """Say something else, in the colour of `role`."""
+        text = shown(text)
         if text != self.text():
             self.setPlainText(text)
             self.setAccessibleName(text)

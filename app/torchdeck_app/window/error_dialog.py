@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QPlainTextEdit, QVBoxLayout, QWidget
 
+from torchdeck.shown_text import shown
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.widgets.dialog_size import begin_with
 from torchdeck_app.widgets.panel import GRID, label
@@ -39,4 +40,4 @@ class ErrorDialog(QDialog):
 
     def show_report(self, text: str) -> None:
         """Show all that went wrong so far."""
-        self._text.setPlainText(text)
+        self._text.setPlainText(shown(text))

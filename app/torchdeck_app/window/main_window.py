@@ -9,6 +9,7 @@ from PySide6.QtCore import QByteArray, QEvent, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QCloseEvent
 from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QWidget
 
+from torchdeck.shown_text import shown_line
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.place import Place
@@ -165,7 +166,7 @@ class MainWindow(QMainWindow):
     def _show_title(self) -> None:
         place = self.stack.places.get(self.stack.current)
         title = "" if place is None else place.windowTitle()
-        self.setWindowTitle(f"{title} – {TITLE}" if title else TITLE)
+        self.setWindowTitle(f"{shown_line(title)} – {TITLE}" if title else TITLE)
 
     def _offered_here(self) -> Sequence[QAction]:
         place = self.stack.places.get(self.stack.current)

@@ -11,7 +11,6 @@ from PySide6.QtWidgets import (
     QBoxLayout,
     QFrame,
     QHBoxLayout,
-    QLabel,
     QPushButton,
     QToolButton,
     QWidget,
@@ -20,7 +19,9 @@ from PySide6.QtWidgets import (
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.plain_label import PlainLabel
 from torchdeck_app.widgets.state_badge import Look
+from torchdeck_app.widgets.tooltip import plain_tip
 from torchdeck_app.window.window_actions import ANSWER_KEYS
 
 STAYS = 10_000
@@ -137,7 +138,7 @@ class _Card(QFrame):
         self.setAccessibleName(notice.text)
         self.notice = notice
         self._theme = theme
-        self._sign = QLabel(notice.look.sign)
+        self._sign = PlainLabel(notice.look.sign)
         text = label(notice.text, wrap=True)
         self._close = QToolButton()
         self._close.setAccessibleName("Close this notice")
@@ -151,7 +152,7 @@ class _Card(QFrame):
         row.addWidget(text, 1)
         if notice.button:
             button = QPushButton(notice.button)
-            button.setToolTip(f"{notice.button} ({ANSWER_KEYS})")
+            button.setToolTip(plain_tip(f"{notice.button} ({ANSWER_KEYS})"))
             button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
             button.clicked.connect(self.answer)
             row.addWidget(button)

@@ -9,6 +9,8 @@ from PySide6.QtCore import QObject, QTimer
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QSystemTrayIcon
 
+from torchdeck.shown_text import shown
+
 _STAYS = 10_000
 """Milliseconds; the desktop may think otherwise."""
 _APPEARS = 500
@@ -47,7 +49,9 @@ class Tray(QObject):
         self._newest = pressed
         kind = QSystemTrayIcon.MessageIcon.Critical if is_bad else QSystemTrayIcon.MessageIcon.Information
         # with the icon for its context: closed meanwhile, it tells nothing
-        QTimer.singleShot(wait, self._icon, partial(self._icon.showMessage, title, text, kind, _STAYS))
+        QTimer.singleShot(
+            wait, self._icon, partial(self._icon.showMessage, _unmarked(title), _unmarked(text), kind, _STAYS)
+        )
         return True
 
     def _press(self) -> None:
@@ -61,3 +65,8 @@ class Tray(QObject):
             self._icon.hide()
             self._icon.deleteLater()
             self._icon = None
+
+
+def _unmarked(text: str) -> str:
+    """`text` for a notification, which desktops take for markup with links and pictures."""
+    return shown(text).replace("<", "‹").replace(">", "›")

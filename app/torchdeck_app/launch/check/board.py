@@ -23,6 +23,7 @@ from torchdeck_app.launch.check.rows import CheckRow, Remedy
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.ink_delegate import InkDelegate
 from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.tooltip import plain_tip
 
 _ROW = 3 * GRID
 _WIDTHS = (6 * GRID, 16 * GRID)
@@ -128,7 +129,7 @@ class CellDetail(QFrame):
         if remedy:
             self.button.setText(REMEDIES[remedy])
             self.button.setAccessibleName(REMEDIES[remedy].replace("&", ""))
-            self.button.setToolTip(self.button.accessibleName())
+            self.button.setToolTip(plain_tip(self.button.accessibleName()))
         self._colour()
 
     def _press(self) -> None:

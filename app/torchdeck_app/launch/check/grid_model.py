@@ -8,6 +8,7 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersisten
 from PySide6.QtGui import QColor
 
 from torchdeck.nodes.inventory import LOCALHOST
+from torchdeck.shown_text import shown
 from torchdeck_app.launch.check.grid import Grid
 from torchdeck_app.launch.check.looks import LOOKS
 from torchdeck_app.launch.check.rows import CheckRow
@@ -58,7 +59,7 @@ class GridModel(QAbstractTableModel):
         names = self._grid.nodes if orientation is Qt.Orientation.Horizontal else self._grid.checks
         if section >= len(names):
             return None
-        name = shown_node(names[section])
+        name = shown(shown_node(names[section]))
         if role == Qt.ItemDataRole.ToolTipRole:
             return plain_tip(name)
         return name if role == Qt.ItemDataRole.DisplayRole else None
@@ -69,7 +70,7 @@ class GridModel(QAbstractTableModel):
             return Qt.AlignmentFlag.AlignCenter
         if role == Qt.ItemDataRole.AccessibleTextRole:
             said = f"{LOOKS[rows[0].status].word}: {in_words(rows)}" if rows else _NOT_ASKED
-            return f"{self.title_at(index)}: {said}"
+            return shown(f"{self.title_at(index)}: {said}")
         if role == Qt.ItemDataRole.ToolTipRole:
             return plain_tip(f"{self.title_at(index)}: {in_words(rows) if rows else _NOT_ASKED}")
         if not rows:

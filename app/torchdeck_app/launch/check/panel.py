@@ -26,6 +26,7 @@ from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.tooltip import plain_tip
 
 _HEIGHT = 232
 """Of a list at most."""
@@ -189,7 +190,7 @@ class CheckPanel(QFrame):
             button = QPushButton(REMEDIES[row.remedy])
             button.setObjectName(f"remedy {index}")
             button.setAccessibleName(REMEDIES[row.remedy].replace("&", ""))
-            button.setToolTip(row.fix)
+            button.setToolTip(plain_tip(row.fix))
             button.clicked.connect(lambda: self.remedy_wanted.emit(row))
             grid.addWidget(button, line, 3, Qt.AlignmentFlag.AlignTop)
 

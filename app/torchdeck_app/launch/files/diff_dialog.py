@@ -7,6 +7,7 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QComboBox, QDialog, QDialogButtonBox, QHBoxLayout, QVBoxLayout, QWidget
 
+from torchdeck.shown_text import shown
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.files.diff_view import DiffView
 from torchdeck_app.launch.files.run_texts import RunText, RunTitle, run_text, run_titles
@@ -69,7 +70,7 @@ class DiffDialog(QDialog):
 
     def _found(self, titles: tuple[RunTitle, ...]) -> None:
         for title in titles:
-            self.chooser.addItem(str(title), title.run_id)
+            self.chooser.addItem(shown(str(title)), title.run_id)
             self.chooser.setItemData(
                 self.chooser.count() - 1, plain_tip(title.run_id), Qt.ItemDataRole.ToolTipRole
             )

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from torchdeck.shown_text import shown
 from torchdeck_app.launch.files.diff import by_key, by_line
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
@@ -81,7 +82,7 @@ class DiffView(QWidget):
             same if not rows else f"{len(rows)} key{'s' * (len(rows) > 1)} differ{'s' * (len(rows) == 1)}"
         )
         for row in rows:
-            item = QTreeWidgetItem(list(row))
+            item = QTreeWidgetItem([shown(cell) for cell in row])
             for column in range(3):
                 item.setFont(column, font(Type.MONO))
                 item.setToolTip(column, plain_tip(row[column]))

@@ -16,8 +16,10 @@ from PySide6.QtWidgets import (
 
 from torchdeck.config.differences import as_shown
 from torchdeck.config.merge import Conflict, Merge, Side
+from torchdeck.shown_text import shown
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.plain_label import control_text
 from torchdeck_app.widgets.tooltip import plain_tip
 
 
@@ -30,7 +32,7 @@ class MergeDialog(QDialog):
     def __init__(self, name: str, merge: Merge, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle(f"Merge {name}")
+        self.setWindowTitle(shown(f"Merge {name}"))
         self.resize(640, 360)
         self._conflicts = merge.conflicts
         self._groups: list[QButtonGroup] = []
@@ -86,7 +88,7 @@ class MergeDialog(QDialog):
             grid.addWidget(cell, row, column)
         group = QButtonGroup(self)
         for column, side, value in ((2, "here", conflict.mine), (3, "on disk", conflict.theirs)):
-            button = QRadioButton(as_shown(value, 40).replace("&", "&&"))
+            button = QRadioButton(control_text(as_shown(value, 40)))
             button.setFont(font(Type.MONO))
             button.setToolTip(plain_tip(as_shown(value, 2000)))
             button.setAccessibleName(f"{conflict.name} as {side}: {as_shown(value)}")

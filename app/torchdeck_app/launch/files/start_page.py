@@ -25,6 +25,8 @@ from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.elided_label import ElidedLabel
 from torchdeck_app.widgets.panel import GRID, Panel, label
+from torchdeck_app.widgets.plain_label import control_text
+from torchdeck_app.widgets.tooltip import plain_tip
 
 CARD_WIDTH = 280
 _RECENT = 5
@@ -147,8 +149,8 @@ class StartPage(QScrollArea):
 
     def show_back(self, name: str) -> None:
         """Offer the way back to the document `name`; empty: there is none."""
-        shown = self.fontMetrics().elidedText(name, Qt.TextElideMode.ElideMiddle, 240)
-        self.back_button.setText(f"&Back to {shown.replace('&', '&&')}")
+        fitting = self.fontMetrics().elidedText(name, Qt.TextElideMode.ElideMiddle, 240)
+        self.back_button.setText(f"&Back to {control_text(fitting)}")
         self.back_button.setAccessibleName(f"Back to {name}")
         self.back_button.setVisible(bool(name))
 
@@ -168,9 +170,9 @@ class StartPage(QScrollArea):
 
     def _recent(self, path: Path) -> QWidget:
         row = QWidget()
-        button = QPushButton(path.name.replace("&", "&&"))
+        button = QPushButton(control_text(path.name))
         button.setAccessibleName(f"Open {path}")
-        button.setToolTip(str(path))
+        button.setToolTip(plain_tip(str(path)))
         button.clicked.connect(lambda: self.file_chosen.emit(path))
         where = ElidedLabel(str(path.parent))
         where.setProperty("role", "secondary")

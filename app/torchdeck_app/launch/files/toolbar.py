@@ -13,6 +13,8 @@ from torchdeck_app.launch.files.actions import LaunchActions
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import label
+from torchdeck_app.widgets.plain_label import control_text
+from torchdeck_app.widgets.tooltip import plain_tip
 
 VIEWS = ("form", "toml")
 
@@ -63,8 +65,8 @@ class DocumentToolbar(QWidget):
         before = self.menu.addMenu("Open &recent")
         before.setToolTipsVisible(True)
         for path in recent:
-            action = before.addAction(path.name.replace("&", "&&"))
-            action.setToolTip(str(path))
+            action = before.addAction(control_text(path.name))
+            action.setToolTip(plain_tip(str(path)))
             action.triggered.connect(lambda _checked=False, path=path: self.file_chosen.emit(path))
         before.setEnabled(bool(recent))
         self.menu.addSeparator()
@@ -74,10 +76,10 @@ class DocumentToolbar(QWidget):
 
     def show_name(self, name: str, path: Path | None, *, is_saved: bool) -> None:
         """What the document is called, where it lies, and whether it is saved."""
-        shown = self.name.fontMetrics().elidedText(name, Qt.TextElideMode.ElideMiddle, 200)
-        self.name.setText(shown.replace("&", "&&"))
+        fitting = self.name.fontMetrics().elidedText(name, Qt.TextElideMode.ElideMiddle, 200)
+        self.name.setText(control_text(fitting))
         where = str(path) if path is not None else "not in a file yet"
-        self.name.setToolTip(where)
+        self.name.setToolTip(plain_tip(where))
         self.name.setAccessibleName(f"{name}, {where}")
         self.marker.setText("" if is_saved else "• not saved")
 

@@ -21,6 +21,7 @@ from torchdeck_app.launch.form.kinds import Kind, kind_of
 from torchdeck_app.launch.form.states import FieldState
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.tooltip import plain_tip
 
 _TOOLTIP = 80
 """Characters of a line."""
@@ -90,7 +91,7 @@ class FieldRow(QWidget):
         self.name = label(label_of(state.key), wrap=True)
         self.name.setFixedWidth(NAME)
         self.name.setContentsMargins(0, 4, 4, 0)
-        self.name.setToolTip(tooltip(state))
+        self.name.setToolTip(plain_tip(tooltip(state)))
         self._grid.addWidget(self.name, 0, 1, Qt.AlignmentFlag.AlignTop)
 
     @property
@@ -174,7 +175,7 @@ class FieldRow(QWidget):
         self.control = self._make_control(kind, state)
         self.control.asked.connect(self.asked)
         self.control.refused.connect(self._refuse)
-        self.control.setToolTip(tooltip(state))
+        self.control.setToolTip(plain_tip(tooltip(state)))
         (self.control.focusProxy() or self.control).setAccessibleDescription(state.key.description)
         self.control.set_writable(writable=self._writable)
         if kind is Kind.TABLES:

@@ -16,6 +16,7 @@ from torchdeck_app.launch.form.states import FieldState, GroupState
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.tooltip import plain_tip
 
 MakeRow = Callable[[FieldState], FieldRow]
 _HEIGHT = 36
@@ -40,7 +41,7 @@ class GroupHeader(QAbstractButton):
         self._summary, self._problems = state.summary, state.problem_count
         wrong = f"{self._problems} problem{'s' if self._problems != 1 else ''}" if self._problems else ""
         self.setAccessibleName(", ".join(part for part in (state.title, wrong, state.summary) if part))
-        self.setToolTip(f"{state.description}\n{state.summary}".strip())
+        self.setToolTip(plain_tip(f"{state.description}\n{state.summary}".strip()))
         self.update()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name

@@ -8,6 +8,7 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPointF, QRect, Q
 from PySide6.QtGui import QFont, QPainter, QTextLayout, QTextOption
 from PySide6.QtWidgets import QAbstractItemView, QStyle, QStyledItemDelegate, QStyleOptionViewItem
 
+from torchdeck.shown_text import shown
 from torchdeck_app.launch.problems.rows import ProblemRow
 from torchdeck_app.theme.theme import Theme
 
@@ -58,7 +59,7 @@ class ProblemDelegate(QStyledItemDelegate):
         painter.setPen(self._theme.colour("secondary"))
         painter.drawText(line, Qt.AlignmentFlag.AlignRight, where)
         name = painter.fontMetrics().elidedText(
-            f"✕ {row.path or 'the file'}", Qt.TextElideMode.ElideMiddle, line.width() - room - _SIDE
+            f"✕ {shown(row.path) or 'the file'}", Qt.TextElideMode.ElideMiddle, line.width() - room - _SIDE
         )
         painter.setPen(self._theme.colour("bad"))
         painter.drawText(line, Qt.AlignmentFlag.AlignLeft, name)
@@ -66,7 +67,7 @@ class ProblemDelegate(QStyledItemDelegate):
 
 def _lines(text: str, font: QFont, width: int) -> QTextLayout:
     """`text` on lines that end between words, or within one that is longer than a line."""
-    layout = QTextLayout(text.replace("\n", "\u2028"), font)
+    layout = QTextLayout(shown(text).replace("\n", "\u2028"), font)
     option = QTextOption()
     option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
     layout.setTextOption(option)

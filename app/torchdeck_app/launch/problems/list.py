@@ -11,6 +11,7 @@ from torchdeck_app.launch.problems.rows import ProblemRow, headline
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.elided_label import ElidedLabel
 from torchdeck_app.widgets.panel import GRID
+from torchdeck_app.widgets.tooltip import plain_tip
 
 
 class ProblemList(QWidget):
@@ -81,7 +82,7 @@ class ProblemList(QWidget):
         some = bool(self._rows)
         text = headline(self._rows)
         self.header.setText(f"{'✕' if some else '✓'} {text}")
-        self.header.setToolTip(text)
+        self.header.setToolTip(plain_tip(text))
         self.header.setAccessibleName(text)
         # by the style sheet, as the application's own decides over a palette
         self.header.setStyleSheet(f"color: {self._theme.colour('bad' if some else 'secondary').name()}")
@@ -92,5 +93,5 @@ class ProblemList(QWidget):
             item.setData(ROW_ROLE, row)
             spoken = f"{row.path}: {wrong_text(row)}. Right would be: {row.right}"
             item.setData(Qt.ItemDataRole.AccessibleTextRole, spoken)
-            item.setToolTip(f"{wrong_text(row)}\n{right_text(row)}")
+            item.setToolTip(plain_tip(f"{wrong_text(row)}\n{right_text(row)}"))
             self.list.addItem(item)

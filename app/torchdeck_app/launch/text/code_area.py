@@ -19,6 +19,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QPlainTextEdit, QTextEdit, QToolTip, QWidget
 
+from torchdeck.shown_text import shown
 from torchdeck_app.launch.text.gutter import Gutter
 from torchdeck_app.launch.text.highlighter import TomlHighlighter
 from torchdeck_app.launch.text.positions import PARAGRAPH, characters, units
@@ -121,7 +122,7 @@ class CodeArea(QPlainTextEdit):
         wrong = self.mark(row + 1)
         if not wrong:
             return key
-        told = escape(wrong).replace("\n", "<br>")
+        told = escape(shown(wrong)).replace("\n", "<br>")
         return f"<qt>{told}</qt>" if not key else key.replace("<qt>", f"<qt>{told}<br><br>", 1)
 
     def event(self, event: QEvent) -> bool:

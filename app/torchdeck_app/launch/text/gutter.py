@@ -9,6 +9,7 @@ from PySide6.QtGui import QHelpEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QToolTip, QWidget
 
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.tooltip import plain_tip
 
 SIGN_WIDTH = 16
 
@@ -58,7 +59,9 @@ class Gutter(QWidget):
 
     def event(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            QToolTip.showText(event.globalPos(), self._lines.mark(self._line_at(event.pos())), self)
+            QToolTip.showText(
+                event.globalPos(), plain_tip(self._lines.mark(self._line_at(event.pos()))), self
+            )
             return True
         return super().event(event)
 

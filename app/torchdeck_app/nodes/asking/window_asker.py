@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QApplication, QDialog, QMessageBox, QWidget
 from torchdeck.nodes.ssh.credentials import Credentials
 from torchdeck.nodes.ssh.keyring_store import Keyring, KeyringError, passphrase_name, password_name
 from torchdeck.nodes.ssh.target import DEFAULT_PORT, SshTarget
+from torchdeck.shown_text import shown
 from torchdeck_app.nodes.asking.fingerprint_dialog import FingerprintDialog
 from torchdeck_app.nodes.asking.secret_dialog import SecretDialog
 
@@ -182,7 +183,7 @@ class WindowAsker(QObject):
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.setTextFormat(Qt.TextFormat.PlainText)
         box.setText("It is not remembered.")
-        box.setInformativeText(sentence)
+        box.setInformativeText(shown(sentence))
         box.open()
 
 

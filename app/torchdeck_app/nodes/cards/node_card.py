@@ -29,6 +29,7 @@ from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.elided_label import ElidedLabel
 from torchdeck_app.widgets.panel import GRID, Panel, label
+from torchdeck_app.widgets.plain_label import control_text
 from torchdeck_app.widgets.state_badge import StateBadge
 from torchdeck_app.widgets.steady_focus import leave, set_visible
 from torchdeck_app.widgets.tooltip import plain_tip
@@ -125,7 +126,7 @@ class NodeCard(Panel):
         set_visible(self.help_button, self.menu_button, on=wanted is not None)
         if wanted is not None:
             self.help_button.setText(wanted.text)
-            self.help_button.setToolTip(wanted.tip)
+            self.help_button.setToolTip(plain_tip(wanted.tip))
             self.help_button.setAccessibleName(f"{wanted.text.removesuffix(' …')}: {self.name}")
         is_live = standing is Standing.REACHED
         for widget in (self._numbers, self._devices_room.parentWidget(), self._runs_room.parentWidget()):
@@ -179,8 +180,8 @@ class NodeCard(Panel):
     def _run_button(self, run: RunHere) -> QPushButton:
         button = QPushButton()
         words = run_words(run)
-        shown = button.fontMetrics().elidedText(words, Qt.TextElideMode.ElideMiddle, _ELIDED)
-        button.setText(shown.replace("&", "&&"))
+        fitting = button.fontMetrics().elidedText(words, Qt.TextElideMode.ElideMiddle, _ELIDED)
+        button.setText(control_text(fitting))
         button.setFlat(True)
         button.setAccessibleName(f"Open the run {run.run_id}")
         button.setToolTip(plain_tip(f"Open the run {run.run_id}"))

@@ -23,6 +23,7 @@ from torchdeck.nodes.book.file import book_path, change_book
 from torchdeck.nodes.book.schema import NodeBook
 from torchdeck.nodes.book.text import with_node
 from torchdeck.nodes.ssh.config_hosts import ConfigHost, hosts_of
+from torchdeck.shown_text import shown
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.theme.theme import Theme
@@ -140,7 +141,7 @@ class ImportDialog(QDialog):
     def _item(self, host: ConfigHost) -> QTreeWidgetItem:
         known = host.name in self._present
         where = f"{host.where}   (is in the node book)" if known else host.where
-        item = QTreeWidgetItem([host.name, where])
+        item = QTreeWidgetItem([shown(host.name), shown(where)])
         item.setToolTip(0, plain_tip(host.name))
         item.setToolTip(1, plain_tip(where))
         possible = host.entry is not None and not known

@@ -21,6 +21,7 @@ from torchdeck.nodes.book.file import book_path, change_book
 from torchdeck.nodes.book.problems import made_entry
 from torchdeck.nodes.book.schema import NodeBook, NodeEntry
 from torchdeck.nodes.book.text import with_node
+from torchdeck.shown_text import shown
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.nodes.editing.entry_form import EntryForm
@@ -59,7 +60,7 @@ class NodeDialog(QDialog):
         """
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle(f"Edit {name}" if name else "Add a node")
+        self.setWindowTitle(f"Edit {shown(name)}" if name else "Add a node")
         self._operations, self._logins, self._book, self._old = operations, logins, book, name
         self._is_saving = False
         self.name = QLineEdit(name)

@@ -7,6 +7,7 @@ from typing import Any
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
 from torchdeck.quantities import size
+from torchdeck.shown_text import shown
 from torchdeck_app.nodes.matrix.measuring import Measured
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.tooltip import plain_tip
@@ -45,7 +46,7 @@ class MatrixModel(QAbstractTableModel):
     ) -> Any:
         name = self._found.names[section]
         if role == Qt.ItemDataRole.DisplayRole:
-            return name if orientation is Qt.Orientation.Vertical else f"→ {name}"
+            return shown(name if orientation is Qt.Orientation.Vertical else f"→ {name}")
         if role == Qt.ItemDataRole.ToolTipRole:
             return plain_tip(f"{name}, {self._found.addresses.get(name, 'its address is not known')}")
         return None

@@ -25,6 +25,7 @@ from torchdeck_app.nodes.matrix.model import MatrixModel
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.empty_state import EmptyState
 from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.tooltip import plain_tip
 
 _TEACH = (
     "Choose two nodes or more and measure: each connects to each other by the address that training uses, "
@@ -100,7 +101,7 @@ class MatrixView(QWidget):
         self.nodes.clear()
         for name in book.nodes:
             item = QListWidgetItem(name)
-            item.setToolTip(name)
+            item.setToolTip(plain_tip(name))
             is_on = name in chosen or name not in known
             item.setCheckState(Qt.CheckState.Checked if is_on else Qt.CheckState.Unchecked)
             self.nodes.addItem(item)

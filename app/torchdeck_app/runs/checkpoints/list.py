@@ -8,6 +8,7 @@ from PySide6.QtGui import QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QWidget
 
 from torchdeck.runs.checkpoints import RunCheckpoint
+from torchdeck.shown_text import shown
 from torchdeck_app.runs.checkpoints.rows import HEADINGS, Verdicts, cells, tooltip
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID
@@ -56,7 +57,7 @@ class CheckpointList(RowTree):
         for at, row in enumerate(self._rows):
             for column, text in enumerate(cells(row, now, verdicts, is_live=is_live)):
                 item = self._item(at, column)
-                item.setText(text)
+                item.setText(shown(text))
                 item.setToolTip(plain_tip(tooltip(row, verdicts)))
                 if column == _STATE:
                     item.setForeground(self._theme.colour(_COLOURS.get(text[:1], "text")))

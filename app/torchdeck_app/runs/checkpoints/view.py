@@ -33,6 +33,7 @@ from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.elided_label import ElidedLabel
 from torchdeck_app.widgets.panel import GRID, label
 from torchdeck_app.widgets.steady_focus import set_enabled
+from torchdeck_app.widgets.tooltip import plain_tip
 
 T = TypeVar("T")
 _INTERVAL = 1.0
@@ -150,12 +151,12 @@ class CheckpointsView(RunRoom):
         why = self._why_not(row)
         for what, button in self.buttons.items():
             set_enabled(button, self.list, on=not why[what])
-            button.setToolTip(f"{_TIPS[what]}\nNot now: {why[what]}" if why[what] else _TIPS[what])
+            button.setToolTip(plain_tip(f"{_TIPS[what]}\nNot now: {why[what]}") if why[what] else _TIPS[what])
         resumes = row is not None and self._is_newest(row)
         self.buttons["resume"].setText("Resume from here" if resumes else "New run from here")
         note = "" if row is None or why["resume"] else going_on(row, resumes=resumes)
         self.note.setText(note)
-        self.note.setToolTip(note)
+        self.note.setToolTip(plain_tip(note))
 
     def _why_not(self, row: RunCheckpoint | None) -> dict[str, str]:
         if row is None:

@@ -18,6 +18,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 
+from torchdeck.shown_text import shown
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.widgets.row_tree import RowDelegate
 from torchdeck_app.widgets.tooltip import plain_tip
@@ -108,7 +109,7 @@ class GridTable(QTableView):
 
 
 def _item(text: str, face: QFont | None) -> QStandardItem:
-    item = QStandardItem(text.replace("\n", " "))
+    item = QStandardItem(shown(text).replace("\n", " "))
     item.setToolTip(plain_tip(text[:2000]))
     if face is not None:
         item.setFont(face)

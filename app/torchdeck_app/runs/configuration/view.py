@@ -20,6 +20,7 @@ from torchdeck.config.differences import Difference, as_shown, differences
 from torchdeck.quantities import moment
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.run_list import RunEntry
+from torchdeck.shown_text import shown
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.runs.configuration.grid import GridTable
 from torchdeck_app.runs.configuration.reading import Configuration, read_configuration
@@ -110,7 +111,7 @@ class ConfigurationView(RunRoom):
             self.choice.removeItem(2)
         for entry in others:
             begun = entry.view.created if entry.view is not None else None
-            self.choice.addItem(f"Changes from {entry.name}, {moment(begun)}", entry.id)
+            self.choice.addItem(shown(f"Changes from {entry.name}, {moment(begun)}"), entry.id)
             self.choice.setItemData(self.choice.count() - 1, plain_tip(entry.id), Qt.ItemDataRole.ToolTipRole)
         self.choice.setCurrentIndex(max(0, self.choice.findData(chosen)))
         self.choice.blockSignals(False)  # noqa: FBT003 - Qt's signature
@@ -132,7 +133,7 @@ class ConfigurationView(RunRoom):
 
     def _take_own(self, found: Configuration) -> None:
         self._own = found
-        self.text.setPlainText(found.text)
+        self.text.setPlainText(shown(found.text))
         self._show()
 
     def _take_other(self, run_id: str, found: Configuration) -> None:

@@ -17,12 +17,14 @@ from PySide6.QtWidgets import (
 )
 
 from torchdeck.runs.failure import FailureReport
+from torchdeck.shown_text import shown
 from torchdeck_app.runs.abilities import Abilities
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.elided_label import ElidedLabel
 from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.plain_label import PlainLabel
 from torchdeck_app.widgets.steady_focus import set_enabled
 from torchdeck_app.widgets.tooltip import plain_tip
 
@@ -53,7 +55,7 @@ class FailureCard(QFrame):
         self.setAccessibleName("Why the run failed")
         self._theme = theme
         self.report: FailureReport | None = None
-        self._sign = QLabel()
+        self._sign = PlainLabel()
         self._headline = ElidedLabel()
         self._headline.setFont(font(Type.HEADING))
         self._fold = QToolButton()
@@ -99,7 +101,7 @@ class FailureCard(QFrame):
         self._headline.setToolTip(plain_tip(report.headline))
         self._message.setText(report.message)
         self._message.setVisible(bool(self._message.text()))
-        self.traceback.setPlainText(report.traceback)
+        self.traceback.setPlainText(shown(report.traceback))
         self.traceback.setVisible(bool(report.traceback))
         lines = min(_ROWS, report.traceback.count("\n") + 1)
         self.traceback.setFixedHeight(lines * self.traceback.fontMetrics().lineSpacing() + 3 * GRID)
@@ -122,7 +124,9 @@ class FailureCard(QFrame):
         if is_gone:
             able = Abilities(resume=_GONE)
         set_enabled(self.buttons["resume"], self, on=not able.resume)
-        self.buttons["resume"].setToolTip(f"Not now: {able.resume}" if able.resume else _TIPS["resume"])
+        self.buttons["resume"].setToolTip(
+            plain_tip(f"Not now: {able.resume}") if able.resume else _TIPS["resume"]
+        )
 
     def set_folded(self, *, folded: bool) -> None:
         """Show the headline alone, or everything."""

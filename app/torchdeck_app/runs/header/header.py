@@ -34,6 +34,7 @@ from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.elided_label import ElidedLabel
 from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.plain_label import control_text
 from torchdeck_app.widgets.state_badge import StateBadge, look_of_run
 from torchdeck_app.widgets.steady_focus import set_enabled, set_visible
 from torchdeck_app.widgets.steady_label import SteadyLabel
@@ -191,7 +192,7 @@ class RunHeader(QFrame):
         if origin is not None and origin.run_id != self._origin_id:
             self._origin_id = origin.run_id
             step = "" if origin.step is None else f"step {origin.step:,} of "
-            self.origin.setText(f"Goes on from {step}{origin.name}".replace("&", "&&"))
+            self.origin.setText(control_text(f"Goes on from {step}{origin.name}"))
             self.origin.setAccessibleName(f"Show the run that this one goes on from, {origin.run_id}")
             tip = f"It began with a checkpoint of {origin.run_id}; press to show that run"
             self.origin.setToolTip(plain_tip(tip))
@@ -208,7 +209,7 @@ class RunHeader(QFrame):
             if what == STOP_NOW and not why:
                 lost = what_is_lost(seen.view, seen.progress)
                 more = f"{lost[:1].upper()}{lost[1:]}"
-            button.setToolTip(f"{_TIPS[what]}\n{more}" if more else _TIPS[what])
+            button.setToolTip(plain_tip(f"{_TIPS[what]}\n{more}") if more else _TIPS[what])
 
     def _button(self, what: str) -> QPushButton:
         button = QPushButton(_word(what))

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QLabel, QWidget
 from torchdeck.quantities import duration, size
 from torchdeck.runs import reasons
 from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, UP, LinkState
+from torchdeck.shown_text import shown
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.state_badge import Look
 from torchdeck_app.widgets.tooltip import plain_tip
@@ -73,7 +74,7 @@ class NodeLinks(QLabel):
 
 
 def _unbroken(text: str) -> str:
-    return html.escape(text).replace(" ", "&nbsp;").replace("-", "&#8209;")
+    return html.escape(shown(text)).replace(" ", "&nbsp;").replace("-", "&#8209;")
 
 
 def look_of(link: LinkState, *, is_followed: bool) -> Look:

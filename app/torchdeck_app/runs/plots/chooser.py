@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from torchdeck.shown_text import shown
 from torchdeck_app.runs.plots.catalogue import Metric
 from torchdeck_app.runs.plots.choices import Choices
 from torchdeck_app.widgets.panel import GRID, label
@@ -47,11 +48,11 @@ class MetricChooser(QDialog):
         self.list.setToolTip("Space shows or hides; Alt+Up and Alt+Down move, as dragging does")
         self.list.setDragDropMode(QAbstractItemView.DragDropMode.InternalMove)
         for metric in choices.sorted(metrics):
-            item = QListWidgetItem(metric.title)
+            item = QListWidgetItem(shown(metric.title))
             item.setData(_KEY, metric.key)
             item.setToolTip(plain_tip(metric.about))
-            shown = Qt.CheckState.Checked if choices.is_shown(metric) else Qt.CheckState.Unchecked
-            item.setCheckState(shown)
+            is_on = choices.is_shown(metric)
+            item.setCheckState(Qt.CheckState.Checked if is_on else Qt.CheckState.Unchecked)
             self.list.addItem(item)
         self.list.itemChanged.connect(self._tell)
         self.list.model().rowsMoved.connect(self._tell)

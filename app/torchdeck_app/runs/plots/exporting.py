@@ -13,6 +13,7 @@ from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.runs.plots.canvas import PlotCanvas
 from torchdeck_app.runs.plots.export import write_csv, write_png, write_svg
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.plain_label import control_text
 
 
 class Exporting:
@@ -39,11 +40,11 @@ class Exporting:
         """Add what can be exported of one plot."""
         title = _as_text(canvas.plotted.title)
         for suffix in ("png", "svg"):
-            action = menu.addAction(f"Export “{title}” as {suffix.upper()}…")
+            action = menu.addAction(control_text(f"Export “{title}” as {suffix.upper()}…"))
             action.triggered.connect(lambda _=False, suffix=suffix: self._ask(canvas, suffix, layouts[0]))
         for layout in layouts:
             of = f" of {_as_text(layout.root.name)}" if len(layouts) > 1 else ""
-            action = menu.addAction(f"Export rows of “{title}”{of} as CSV…")
+            action = menu.addAction(control_text(f"Export rows of “{title}”{of} as CSV…"))
             action.triggered.connect(lambda _=False, layout=layout: self._ask(canvas, "csv", layout))
 
     def write(self, canvas: PlotCanvas, suffix: str, layout: RunLayout, path: Path) -> None:

@@ -8,6 +8,7 @@ from PySide6.QtCore import QLineF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
+from torchdeck.shown_text import shown
 from torchdeck_app.runs.plots.painting import LEFT, RIGHT, TOP, series_colour
 from torchdeck_app.runs.plots.readout import Entry
 from torchdeck_app.runs.plots.text import (
@@ -126,4 +127,4 @@ def _paint_entry(
     painter.setPen(QPen(series_colour(palette, entry.colour), 2))
     painter.drawLine(QLineF(box.left(), y, box.left() + _SIGN, y))
     painter.setPen(QColor(role or palette.text))
-    painter.drawText(box.adjusted(_SIGN + _GAP, 0, 0, 0), LEFT_MIDDLE, text)
+    painter.drawText(box.adjusted(_SIGN + _GAP, 0, 0, 0), LEFT_MIDDLE, shown(text))

@@ -14,6 +14,7 @@ import shiboken6
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QImage, QPaintEngine, QPainter, QPen, QPolygonF
 
+from torchdeck.shown_text import shown
 from torchdeck_app.runs.plots.exchange import Array, Band, Curve, PlotData
 from torchdeck_app.runs.plots.geometry import Scale, stretches, within
 from torchdeck_app.runs.plots.text import CENTRE, LEFT_MIDDLE, RIGHT_MIDDLE, plot_font, plot_metrics
@@ -69,7 +70,7 @@ def paint_axes(painter: QPainter, frame: Frame, title: str, palette: Palette) ->
     painter.setFont(plot_font(Type.BODY))
     painter.setPen(QColor(palette.text))
     heading = QRectF(LEFT, 4, frame.area.width(), TOP - 8)
-    painter.drawText(heading, LEFT_MIDDLE, title)
+    painter.drawText(heading, LEFT_MIDDLE, shown(title))
     painter.setFont(plot_font(Type.SMALL))
     _paint_y_axis(painter, frame, palette)
     _paint_x_axis(painter, frame, palette)

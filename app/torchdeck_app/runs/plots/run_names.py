@@ -8,11 +8,13 @@ from PySide6.QtCore import QEvent, QLineF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QHelpEvent, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
+from torchdeck.shown_text import shown
 from torchdeck_app.runs.plots.painting import series_colour
 from torchdeck_app.runs.plots.text import LEFT_MIDDLE, plot_font
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID
+from torchdeck_app.widgets.tooltip import plain_tip
 
 _ROW = 20
 _SIGN = 16
@@ -56,16 +58,18 @@ class RunNames(QWidget):
             painter.setPen(QPen(series_colour(palette, number), 2))
             painter.drawLine(QLineF(box.left(), middle, box.left() + _SIGN, middle))
             text = box.adjusted(_SIGN + GRID, 0, -GRID, 0)
-            shown = self.fontMetrics().elidedText(name, Qt.TextElideMode.ElideMiddle, int(text.width()))
+            fitting = self.fontMetrics().elidedText(
+                shown(name), Qt.TextElideMode.ElideMiddle, int(text.width())
+            )
             painter.setPen(QColor(palette.text))
-            painter.drawText(text, LEFT_MIDDLE, shown)
+            painter.drawText(text, LEFT_MIDDLE, fitting)
         painter.end()
 
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             at = event.pos().toPointF()
             named = [name for number, name in enumerate(self._names) if self._box(number).contains(at)]
-            QToolTip.showText(event.globalPos(), "".join(named), self)
+            QToolTip.showText(event.globalPos(), plain_tip("".join(named)), self)
             return True
         return super().event(event)
 

@@ -16,6 +16,7 @@ from torchdeck_app.runs.plots.painting import LEFT, RIGHT
 from torchdeck_app.runs.plots.text import RIGHT_MIDDLE, plot_font
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.tooltip import plain_tip
 
 _HEIGHT = 24
 _REACH = 6
@@ -104,7 +105,7 @@ class MarkStrip(QWidget):
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             near = [mark.text for x, mark in self.places() if abs(x - event.pos().x()) <= _REACH]
             if near:
-                QToolTip.showText(event.globalPos(), "\n".join(near[:12]), self)
+                QToolTip.showText(event.globalPos(), plain_tip("\n".join(near[:12])), self)
             else:
                 QToolTip.hideText()
             return True

@@ -9,6 +9,7 @@ from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QAction, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSizePolicy, QSlider, QToolButton, QVBoxLayout, QWidget
 
+from torchdeck.shown_text import shown
 from torchdeck_app.runs.plots.choices import MOST_SMOOTHING, Choices
 from torchdeck_app.runs.plots.x_axis import X_NAMES, XKind
 from torchdeck_app.theme.fonts import Type
@@ -111,7 +112,7 @@ class PlotToolbar(QWidget):
     def set_nodes(self, names: Sequence[str]) -> None:
         """Offer the nodes of the run; a run on one has none to choose from."""
         for name in names[self.nodes.count() - 1 :]:
-            self.nodes.addItem(name, name)
+            self.nodes.addItem(shown(name), name)
         self.nodes.setVisible(self.nodes.count() > 1)
 
     def say(self, text: str, role: str = "secondary") -> None:

@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
 
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.view import RunView
+from torchdeck.shown_text import shown
 from torchdeck_app.bridge.feed import Feed
 from torchdeck_app.runs.plots.x_axis import X_NAMES, XKind
 from torchdeck_app.runs.ranks.map import HeatMap
@@ -179,7 +180,7 @@ class RankHeatMap(RunRoom):
             self._choice.clear()
             self._choice.setEnabled(bool(matrix.metrics))
             for metric in matrix.metrics:
-                self._choice.addItem(metric.title, metric.key)
+                self._choice.addItem(shown(metric.title), metric.key)
             if matrix.metric is not None:
                 self._choice.setCurrentIndex(self._choice.findData(matrix.metric.key))
 

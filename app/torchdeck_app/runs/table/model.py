@@ -17,6 +17,7 @@ from PySide6.QtGui import QColor
 
 from torchdeck.runs.notes import Note
 from torchdeck.runs.run_list import RunEntry
+from torchdeck.shown_text import shown
 from torchdeck_app.runs.table.columns import COLUMNS, KEYS, STATE, Row, look_of
 from torchdeck_app.runs.table.filter import RunFilter
 from torchdeck_app.theme.theme import Theme
@@ -114,7 +115,7 @@ class RunModel(QAbstractTableModel):
         row, key = self._rows[index.row()], KEYS[index.column()]
         column = COLUMNS[key]
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
-            return column.text(row, self._now)
+            return shown(column.text(row, self._now))
         if role == Qt.ItemDataRole.ToolTipRole:
             return plain_tip((column.exact or column.text)(row, self._now))
         if role == Qt.ItemDataRole.TextAlignmentRole:

@@ -10,6 +10,7 @@ from PySide6.QtGui import QColor, QStandardItem, QStandardItemModel
 
 from torchdeck.quantities import duration, moment
 from torchdeck.runs.timeline import Happening
+from torchdeck.shown_text import shown
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.tooltip import plain_tip
@@ -120,7 +121,7 @@ def _row(each: Happening, begun: float, theme: Theme) -> list[QStandardItem]:
     )
     row = []
     for cell, tip in zip(cells, tips, strict=True):
-        item = QStandardItem(cell.replace("\n", " "))
+        item = QStandardItem(shown(cell).replace("\n", " "))
         item.setToolTip(plain_tip(tip))
         item.setEditable(False)
         item.setForeground(theme.colour("secondary"))

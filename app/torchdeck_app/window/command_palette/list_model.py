@@ -8,6 +8,7 @@ from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelInde
 from PySide6.QtGui import QColor, QFontMetrics, QPainter
 from PySide6.QtWidgets import QListView, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
+from torchdeck.shown_text import shown
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID
 from torchdeck_app.window.command_palette.items import PaletteItem
@@ -90,14 +91,14 @@ class PaletteDelegate(QStyledItemDelegate):
 
     def _draw_text(self, painter: QPainter, area: QRect, text: str, fitting: set[int]) -> None:
         """Letters that fit in the accent; runs of letters in one piece, so that kerning stays."""
-        shown = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, area.width())
+        text = painter.fontMetrics().elidedText(shown(text), Qt.TextElideMode.ElideRight, area.width())
         metrics = QFontMetrics(painter.font())
         start = 0
-        while start < len(shown):
+        while start < len(text):
             end = start + 1
-            while end < len(shown) and (end in fitting) == (start in fitting):
+            while end < len(text) and (end in fitting) == (start in fitting):
                 end += 1
-            piece = shown[start:end]
+            piece = text[start:end]
             colour = self._theme.palette.accent if start in fitting else self._theme.palette.text
             painter.setPen(QColor(colour))
             painter.drawText(area, Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine, piece)

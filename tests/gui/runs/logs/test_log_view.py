@@ -291,3 +291,9 @@ def test_an_expression_that_takes_too_long_is_given_up_with_a_sentence(
     view.bar.only_matches.click()
     qtbot.waitUntil(lambda: view.bar.count.text() == "1 found")
     assert not view._problem.isVisible()
+
+
+def test_what_would_act_on_a_terminal_is_left_out(view: LogView, layout: RunLayout, qtbot: QtBot) -> None:
+    """Escape sequences go, what hides or turns text is replaced, and HTML is text."""
+    say(layout, 0, "a\x1b]52;c;aGk=\x07b\x1b[2J\x1b[31mred\x1b[0m \u202egnp.exe \x07<img src='x'>\n")
+    qtbot.waitUntil(lambda: shown(view) == ["abred �gnp.exe �<img src='x'>"])

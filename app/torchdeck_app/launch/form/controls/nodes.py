@@ -11,6 +11,7 @@ from torchdeck_app.launch.form.controls.line import LineControl
 from torchdeck_app.launch.form.controls.small_button import SmallButton
 from torchdeck_app.launch.form.states import FieldState
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.plain_label import control_text
 
 NODES = ("distributed", "nodes")
 _NONE = "The node book has no nodes: add them in Nodes"
@@ -56,7 +57,7 @@ class NodesControl(LineControl):
         self.menu.clear()
         names = self._names()
         for name in names:
-            action = self.menu.addAction(name)
+            action = self.menu.addAction(control_text(name))
             action.setCheckable(True)
             action.setChecked(name in self.chosen)
         if not names:

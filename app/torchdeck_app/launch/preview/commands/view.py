@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 from torchdeck.plan.launch_plan import NodePlan
 from torchdeck.plan.preview import Preview
 from torchdeck.runs.directory import slug
+from torchdeck.shown_text import shown
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.preview.commands.export import (
     held_secrets,
@@ -81,13 +82,13 @@ class CommandsView(QWidget):
         self._stack.setCurrentIndex(0 if preview is None else 1)
         if preview is None:
             return
-        names = [node.name for node in preview.plan.nodes]
-        shown = self.nodes.currentText()
+        names = [shown(node.name) for node in preview.plan.nodes]
+        before = self.nodes.currentText()
         if names != [self.nodes.itemText(at) for at in range(self.nodes.count())]:
             self.nodes.blockSignals(True)  # noqa: FBT003 - Qt's
             self.nodes.clear()
             self.nodes.addItems(names)
-            self.nodes.setCurrentIndex(names.index(shown) if shown in names else 0)
+            self.nodes.setCurrentIndex(names.index(before) if before in names else 0)
             self.nodes.blockSignals(False)  # noqa: FBT003 - Qt's
         self.nodes.setEnabled(len(names) > 1)
         self._show_node()

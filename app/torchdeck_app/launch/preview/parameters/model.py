@@ -13,6 +13,7 @@ from torchdeck.plan.preview.data_lines import counted
 from torchdeck.plan.preview.headline import percent
 from torchdeck.plan.preview.tensors import HeldRows
 from torchdeck.quantities import size
+from torchdeck.shown_text import shown
 from torchdeck_app.launch.preview.parameters.tree import ROOT, ParameterTree
 from torchdeck_app.launch.preview.parameters.words import rows_text, shape_text, share_text, type_text
 from torchdeck_app.widgets.tooltip import plain_tip
@@ -144,7 +145,7 @@ class ParameterModel(QAbstractItemModel):
         node, column = self.node(index), index.column()
         match role:
             case Qt.ItemDataRole.DisplayRole:
-                return self._text(tree, node, column)
+                return shown(self._text(tree, node, column))
             case Qt.ItemDataRole.ToolTipRole:
                 return plain_tip(self._exact(tree, node, column))
             case Qt.ItemDataRole.TextAlignmentRole:
@@ -215,7 +216,7 @@ class ParameterModel(QAbstractItemModel):
         if column == Column.NAME:
             tensor = tree.tensor(node)
             return tensor.name if tensor is not None else self._module(tree, node)
-        return self._text(tree, node, column)
+        return shown(self._text(tree, node, column))
 
     def _module(self, tree: ParameterTree, node: int) -> str:
         parts: list[str] = []

@@ -7,6 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import QAbstractListModel, QMimeData, QModelIndex, QObject, QPersistentModelIndex, Qt
 
+from torchdeck.shown_text import shown
 from torchdeck_app.launch.preview.placement.book_items import BookItem
 from torchdeck_app.widgets.tooltip import plain_tip
 
@@ -49,7 +50,7 @@ class BookModel(QAbstractListModel):
             return None
         item = self._items[index.row()]
         if role == Qt.ItemDataRole.DisplayRole:
-            return item.name
+            return shown(item.name)
         if role == ITEM_ROLE:
             return item
         if role == Qt.ItemDataRole.AccessibleTextRole:

@@ -24,6 +24,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from torchdeck.shown_text import shown
 from torchdeck_app.launch.preview.placement.book_items import BookItem
 from torchdeck_app.launch.preview.placement.book_model import ITEM_ROLE, BookModel, Index
 from torchdeck_app.theme.fonts import Type, font
@@ -176,7 +177,7 @@ class _Chip(QStyledItemDelegate):
         painter.setFont(self._font)
         painter.setPen(QColor(colours.secondary if item.is_used else colours.text))
         text = painter.fontMetrics().elidedText(
-            f"{_sign(item)} {item.name}", Qt.TextElideMode.ElideRight, inside.width() + 2
+            f"{_sign(item)} {shown(item.name)}", Qt.TextElideMode.ElideRight, inside.width() + 2
         )
         painter.drawText(inside.adjusted(0, 0, 2, 0), Qt.AlignmentFlag.AlignVCenter, text)
         painter.restore()

@@ -11,6 +11,7 @@ from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPen, QPixmap
 from torchdeck.plan.preview.headline import percent
 from torchdeck.plan.preview.terms import VERDICT_SIGNS
 from torchdeck.quantities import size
+from torchdeck.shown_text import shown
 from torchdeck_app.launch.preview.placement.groups import (
     INSET,
     STRIPE,
@@ -267,7 +268,7 @@ class BoardPainter:
         text: str,
         side: Qt.AlignmentFlag = Qt.AlignmentFlag.AlignLeft,
     ) -> None:
-        metrics = self._metrics[face]
+        metrics, text = self._metrics[face], shown(text)
         if metrics.horizontalAdvance(text) > box.width:
             text = metrics.elidedText(text, Qt.TextElideMode.ElideRight, box.width)
         painter.setFont(getattr(self, face))

@@ -41,6 +41,7 @@ from torchdeck_app.launch.preview.text import wrapped_label
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.empty_state import EmptyState
 from torchdeck_app.widgets.panel import GRID
+from torchdeck_app.widgets.plain_label import control_text
 from torchdeck_app.widgets.tooltip import plain_tip
 
 
@@ -232,7 +233,7 @@ class PlacementView(QWidget):
         self.menu = menu = QMenu(self)
         menu.aboutToHide.connect(menu.deleteLater)
         name = node.name.replace("&", "&&")
-        remove = menu.addAction(f"&Take {name} out of the run", lambda: self._remove(node.name))
+        remove = menu.addAction(f"&Take {control_text(name)} out of the run", lambda: self._remove(node.name))
         remove.setEnabled(node.is_on)
         menu.addAction(self.details.switch.text(), lambda: self._toggle_what_was(spot, model)).setEnabled(
             spot.slot is None or node.slots[spot.slot].index is not None
