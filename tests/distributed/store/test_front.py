@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from support.free_port import free_port
 from support.users import User, others_python
 from support.waiting import wait_until
 from torchdeck.agent.store_strangers import StoreStrangers
@@ -20,6 +21,7 @@ from torchdeck.distributed.store.connection_owner import owner_of_peer
 from torchdeck.distributed.store.front import LOOPBACK, Front, of_this_user, through, with_key
 from torchdeck.distributed.store.listening import listening_on
 from torchdeck.distributed.store.private_listener import ADDRESS, PrivateListener
+from torchdeck.distributed.store.proof import StrangerError
 from torchdeck.distributed.store.relay import End, Relay
 from torchdeck.distributed.store.strangers import Strangers
 
@@ -224,3 +226,20 @@ def test_a_kernel_that_can_neither_is_reported(
     listener.connect().close()
     listener.close()
     assert "neither signs nor filters connections (Operation not permitted)" in capsys.readouterr().err
+
+
+def test_a_node_that_comes_too_early_or_in_a_flood_tries_again(private: PrivateListener) -> None:
+    """Nothing listens yet, then connections are closed at once; another key is never tried twice."""
+    address, port = LOOPBACK, free_port()
+    ends: list[End] = []
+    thread = threading.Thread(target=lambda: ends.append(through(address, port, KEY, LIMIT)()))
+    thread.start()
+    with socket.create_server((address, port)) as busy:
+        for _ in range(3):
+            busy.accept()[0].close()
+    Front(listening_on(address, port), with_key(KEY), lambda: End(private.connect()), Relay(), Strangers())
+    thread.join(LIMIT)
+    assert len(ends) == 1
+    ends[0].connection.close()
+    with pytest.raises(StrangerError, match="does not hold the key"):
+        through(address, port, b"x" * 32, LIMIT)()

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from torchdeck.distributed.store.connection_owner import owner_of_peer
-from torchdeck.distributed.store.proof import StrangerError, demand_proof, prove
+from torchdeck.distributed.store.proof import ClosedEarlyError, StrangerError, demand_proof, prove
 from torchdeck.distributed.store.relay import End, Relay
 from torchdeck.distributed.store.strangers import Strangers
 
@@ -100,21 +100,23 @@ def through(address: str, port: int, key: bytes, limit: float) -> Connect:
     """Connects to the front of another node, which may still be about to start, for `limit` seconds."""
 
     def connect() -> End:
-        connection = _reached(address, port, time.monotonic() + limit)
-        try:
-            return End(connection, prove(connection, key))
-        except BaseException:
-            connection.close()
-            raise
+        until = time.monotonic() + limit
+        while True:
+            try:
+                return _proved(address, port, key)
+            except (OSError, ClosedEarlyError):
+                # it is not up yet, or strangers keep it busy
+                if time.monotonic() >= until:
+                    raise
+            time.sleep(_PAUSE)
 
     return connect
 
 
-def _reached(address: str, port: int, until: float) -> socket.socket:
-    while True:
-        try:
-            return socket.create_connection((address, port), timeout=_CONNECT_LIMIT)
-        except OSError:
-            if time.monotonic() >= until:
-                raise
-        time.sleep(_PAUSE)
+def _proved(address: str, port: int, key: bytes) -> End:
+    connection = socket.create_connection((address, port), timeout=_CONNECT_LIMIT)
+    try:
+        return End(connection, prove(connection, key))
+    except BaseException:
+        connection.close()
+        raise

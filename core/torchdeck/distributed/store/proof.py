@@ -28,6 +28,10 @@ class StrangerError(Exception):
     """The other end is not of this run; the message says what it did."""
 
 
+class ClosedEarlyError(StrangerError):
+    """The other end closed the connection before it proved anything."""
+
+
 class Sealing:
     """What is sent is sealed, what comes is checked, in the order of a connection."""
 
@@ -110,6 +114,6 @@ def _exactly(connection: socket.socket, count: int) -> bytes:
     while len(found) < count:
         piece = connection.recv(count - len(found))
         if not piece:
-            raise StrangerError("it closed the connection before it proved who it is")
+            raise ClosedEarlyError("it closed the connection before it proved who it is")
         found += piece
     return found

@@ -80,8 +80,11 @@ class Relay:
             self._woken.recv(_CHUNK)
         while self._new:
             one, other = self._new.popleft()
-            for end, peer in ((one, other), (other, one)):
-                self._selector.register(end.connection, selectors.EVENT_READ, (end, peer))
+            try:
+                for end, peer in ((one, other), (other, one)):
+                    self._selector.register(end.connection, selectors.EVENT_READ, (end, peer))
+            except (OSError, ValueError):
+                self._close(one, other)
 
     def _serve(self, end: End, other: End, events: int) -> None:
         try:
@@ -105,13 +108,13 @@ class Relay:
     def _await(self, end: End, other: End) -> None:
         reads = not end.ended and len(other.waiting) < _MOST_WAITING
         events = selectors.EVENT_READ * reads | selectors.EVENT_WRITE * bool(end.waiting)
-        registered = end.connection in self._selector.get_map()
-        if events and registered:
-            self._selector.modify(end.connection, events, (end, other))
-        elif events:
+        known = self._selector.get_map().get(end.connection)
+        if known is None and events:
             self._selector.register(end.connection, events, (end, other))
-        elif registered:
+        elif known is not None and not events:
             self._selector.unregister(end.connection)
+        elif known is not None and known.events != events:
+            self._selector.modify(end.connection, events, (end, other))
 
     def _close(self, *ends: End) -> None:
         for end in ends:

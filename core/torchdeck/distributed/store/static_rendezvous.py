@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
+import sys
 
 # torch.distributed has it under its own name, which its types do not say
 from torch._C._distributed_c10d import TCPStore
@@ -17,6 +19,7 @@ from torch.distributed.elastic.rendezvous.api import RendezvousConnectionError
 from torch.distributed.elastic.rendezvous.static_tcp_rendezvous import StaticTCPRendezvous
 
 from torchdeck.agent.store_order import StoreOrder
+from torchdeck.distributed.store.connection_owner import check_owners
 from torchdeck.distributed.store.front import LOOPBACK, Front, of_this_user, through, with_key
 from torchdeck.distributed.store.listening import listening_on
 from torchdeck.distributed.store.private_listener import PrivateListener
@@ -28,6 +31,11 @@ from torchdeck.environment import STORE_VARIABLE
 RECIPE_VARIABLE = "TORCHDECK_RECIPE"
 _LATER_LIMIT = 30.0
 """Seconds to reach the first node again, which was there before."""
+_MOST_RANKS = 16
+"""Of a node, as a rule."""
+_DESCRIPTORS = 3
+"""Of a rank's connection: the front's two ends, and the store's."""
+_OTHERS = 256
 _TRIES = 10
 """Ports that are tried, until one is free on both loopback addresses."""
 
@@ -68,15 +76,30 @@ class ClosedStaticRendezvous(StaticTCPRendezvous):
 
     def _opened(self) -> TCPStore:
         if self.world_size == 1 and self.master_addr == LOOPBACK:
-            return self._hosted(Relay(), self.master_port)
+            return self._alone()
         if not self._order.key or RECIPE_VARIABLE not in os.environ:
             return self._open_to_its_network()
         store = self._hosted(Relay(), 0) if self.rank == 0 else self._reached(Relay())
         os.environ[STORE_VARIABLE] = f"{LOOPBACK}:{store.port}"
         return store
 
+    def _alone(self) -> TCPStore:
+        """On one node; without /proc, which says whose connections are, the store is open on loopback."""
+        try:
+            check_owners()
+        except OSError as error:
+            print(
+                f"torchdeck: the store on {LOOPBACK}:{self.master_port} is open to other users of this "
+                f"machine: {error}",
+                file=sys.stderr,
+                flush=True,
+            )
+            return self._open_to_its_network()
+        return self._hosted(Relay(), self.master_port)
+
     def _hosted(self, relay: Relay, port: int) -> TCPStore:
         """This process has the store, which on several nodes is reached at the meeting point, too."""
+        _make_room(self.world_size)
         private, local = _listeners(port)
 
         def connect() -> End:
@@ -115,6 +138,16 @@ class ClosedStaticRendezvous(StaticTCPRendezvous):
             multi_tenant=True,
             master_listen_fd=listener,
         )
+
+
+def _make_room(nodes: int) -> None:
+    """Let this process have the connections of so many nodes, which a usual limit is too low for."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = nodes * _MOST_RANKS * _DESCRIPTORS + _OTHERS
+    if hard != resource.RLIM_INFINITY:
+        needed = min(needed, hard)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 def _listeners(port: int) -> tuple[PrivateListener, socket.socket]:

@@ -1,0 +1,42 @@
+"""torchrun with a closed store, by itself: what a person who starts it by hand sees."""
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from support.free_port import free_port
+from torchdeck.distributed import torchrun
+
+WORDS = ["--nnodes", "1", "--nproc-per-node", "1", "--node-rank", "0"]
+WORDS += ["--rdzv-backend", "static", "--max-restarts", "0"]
+
+
+def _torchrun(port: int, *words: str, code: str = "") -> "subprocess.CompletedProcess[str]":
+    argv = [sys.executable, "-c", code] if code else [sys.executable, str(torchrun.__file__)]
+    argv += [*WORDS, "--master-addr", "127.0.0.1", "--master-port", str(port), "--no-python", *words]
+    return subprocess.run(
+        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_a_port_that_is_taken_is_named_as_that() -> None:
+    """The agent chooses another by these words."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = _torchrun(taken.getsockname()[1], "/bin/true")
+    assert done.returncode == 1
+    assert "Address already in use" in done.stderr
+
+
+def test_a_kernel_that_cannot_keep_others_out_is_reported() -> None:
+    """The store is on loopback all the same, and the ranks start."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(Path(torchrun.__file__).parents[2])!r})\n"
+        "from torchdeck.distributed.store import connection_owner\n"
+        "connection_owner._TABLES = {'/no/such/table': ''}\n"
+        "from torchdeck.distributed import torchrun\n"
+        "torchrun.main()\n"
+    )
+    done = _torchrun(free_port(), "/bin/sh", "-c", "echo rank $RANK", code=code)
+    assert done.stdout == "rank 0\n", done.stderr
+    assert "is open to other users of this machine: [Errno 2] No such file or directory" in done.stderr
