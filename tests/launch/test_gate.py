@@ -10,6 +10,9 @@ import pytest
 from support.run_files import load, write
 from torchdeck.config.schema import RunConfig
 from torchdeck.launch.gate import Gate, NotTrustedError
+from torchdeck.launch.looks import Looks
+from torchdeck.nodes.interpreter import probe_interpreter
+from torchdeck.nodes.inventory import InterpreterFacts
 from torchdeck.trust.trust_list import TrustError, TrustList
 
 RECIPE = '[run]\nrecipe = "model.py"\n[training]\nsteps = 1\n'
@@ -118,6 +121,31 @@ def test_what_runs_is_what_was_looked_at(home: Path, tmp_path: Path) -> None:
     assert (admitted.interpreter, admitted.working_dir) == (str(good / "python"), str(good))
     with pytest.raises(NotTrustedError, match=f"{evil} is not trusted yet"):
         Gate(home).admitted(config)
+
+
+def test_the_python_that_is_asked_is_the_one_that_was_looked_at(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link on the way to it that leads elsewhere after the look, or in the middle of it, starts nothing."""
+    good, evil, link = tmp_path / "good", tmp_path / "evil", tmp_path / "link"
+    for folder in (good, evil):
+        executable(folder / "python").write_text(f"#!/bin/sh\ntouch {folder / 'ran'}\n")
+    home.mkdir(exist_ok=True)
+    trust(good, home)
+    ask = probe_interpreter
+
+    def flipped(path: str | None = None, *, deepspeed: bool = False) -> InterpreterFacts:
+        link.unlink()
+        link.symlink_to(evil)
+        return ask(path, deepspeed=deepspeed)
+
+    monkeypatch.setattr("torchdeck.launch.looks.probe_interpreter", flipped)
+    link.symlink_to(good)
+    Looks(home).interpreter(str(link / "python"), deepspeed=False)
+    assert (good / "ran").exists()
+    assert not (evil / "ran").exists()
+    assert Looks(home).interpreter(str(link / "python"), deepspeed=False).python == ""
+    assert not (evil / "ran").exists()
 
 
 def test_a_recipe_that_is_a_link_out_of_a_trusted_folder_is_asked_about(home: Path, tmp_path: Path) -> None:

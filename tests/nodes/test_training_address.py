@@ -78,3 +78,11 @@ def test_what_cannot_be_is_said(entry: dict[str, str], routes: list[Route], said
     with pytest.raises(TrainingAddressError, match=said) as error:
         training_address("a", NodeEntry.model_validate({"address": "a", **entry}), facts(*routes))
     assert "node a" in str(error.value)
+
+
+@pytest.mark.parametrize("said", ["$(id)", "-h", "10.0.0.5;id", "a b", "a\u202eb"])
+def test_what_a_node_says_is_no_address_is_refused(said: str) -> None:
+    """It would stand in command lines and variables of all nodes."""
+    for told in (route("eth0", said), route(said, "10.0.0.5")):
+        with pytest.raises(TrainingAddressError, match="neither an address nor an interface"):
+            training_address("a", NodeEntry(address="a"), facts(told))

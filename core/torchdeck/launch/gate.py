@@ -79,6 +79,11 @@ class Gate:
         part = interpreter_part(path)
         return None if part is None else self._look(part)
 
+    def admitted_interpreter(self, path: str) -> str | None:
+        """The very Python that was looked at, see `real_interpreter`; None if it may not be started."""
+        real = real_interpreter(path)
+        return None if self.held_interpreter(path) or self.held_interpreter(real) else real
+
     def held_again(self, plan: LaunchPlan) -> tuple[Held, ...]:
         """What a run that begins again would execute on this machine, and may not (any more).
 
@@ -197,9 +202,15 @@ def resolved(config: RunConfig) -> RunConfig:
     if run.recipe is not None and run.recipe not in BUILTIN_RECIPES and Path(run.recipe).is_file():
         changed["recipe"] = str(Path(run.recipe).resolve())
         changed["working_dir"] = str(Path(run.working_dir or Path.cwd()).resolve())
-    if run.interpreter is not None and os.sep in run.interpreter:
-        changed["interpreter"] = str(_with_real_folder(Path(run.interpreter)))
+    if run.interpreter is not None:
+        changed["interpreter"] = real_interpreter(run.interpreter)
     return config.model_copy(update={"run": run.model_copy(update=changed)}) if changed else config
+
+
+def real_interpreter(path: str) -> str:
+    """The Python at `path`, in a folder without symbolic links; a name for PATH to lead to stays one."""
+    is_own = path == sys.executable or os.sep not in path
+    return path if is_own else str(_with_real_folder(Path(path)))
 
 
 def _with_real_folder(file: Path) -> Path:

@@ -80,9 +80,10 @@ class Looks:
 
     def interpreter(self, path: str | None, *, deepspeed: bool) -> InterpreterFacts:
         """What the Python at `path` has; see `probe_interpreter`. One that may not run yet is not asked."""
-        if path is not None and self.gate.held_interpreter(path) is not None:
-            return InterpreterFacts(path)
-        return self._ask_interpreter(path, deepspeed=deepspeed)
+        if path is None:
+            return self._ask_interpreter(None, deepspeed=deepspeed)
+        real = self.gate.admitted_interpreter(path)
+        return InterpreterFacts(path) if real is None else self._ask_interpreter(real, deepspeed=deepspeed)
 
     def _ask_interpreter(self, path: str | None, *, deepspeed: bool) -> InterpreterFacts:
         return probe_interpreter(path, deepspeed=deepspeed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from typing import NamedTuple
 
+from torchdeck.config.host_names import host_fault
 from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck.nodes.probe.facts import Interface, NodeFacts
 
@@ -40,8 +41,20 @@ def training_address(name: str, entry: NodeEntry, facts: NodeFacts) -> TrainingA
         facts: the node's interfaces, and the ways it takes to its peers.
 
     Raises:
-        TrainingAddressError: the entry names what the node does not have, or it knows no way to any peer.
+        TrainingAddressError: the entry names what the node does not have, it knows no way to any peer, or it
+            says a name that is none.
     """
+    found = _chosen(name, entry, facts)
+    for said in filter(None, found):  # of the node's own saying, on its way into commands and environments
+        if fault := host_fault(said):
+            raise TrainingAddressError(
+                f"node {name} says {said!r}, which is neither an address nor an interface: {fault}",
+                "look at the node: its answer is not that of a network",
+            )
+    return found
+
+
+def _chosen(name: str, entry: NodeEntry, facts: NodeFacts) -> TrainingAddress:
     by_name = {interface.name: interface for interface in facts.interfaces}
     if entry.interface is not None and entry.interface not in by_name:
         raise TrainingAddressError(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from torchdeck.config.loader import config_from_dict
 from torchdeck.config.problems import ConfigError
 from torchdeck.nodes.book.file import parse_book
 from torchdeck.nodes.book.schema import NodeBook, NodeEntry
@@ -105,6 +106,21 @@ def test_the_node_book_refuses_them_with_their_lines(key: str, value: object) ->
     assert problem.path.startswith(f"nodes.n.{key}")
     assert "is no" in problem.wrong
     assert problem.line == (2 if key == "address" else 3)
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        {"distributed": {"nodes": ["a;id"]}},
+        {"distributed": {"nodes": ["gpu[1-3]$(id)"]}},
+        {"cluster": {"nodes": [{"name": "a|b"}]}},
+        {"cluster": {"nodes": [{"name": "gpu[1-2]", "address": "`id`[1-2]"}]}},
+        {"cluster": {"nodes": [{"name": "a", "address": "-oProxyCommand=id"}]}},
+    ],
+)
+def test_a_run_file_names_no_nodes_by_them(tables: dict[str, object], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"means something to a shell|names nothing"):
+        config_from_dict({"run": {"script": "t.py"}, **tables}, tmp_path)
 
 
 def test_an_import_leaves_them_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
