@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
 import sys
+from collections.abc import Callable
+from typing import Any
 
 MARK = "torchdeck-trial "
 
@@ -15,10 +18,24 @@ def say(stage: str, **more: object) -> None:
     os.write(1, f"{MARK}{json.dumps({'stage': stage, **more})}\n".encode())
 
 
+def on_one_address(store: Callable[..., Any]) -> Callable[..., Any]:
+    """torch's TCPStore, listening where its address says; torch's own listens on every address."""
+    listening_on = importlib.import_module("listening").listening_on  # lies beside this file where it runs
+
+    def opened(host: str, port: int, nodes: int, is_master: bool, *more: Any, **options: Any) -> Any:  # noqa: FBT001 - as torch calls it
+        if is_master:
+            options["master_listen_fd"] = listening_on(host, port).detach()
+        return store(host, port, nodes, is_master, *more, **options)
+
+    return opened
+
+
 if __name__ == "__main__":
     gc.disable()  # takes a fifth of the import; nothing of Torchdeck is here that would do it
     from torch.distributed.run import main
 
+    rendezvous: Any = importlib.import_module("torch.distributed.elastic.rendezvous.static_tcp_rendezvous")
+    rendezvous.TCPStore = on_one_address(rendezvous.TCPStore)
     gc.enable()
     say("torchrun")
     main(sys.argv[1:])

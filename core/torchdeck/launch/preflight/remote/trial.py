@@ -115,9 +115,10 @@ def run_trial(talks: Mapping[str, Conversation], plan: LaunchPlan, limits: Limit
 
 
 def scripts() -> dict[str, str]:
-    """The two that are sent, by name."""
-    folder = Path(torchdeck.distributed.__path__[0]) / "trial"
-    return {name: (folder / name).read_text(encoding="utf-8") for name in ("start.py", "rank.py")}
+    """What is sent, by name: torchrun's, the ranks', and what both need of the package."""
+    folder = Path(torchdeck.distributed.__path__[0])
+    paths = (folder / name for name in ("trial/start.py", "trial/rank.py", "store/listening.py"))
+    return {path.name: path.read_text(encoding="utf-8") for path in paths}
 
 
 def _order(node: NodePlan, plan: LaunchPlan, port: int, run_id: str) -> dict[str, Any]:
