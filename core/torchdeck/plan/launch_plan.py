@@ -14,6 +14,7 @@ from torchdeck.plan.fingerprint import fingerprint_of, plain
 from torchdeck.plan.policy import CheckpointPolicy, Policy, StdoutPolicy
 from torchdeck.plan.prediction import Prediction
 from torchdeck.plan.slots import fill
+from torchdeck.rundir.typed import check_fields
 
 PLAN_VERSION = 1
 
@@ -228,8 +229,11 @@ class LaunchPlan:
             )
         try:
             plan = _plan_from(value)
-        except (KeyError, TypeError, ValueError) as error:
+            check_fields(plan)
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise PlanFormatError(f"not a plan: {type(error).__name__}: {error}") from error
+        if not plan.nodes or len(plan.ranks) != plan.world_size:
+            raise PlanFormatError(f"not a plan: {len(plan.nodes)} nodes, {len(plan.ranks)} ranks placed")
         written = value.get("fingerprint")
         if written is not None and written != plan.fingerprint:
             raise PlanFormatError(

@@ -28,6 +28,13 @@ class UnreadableRun:
     why: str
 
 
+def why_unreadable(error: Exception) -> str:
+    """Why a run cannot be read; an error that nothing foresees is named as a fault of this program."""
+    if isinstance(error, (RunDirectoryError, NewerFormatError, OSError)):
+        return str(error)
+    return f"it cannot be read, by a fault in Torchdeck: {type(error).__name__}: {error}"
+
+
 class RunRegistry:
     """The runs that lie in one home."""
 
@@ -48,8 +55,8 @@ class RunRegistry:
         for run_id in self.ids():
             try:
                 found.append(read_run(open_run_directory(self.folder / run_id)))
-            except (RunDirectoryError, NewerFormatError, OSError) as error:
-                found.append(UnreadableRun(run_id, str(error)))
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with one run, the others are listed
+                found.append(UnreadableRun(run_id, why_unreadable(error)))
         return found
 
     def find(self, asked: str) -> RunLayout:

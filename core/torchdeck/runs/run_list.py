@@ -7,13 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchdeck.rundir.journal import NewerFormatError
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.deletion import living_alone
-from torchdeck.runs.directory import RunDirectoryError, open_run_directory
+from torchdeck.runs.directory import open_run_directory
 from torchdeck.runs.journal_stamps import JournalStamps
 from torchdeck.runs.links import read_links
-from torchdeck.runs.registry import RunRegistry
+from torchdeck.runs.registry import RunRegistry, why_unreadable
 from torchdeck.runs.shared_follower import SharedFollower, SharedFollowers
 from torchdeck.runs.state import RunState
 from torchdeck.runs.training_progress import TrainingProgress
@@ -141,11 +140,11 @@ class _Followed:
             return
         try:
             self._read(layout, now)
-        except (RunDirectoryError, NewerFormatError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one run, the others are listed
             self.is_gone = not layout.root.exists()
             self._follower = None
             self._retry = now + RETRY
-            self._take(RunEntry(self.entry.id, layout, why=str(error)))
+            self._take(RunEntry(self.entry.id, layout, why=why_unreadable(error)))
         self.was_read = True
 
     def _read(self, layout: RunLayout, now: float) -> None:

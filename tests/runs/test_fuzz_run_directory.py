@@ -1,0 +1,224 @@
+"""Hostile files in a run directory: journals, heartbeats, links.json and plan.json, through all that shows runs."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support import hostile
+from support.histories import agent_started, controller_journal, ended, event, failure, finished, started
+from support.machines import config, node, plan
+from support.made_runs import IDS, line, make_run
+from support.reader_process import Reader, ReaderProcess, cases
+from torchdeck.cli import runs_show
+from torchdeck.distributed.checkpoints.manifest import CheckpointError
+from torchdeck.launch.remote.own_files import own_files
+from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
+from torchdeck.rundir.atomic import read_json
+from torchdeck.rundir.journal import NewerFormatError
+from torchdeck.rundir.layout import RunLayout
+from torchdeck.runs.checkpoints import checkpoint_directory, retention_of
+from torchdeck.runs.directory import RunDirectoryError, open_run_directory
+from torchdeck.runs.failure import read_failure
+from torchdeck.runs.follower import read_run
+from torchdeck.runs.links import links_path, read_links
+from torchdeck.runs.node_parts import remote_nodes
+from torchdeck.runs.origin import origin_of
+from torchdeck.runs.summary import summary_lines
+from torchdeck.runs.timeline import TimelineReader
+from torchdeck.runs.training_progress import ProgressReader
+from torchdeck.runs.training_progress_estimates import total_steps
+
+EVENTS = [
+    *controller_journal(),
+    agent_started(),
+    event("agent_started", identity={"pid": 1, "start_ticks": 1, "boot": "b"}, part="follower"),
+    event("queued", held_by=[{"device": "0", "run_id": "r", "name": "n"}]),
+    event("leased", devices=["0"]),
+    event("launching", attempt=1, nodes=["a", "b"], resume={"name": "x", "step": 1}),
+    started(),
+    event("running", attempt=1),
+    event("hang", attempt=1, rank=0, phase="training", step=3, still=1.5, limit=1.0, detail="x"),
+    event("hang_over", rank=0),
+    event("checkpoint", step=1, path="/x/step_00000001", seconds=1.5, size=12),
+    event("checkpoint_damaged", path="/x", why="y"),
+    event("disk_low", free=1, needed=2, path="/x"),
+    event("node_silent", node="b", seconds=1.5, grace=2.0),
+    event("node_lost", node="b", seconds=1.5, grace=2.0),
+    event("clock", node="b", offset=0.5, error=0.1),
+    event("request", id="1-stop-ab", kind="stop", origin="terminal"),
+    event("stopping", kind="graceful", why="user"),
+    event("rank_exited", attempt=1, rank=1, code=1, signal=None),
+    ended(1, "failed", failure()),
+    event("restarting", delay=1.0, reason="smaller", suspect={"local_rank": 1, "node": "b"}, why="x"),
+    event("transport_failed", node="b", why="x"),
+    event("token_asked", nodes=["b"]),
+    finished("FAILED", checkpoint="/x"),
+    event("resumed", finished=1, origin="terminal"),
+]
+LINES = [json.loads(line(each)) for each in EVENTS]
+IDENTITY = {"pid": 1, "start_ticks": 1, "boot": "b"}
+HEARTBEAT = {
+    "v": 1,
+    "t": 100.0,
+    "m": 5.0,
+    "agent": IDENTITY,
+    "holder": IDENTITY,
+    "torchrun": IDENTITY,
+    "attempt": 1,
+    "ranks": {"0": {"phase": "training", "step": 1, "total": 9, "t": 1.0, "still": 0.5, "pid": 3}},
+    "rss_bytes": {"0": 123},
+}
+LINKS = {
+    "v": 1,
+    "t": 100.0,
+    "nodes": {
+        "bad": {"node": "bad", "state": "up", "since": 1.0, "heard": 2.0, "behind": 3, "clock_offset": 0.5},
+        "b": {"node": "b", "state": "lost", "since": 1.0, "why": "x", "agent_alive": True, "code_sent": 1},
+    },
+}
+PLAN = plan(config(nodes=["n1", "n2"]), inventory=[node("n1"), node("n2")]).document()
+
+
+def _shown(layout: RunLayout) -> None:
+    """All that lists and shows of a run."""
+    try:
+        opened = open_run_directory(layout.root)
+        view = read_run(opened)
+        happened = TimelineReader(opened).refresh()
+    except (NewerFormatError, RunDirectoryError):
+        return
+    links = read_links(opened)
+    progress = ProgressReader(opened).read(view)
+    texts = [*summary_lines(view), *runs_show._facts(view, opened), *runs_show._nodes(opened, links)]
+    texts += [each.text for each in happened or ()]
+    texts += [] if progress is None else [progress.text()]
+    read_failure(opened, view)
+    value = [view.to_json(), texts, [dataclasses.asdict(each) for each in happened or ()]]
+    json.dumps(value, allow_nan=False)
+
+
+def _run(place: Path, journal: bytes | None = None) -> RunLayout:
+    layout = make_run(place, controller_journal(), [agent_started(), started()], plan=PLAN)
+    layout.node("bad").root.mkdir()
+    if journal is not None:
+        layout.node("bad").journal.write_bytes(journal)
+    return layout
+
+
+def read_node_journal(case: bytes, place: Path) -> None:
+    """What a node sent never makes the run unreadable."""
+    layout = _run(place, case)
+    assert read_run(layout).name
+    _shown(layout)
+
+
+def read_controller_journal(case: bytes, place: Path) -> None:
+    layout = _run(place)
+    layout.journal.write_bytes(case)
+    layout.node("localhost").journal.write_bytes(case)
+    _shown(layout)
+
+
+def read_heartbeat(case: bytes, place: Path) -> None:
+    layout = _run(place, "".join(map(line, EVENTS[:7])).encode())
+    layout.node("bad").heartbeat.write_bytes(case)
+    assert read_run(layout).name
+    _shown(layout)
+
+
+def read_links_file(case: bytes, place: Path) -> None:
+    layout = _run(place, "".join(map(line, EVENTS[:7])).encode())
+    links_path(layout).write_bytes(case)
+    assert read_run(layout).name
+    _shown(layout)
+
+
+def read_plan(case: bytes, place: Path) -> None:
+    layout = _run(place)
+    layout.plan.write_bytes(case)
+    layout.journal.write_bytes(b"")
+    _shown(layout)
+    remote_nodes(layout)
+    total_steps(layout)
+    retention_of(layout)
+    origin_of(layout)
+    with contextlib.suppress(CheckpointError):
+        checkpoint_directory(layout)
+    try:
+        found = LaunchPlan.from_json(read_json(layout.plan))
+    except PlanFormatError:
+        return
+    assert found.fingerprint
+    assert found.rendezvous
+    for each in found.nodes:
+        own_files(found, each.name)("attempts/1/ranks/0/stdout.log")
+        assert each.argv is not None
+
+
+def _try(reader: Reader, documents: st.SearchStrategy[bytes]) -> None:
+    with ReaderProcess(reader) as process:
+
+        @settings(max_examples=cases())
+        @given(documents)
+        def each(case: bytes) -> None:
+            process.read(case)
+
+        each()
+
+
+def _journals() -> st.SearchStrategy[bytes]:
+    lines = hostile.documents(*LINES)
+    whole = st.lists(lines | st.sampled_from([line(each).encode() for each in EVENTS]), max_size=12)
+    return whole.map(b"\n".join).map(lambda text: text.replace(b"\n\n", b"\n") + b"\n")
+
+
+def test_journals_of_nodes() -> None:
+    _try(read_node_journal, _journals())
+
+
+def test_journals_of_this_machine() -> None:
+    _try(read_controller_journal, _journals())
+
+
+def test_heartbeats() -> None:
+    _try(read_heartbeat, hostile.documents(HEARTBEAT))
+
+
+def test_how_nodes_are_reached() -> None:
+    _try(read_links_file, hostile.documents(LINKS))
+
+
+def test_plans() -> None:
+    unsigned: dict[str, Any] = {name: value for name, value in PLAN.items() if name != "fingerprint"}
+    _try(read_plan, hostile.documents(unsigned, PLAN))
+
+
+def test_a_journal_of_nothing_but_events_is_quick() -> None:
+    """Many of one kind: no part of the fold takes time that grows with their square."""
+    with ReaderProcess(read_node_journal) as process:
+        for number in range(len(EVENTS)):
+            process.read(b"".join(_numbered(number, count) for count in range(20_000)))
+
+
+def _numbered(number: int, count: int) -> bytes:
+    """An event of which each has another rank, attempt, node and request."""
+    record = {
+        **LINES[number],
+        "rank": count,
+        "node": f"n{count}",
+        "id": f"{count}-stop-ab",
+        "path": f"/{count}",
+    }
+    if number % 2:
+        record["attempt"] = count % 1_000
+    return json.dumps(record).encode() + b"\n"
+
+
+assert IDS
