@@ -1,4 +1,4 @@
-"""Hostile files in a run directory: journals, heartbeats, links.json and plan.json, through all that shows runs."""
+"""Hostile journals, heartbeats, links.json and plan.json, through all that shows runs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+import pytest
 from hypothesis import strategies as st
 
 from support import hostile
+from support.fuzzing import read_all
 from support.histories import agent_started, controller_journal, ended, event, failure, finished, started
 from support.machines import config, node, plan
-from support.made_runs import IDS, line, make_run
-from support.reader_process import Reader, ReaderProcess, cases
+from support.made_runs import line, make_run
+from support.reader_process import ReaderProcess
 from torchdeck.cli import runs_show
 from torchdeck.distributed.checkpoints.manifest import CheckpointError
 from torchdeck.launch.remote.own_files import own_files
@@ -83,7 +84,7 @@ LINKS = {
         "b": {"node": "b", "state": "lost", "since": 1.0, "why": "x", "agent_alive": True, "code_sent": 1},
     },
 }
-PLAN = plan(config(nodes=["n1", "n2"]), inventory=[node("n1"), node("n2")]).document()
+PLAN = plan(config(distributed={"nodes": ["n1", "n2"]}), node("n1"), node("n2")).document()
 
 
 def _shown(layout: RunLayout) -> None:
@@ -100,6 +101,7 @@ def _shown(layout: RunLayout) -> None:
     texts += [each.text for each in happened or ()]
     texts += [] if progress is None else [progress.text()]
     read_failure(opened, view)
+    origin_of(view)
     value = [view.to_json(), texts, [dataclasses.asdict(each) for each in happened or ()]]
     json.dumps(value, allow_nan=False)
 
@@ -148,7 +150,6 @@ def read_plan(case: bytes, place: Path) -> None:
     remote_nodes(layout)
     total_steps(layout)
     retention_of(layout)
-    origin_of(layout)
     with contextlib.suppress(CheckpointError):
         checkpoint_directory(layout)
     try:
@@ -162,17 +163,6 @@ def read_plan(case: bytes, place: Path) -> None:
         assert each.argv is not None
 
 
-def _try(reader: Reader, documents: st.SearchStrategy[bytes]) -> None:
-    with ReaderProcess(reader) as process:
-
-        @settings(max_examples=cases())
-        @given(documents)
-        def each(case: bytes) -> None:
-            process.read(case)
-
-        each()
-
-
 def _journals() -> st.SearchStrategy[bytes]:
     lines = hostile.documents(*LINES)
     whole = st.lists(lines | st.sampled_from([line(each).encode() for each in EVENTS]), max_size=12)
@@ -180,35 +170,38 @@ def _journals() -> st.SearchStrategy[bytes]:
 
 
 def test_journals_of_nodes() -> None:
-    _try(read_node_journal, _journals())
+    read_all(read_node_journal, _journals())
 
 
 def test_journals_of_this_machine() -> None:
-    _try(read_controller_journal, _journals())
+    read_all(read_controller_journal, _journals())
 
 
 def test_heartbeats() -> None:
-    _try(read_heartbeat, hostile.documents(HEARTBEAT))
+    read_all(read_heartbeat, hostile.documents(HEARTBEAT))
 
 
 def test_how_nodes_are_reached() -> None:
-    _try(read_links_file, hostile.documents(LINKS))
+    read_all(read_links_file, hostile.documents(LINKS))
 
 
 def test_plans() -> None:
     unsigned: dict[str, Any] = {name: value for name, value in PLAN.items() if name != "fingerprint"}
-    _try(read_plan, hostile.documents(unsigned, PLAN))
+    read_all(read_plan, hostile.documents(unsigned, PLAN))
 
 
-def test_a_journal_of_nothing_but_events_is_quick() -> None:
-    """Many of one kind: no part of the fold takes time that grows with their square."""
+def test_no_event_takes_time_that_grows_with_the_square_of_their_number(
+    pytestconfig: pytest.Config,
+) -> None:
+    """Many of one kind, each of another rank, attempt, node and request."""
+    soaks = pytestconfig.getoption("--soak")
+    names = [each.name for each in EVENTS]
     with ReaderProcess(read_node_journal) as process:
-        for number in range(len(EVENTS)):
-            process.read(b"".join(_numbered(number, count) for count in range(20_000)))
+        for number in range(len(EVENTS)) if soaks else (names.index("rank_exited"), names.index("hang")):
+            process.read(b"".join(_numbered(number, count) for count in range(20_000 if soaks else 8_000)))
 
 
 def _numbered(number: int, count: int) -> bytes:
-    """An event of which each has another rank, attempt, node and request."""
     record = {
         **LINES[number],
         "rank": count,
@@ -219,6 +212,3 @@ def _numbered(number: int, count: int) -> bytes:
     if number % 2:
         record["attempt"] = count % 1_000
     return json.dumps(record).encode() + b"\n"
-
-
-assert IDS

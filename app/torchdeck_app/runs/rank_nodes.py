@@ -8,6 +8,8 @@ from typing import Any
 from torchdeck.rundir.atomic import read_json
 from torchdeck.rundir.layout import RunLayout
 
+_MOST_RANKS = 1 << 17
+
 
 class RankNodes:
     """Reads the plan of the newest attempt, once; for the thread that reads."""
@@ -63,7 +65,7 @@ def _all_nodes(plan: Any) -> list[str]:
     found: list[str] = []
     for node in nodes if isinstance(nodes, list) else ():
         if isinstance(node, dict) and isinstance(node.get("nproc"), int):
-            found += [str(node.get("name"))] * min(node["nproc"], 1 << 16)
+            found += [str(node.get("name"))] * min(node["nproc"], _MOST_RANKS - len(found))
     return found
 
 

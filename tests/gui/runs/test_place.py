@@ -50,6 +50,34 @@ def test_a_run_that_comes_is_listed_and_told(qtbot: QtBot, opened: Opened, tmp_p
     assert [entry.id for entry in place.table.selected()] == [run_id(1)]
 
 
+@pytest.mark.parametrize("bad", ["journal", "node", "metrics", "plan"])
+def test_a_hostile_run_takes_nothing_from_the_others(
+    qtbot: QtBot, opened: Opened, tmp_path: Path, bad: str
+) -> None:
+    """It is listed, too; the pages of both are there."""
+    hostile, deep = add_run(tmp_path, 1), "[" * 100_000 + "]" * 100_000
+    line_ = '{"v": 1, "t": 1e308, "m": 1, "event": "finished", "state": "FAILED", "n": ' + "9" * 400 + "}\n"
+    if bad == "journal":
+        hostile.journal.write_text(deep + "\n" + line_)
+    elif bad == "node":
+        hostile.node("bad").root.mkdir(parents=True)
+        hostile.node("bad").journal.write_text(deep + "\n" + line_)
+        hostile.node("bad").heartbeat.write_text('{"t": 1e999, "attempt": 1, "ranks": ' + deep + "}")
+    elif bad == "metrics":
+        write_rows(hostile.root, [(1, {"loss": 1.0})])
+        (segment,) = hostile.root.glob("attempts/*/ranks/*/metrics/*")
+        segment.write_bytes(segment.read_bytes()[:-24] + b"\xff" * 24)
+    else:
+        hostile.plan.write_text(deep)
+    add_run(tmp_path, 2)
+    place = opened(tmp_path)
+    told: list[tuple[str, ...]] = []
+    place.runs_changed.connect(lambda entries: told.append(tuple(entry.id for entry in entries)))
+    qtbot.waitUntil(lambda: bool(told) and set(told[-1]) == {run_id(1), run_id(2)})
+    assert page_of(qtbot, place, 2).header.state_word == "succeeded"
+    assert page_of(qtbot, place, 1).header.state_word
+
+
 def test_a_run_that_could_not_be_read_is_shown_once_it_can(
     qtbot: QtBot, opened: Opened, tmp_path: Path
 ) -> None:

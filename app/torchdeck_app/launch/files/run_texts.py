@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from calendar import timegm
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +9,8 @@ from time import strptime
 from typing import Any, NamedTuple
 
 from torchdeck.quantities import moment
+from torchdeck.rundir.bounded_file import open_regular
+from torchdeck.rundir.bounded_json import JsonError, parse_json_object
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.frozen import frozen_run_file
 from torchdeck.runs.registry import RunRegistry
@@ -68,12 +69,11 @@ def _title(layout: RunLayout) -> RunTitle:
 
 def _first_record(path: Path) -> Mapping[str, Any]:
     try:
-        with path.open("rb") as file:
-            record = json.loads(file.readline(_LINE))
-    except (OSError, ValueError):
+        with open_regular(path) as file:
+            record = parse_json_object(file.readline(_LINE), limit=_LINE, file_names=True)
+    except (OSError, JsonError):
         return {}
-    is_right = isinstance(record, dict) and record.get("event") == "created"
-    return record if is_right else {}
+    return record if record.get("event") == "created" else {}
 
 
 def _time_in(run_id: str) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from pathlib import Path
 
+from torchdeck.rundir.journal import LATEST
 from torchdeck.rundir.log_times import ROW, LogLengths, whole_rows
 
 _ROWS_AT_ONCE = 512
@@ -61,8 +62,9 @@ class LogClock:
         for row in found:
             # a clock that was set back, or a log that was cut: what is read stays in order
             last = self._last
+            when = row.time if 0 <= row.time < LATEST else last.time  # no clock shows another
             self._last = LogLengths(
-                max(row.time, last.time), max(row.stdout, last.stdout), max(row.stderr, last.stderr)
+                max(when, last.time), max(row.stdout, last.stdout), max(row.stderr, last.stderr)
             )
             self._rows.append(self._last)
         return bool(found)
