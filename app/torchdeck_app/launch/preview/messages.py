@@ -52,7 +52,7 @@ def message_of(state: PreviewState) -> Message:
 
 def _of_held(held: Held) -> Message:
     if not held.can_be_trusted:
-        return Message(f"✕ {_begun(held.what)}", "bad", "again", "Try &again", f"To change that: {held.fix}")
+        return Message(f"✕ {held}", "bad", "again", "Try &again", "Look again, once that is done")
     return Message(
         f"? Code in {held.folder} is not trusted yet, and was not run",
         "warn",
@@ -78,12 +78,7 @@ def reason_of(state: PreviewState) -> str:
 def _sentence(problem: Problem) -> str:
     """What is wrong, to stand behind a full stop: a key is spelled as it is, all else begins large."""
     text = _wrong(problem)
-    return text if problem.path else _begun(text)
-
-
-def _begun(text: str) -> str:
-    """As the beginning of a sentence."""
-    return text[:1].upper() + text[1:]
+    return text if problem.path else text[:1].upper() + text[1:]
 
 
 def _wrong(problem: Problem) -> str:

@@ -177,6 +177,22 @@ def test_code_is_trusted_before_it_starts(qtbot: QtBot, bench: Bench) -> None:
     assert len(bench.runs()) == 1
 
 
+def test_code_that_others_can_write_is_refused_and_not_asked_about(qtbot: QtBot, bench: Bench) -> None:
+    code = bench.folder / "mine.py"
+    code.write_text("def build_model(options): ...\n")
+    code.chmod(0o666)
+    TrustList(bench.home).add(bench.folder)
+    bench.document.load(RECIPE, None)
+    bench.launching.launch()
+    qtbot.waitUntil(lambda: bool(bench.heard.refused), timeout=60_000)
+    (row,) = bench.heard.refused[0]
+    assert row.remedy == ""
+    assert f"never trusted as it is, as everyone can write {code}" in row.what
+    assert row.fix == f"`chmod o-w {code}`"
+    assert bench.heard.trust == []
+    assert not bench.runs()
+
+
 def test_trust_that_cannot_be_kept_is_said(qtbot: QtBot, bench: Bench) -> None:
     (bench.folder / "mine.py").write_text("def build_model(options): ...\n")
     bench.document.load(RECIPE, None)

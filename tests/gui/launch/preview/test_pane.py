@@ -14,6 +14,7 @@ from pytestqt.qtbot import QtBot
 from support.held import held_in
 from support.previews import machines, memory, preview, with_memory
 from torchdeck.config.problems import Problem
+from torchdeck.launch.gate import Held
 from torchdeck.launch.previewer import UNTRACED, Previewer
 from torchdeck.plan.known import Known
 from torchdeck.plan.preview.data import DataPreview
@@ -139,6 +140,17 @@ def test_trust_is_asked_for_before_code_runs(
         qtbot.mouseClick(pane.bar.button, LEFT)
     assert asked.args == [held_in(tmp_path)]
     assert service.calls == []
+
+
+def test_what_cannot_be_trusted_is_said_with_what_would_help(
+    qtbot: QtBot, pane: PreviewPane, service: Asked, tmp_path: Path
+) -> None:
+    """There is nothing to agree to: only to look again, once it was changed."""
+    what, fix = f"its folder {tmp_path} is never trusted as it is", f"`chmod o-w {tmp_path}`"
+    service.tell(dataclasses.replace(good(), held=Held(tmp_path, what, fix, can_be_trusted=False)))
+    assert f"{what}: {fix}" in pane.bar.text.text()
+    qtbot.mouseClick(pane.bar.button, LEFT)
+    assert service.calls == ["refresh"]
 
 
 def test_all_of_what_is_asked_can_be_read(qtbot: QtBot, pane: PreviewPane, service: Asked) -> None:
