@@ -118,11 +118,17 @@ def _aborted_at_exit(rank: RankLayout, sig: int) -> bool:
 
 def read_exit(path: Path) -> int | None:
     """The code in a rank's exit file; None when there is none."""
+    code = read_number(path)
+    return code if code is not None and code < 256 else None
+
+
+def read_number(path: Path) -> int | None:
+    """The number that a rank's parent wrote; None when there is none."""
     try:
-        code = int(read_bounded(path, EXIT_LIMIT))
+        number = int(read_bounded(path, EXIT_LIMIT))
     except (OSError, ValueError):
         return None
-    return code if 0 <= code < 256 else None
+    return number if number >= 0 else None
 
 
 def signal_of(code: int | None) -> int | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from torchdeck.agent.failures import read_exit
+from torchdeck.agent.failures import read_exit, read_number
 from torchdeck.agent.hang import Standing
 from torchdeck.agent.own_clock import OwnClock
 from torchdeck.agent.script_progress import ScriptProgress
@@ -80,7 +80,7 @@ class RankWatch:
         new = []
         for rank, layout in self._ranks.items():
             if rank not in self._holders:
-                pid = read_exit(layout.holder)
+                pid = read_number(layout.holder)
                 if pid is None:
                     continue
                 self._holders[rank] = pid
