@@ -82,6 +82,7 @@ def test_nonsense_in_a_journal_is_survived() -> None:
             "disk_low",
             "numbers_left_out",
             "agent_paused",
+            "agent_failed",
         )
     ]
     assert len(timeline([("localhost", item) for item in odd])) == len(odd)

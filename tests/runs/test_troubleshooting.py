@@ -1,9 +1,14 @@
 """The chapter on failed runs, and what is recognised of it in logs."""
 
 import re
+from pathlib import Path
 
 import pytest
 
+from support.histories import controller_journal, ended, event, failure, finished, running_run
+from support.made_runs import make_run
+from torchdeck.runs.failure import read_failure
+from torchdeck.runs.follower import read_run
 from torchdeck.runs.troubleshooting import chapter, recognise
 
 LINES = {
@@ -11,6 +16,9 @@ LINES = {
     "Out of memory on the machine": "RuntimeError: [enforce fail at alloc_cpu.cpp:127] err == 0. "
     "DefaultCPUAllocator: can't allocate memory: you tried to allocate 1125899906842624 bytes.",
     "Shared memory is full": "RuntimeError: DataLoader worker (pid 812) is killed by signal: Bus error.",
+    "A process of a data loader ended": "DataLoader worker (pid 8) is killed by signal: Killed.",
+    "The disk has no inodes left": "OSError: [Errno 28] No space left on device: 'x' (no inodes left on the "
+    "disk of /data)",
     "The disk is full": "OSError: [Errno 28] No space left on device: '/data/x'",
     "Loss or gradients are not finite": "RecipeError: the loss in step 12 is nan on rank 1: lower",
     "Gradients or weights differ across ranks": "RuntimeError: [1]: params[0] in this process with sizes "
@@ -19,6 +27,8 @@ LINES = {
     "prior iteration before starting a new one.",
     "A port is taken": "RuntimeError: The server socket has failed to listen on any local network address. "
     "port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
+    "An agent of Torchdeck failed": "the agent on alpha ended by an error of its own, RecursionError: "
+    "maximum recursion depth exceeded (channel.py, line 207)",
     "Connection refused": "[W socket.cpp:460] [c10d] The client socket has failed to connect to [h]:29500 "
     "(errno: 111 - Connection refused).",
     "Waiting for peers took too long": "RuntimeError: [unbound_buffer.cc:78] Timed out waiting 3000ms for "
@@ -73,3 +83,61 @@ def test_a_cause_comes_before_its_consequence() -> None:
 def test_ordinary_lines_are_not_recognised(line: str) -> None:
     """What a script prints of its own is no sign."""
     assert recognise([("rank 0", [line])]) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "title"),
+    [
+        (
+            "RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed.",
+            "A process of a data loader ended",
+        ),
+        (
+            "RuntimeError: DataLoader worker (pid(s) 7, 8) exited unexpectedly",
+            "A process of a data loader ended",
+        ),
+        (
+            "DataLoader worker (pid 7) is killed by signal: Segmentation fault.",
+            "A process of a data loader ended",
+        ),
+        ("DataLoader worker (pid 7) is killed by signal: Bus error.", "Shared memory is full"),
+        ("This might be caused by insufficient shared memory (shm).", "Shared memory is full"),
+    ],
+)
+def test_a_loaders_process_that_was_killed_is_no_full_shared_memory(line: str, title: str) -> None:
+    """Only a bus error is a sign of that."""
+    found = recognise([("rank 0", [line])])
+    assert found is not None
+    assert found.advice.title == title
+
+
+def test_a_bus_error_counts_though_the_loader_names_it_last() -> None:
+    """torch says both, one line after the other."""
+    lines = [
+        "ERROR: Unexpected bus error in worker. This might be caused by insufficient shared memory (shm)."
+    ]
+    found = recognise(
+        [("rank 0", [*lines, "RuntimeError: DataLoader worker (pid(s) 7) exited unexpectedly"])]
+    )
+    assert found is not None
+    assert found.advice.title == "Shared memory is full"
+
+
+def test_the_card_of_a_run_whose_agent_failed_names_it(tmp_path: Path) -> None:
+    """Not "Another rank is gone", which is what its ranks say."""
+    reset = failure(message="RuntimeError: Connection reset by peer", traceback="")
+    layout = make_run(
+        tmp_path,
+        controller_journal(),
+        [
+            *running_run(),
+            event("agent_failed", 102.5, error="RecursionError: too deep (channel.py, line 207)"),
+            ended(1, "failed", reset),
+            finished("FAILED", why="rank 1 failed first: RuntimeError: Connection reset by peer"),
+        ],
+    )
+    report = read_failure(layout, read_run(layout))
+    assert report is not None
+    assert report.headline.startswith("the agent on localhost ended by an error of its own")
+    assert report.advice is not None
+    assert report.advice.advice.title == "An agent of Torchdeck failed"

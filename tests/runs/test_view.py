@@ -321,6 +321,7 @@ WHOLE = [
     event("checkpoint_damaged", path="/c/step_00000004", why="hash"),
     event("hang_over", rank=1),
     event("numbers_left_out", attempt=1, ranks=[0, 1]),
+    event("agent_failed", error="KeyError: 'x'"),
 ]
 JUNK: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
@@ -398,3 +399,30 @@ def test_nodes_whose_ranks_outlive_the_end_are_named() -> None:
     )
     told = [*lost, event("node_finished", 105.0, attempt=1)]
     assert fold("r", controller_journal(), {"localhost": lead, "b": told}, {}, DEAD, 110.0).nodes_alone == ()
+
+
+def agent_failed(at: float) -> Event:
+    return event("agent_failed", at, error="RecursionError: too deep (channel.py, line 207)")
+
+
+def test_an_agents_own_error_is_named_before_what_follows_from_it() -> None:
+    """A rank that lost its peers fails too; its words are a consequence."""
+    reset = failure(message="RuntimeError: Connection reset by peer")
+    end = finished("FAILED", why="rank 1 failed first: RuntimeError: Connection reset by peer")
+    view = folded([*running_run(), agent_failed(102.5), ended(1, "failed", reset), end])
+    assert view.why.startswith(
+        "the agent on localhost ended by an error of its own, RecursionError: too deep (channel.py, line 207)"
+    )
+    assert view.why.endswith("Connection reset by peer")
+    assert view.agent_error in view.why
+
+
+def test_an_agents_error_that_was_got_over_is_only_a_warning() -> None:
+    """While the run goes on; an error long before a failure, or in an earlier attempt, did not lead to it."""
+    going = folded([*running_run(), agent_failed(102.5), agent_started(103.0, adopted=True)])
+    assert any("ended by an error of its own" in warning for warning in going.warnings)
+    late = ended(1, "failed", failure(time=5000.0))
+    end = finished("FAILED", 5001.0, why="rank 1 failed first")
+    assert folded([*running_run(), agent_failed(102.5), late, end]).why == "rank 1 failed first"
+    again = [*running_run(), agent_failed(102.5), started(2, 500.0, reason="restart"), end]
+    assert folded(again).why == "rank 1 failed first"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import sys
+import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,8 @@ from torchdeck.rundir.processes import ProcessIdentity
 
 EXIT_UNUSABLE = 2
 """The run directory cannot be used: no plan, or a newer format."""
+ERROR_LIMIT = 300
+"""Characters of an error that are journaled."""
 EXIT_LOCKED = 4
 """Another agent supervises this node's part already."""
 
@@ -62,7 +67,7 @@ def _supervise(options: argparse.Namespace, layout: RunLayout, handover: Handove
         return _unusable(error)
     if past.finishes > life:
         return 0
-    with PatientJournalWriter(node.journal) as journal:
+    with PatientJournalWriter(node.journal) as journal, _errors_named(journal):
         _journal_start(journal, plan, options.node, life, adopted=past.open or unjournaled is not None)
         if unjournaled is not None:
             journal.append(unjournaled.name, **unjournaled.fields)
@@ -82,6 +87,18 @@ def _supervise(options: argparse.Namespace, layout: RunLayout, handover: Handove
         agent.keep_leases(options.leases)
         agent.run(past)
     return 0
+
+
+@contextlib.contextmanager
+def _errors_named(journal: PatientJournalWriter) -> Iterator[None]:
+    """Journal an error that ends the agent: otherwise only what follows from its end would be seen."""
+    try:
+        yield
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        sentence = " ".join(f"{type(error).__name__}: {error}".split())[:ERROR_LIMIT]
+        journal.append("agent_failed", error=f"{sentence} ({Path(last.filename).name}, line {last.lineno})")
+        raise
 
 
 def _journal_start(

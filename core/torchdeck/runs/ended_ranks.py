@@ -5,13 +5,11 @@ from __future__ import annotations
 import dataclasses
 import re
 import signal
-from pathlib import Path
 
-from torchdeck.rundir.bounded_file import read_bounded
+from torchdeck.agent.failures import read_exit, signal_of
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.state import AttemptView, Failure, RankExit
 
-EXIT_BYTES = 64
 _RANK = re.compile(r"[0-9]{1,7}", re.ASCII)
 _CANCELLED = ("user", "limit")
 """Why a run is stopped without having failed."""
@@ -26,7 +24,7 @@ def read_exit_files(layout: RunLayout, attempt: AttemptView, world_size: int | N
     except OSError:
         return []
     there = sorted(rank for name in names if (rank := int(name)) < ranks and rank not in known)
-    codes = [(rank, _code(folder.rank(rank).exit)) for rank in there]
+    codes = [(rank, read_exit(folder.rank(rank).exit)) for rank in there]
     return [RankExit(rank, code, _signal_name(code)) for rank, code in codes if code is not None]
 
 
@@ -55,16 +53,9 @@ def judged_by_ranks(
     return dataclasses.replace(attempt, outcome="failed", first_failure=failure)
 
 
-def _code(path: Path) -> int | None:
-    try:
-        return int(read_bounded(path, EXIT_BYTES))
-    except (OSError, ValueError):
-        return None
-
-
 def _signal_name(code: int) -> str | None:
-    """Of a shell's exit code."""
+    number = signal_of(code)
     try:
-        return signal.Signals(code - 128).name if code > 128 else None
+        return None if number is None else signal.Signals(number).name
     except ValueError:
-        return None
+        return f"signal {number}"

@@ -41,7 +41,7 @@ def read_failure(layout: RunLayout, view: RunView) -> FailureReport | None:
         return None
     failure = view.first_failure
     headline = reasons.failure(failure) if failure is not None else view.why or "the run failed"
-    if view.state is RunState.LOST:
+    if view.state is RunState.LOST or view.agent_error:
         headline = view.why
     return FailureReport(
         headline=headline,

@@ -69,6 +69,8 @@ class RunHistory:
         self.given_up = ""
         self.damaged: dict[str, str] = {}
         self.numbers_left_out: set[int] = set()
+        self.agent_errors: dict[str, Event] = {}
+        """Errors of their own that ended agents in this life, by node; the last of each."""
 
     @property
     def end(self) -> Event | None:
@@ -149,6 +151,8 @@ class RunHistory:
             self._checkpoint(node, event)
         elif event.name == "rank_exited":
             self._rank_exited(node, event)
+        elif event.name == "agent_failed":
+            self.agent_errors[node] = event
         elif self.finished is None or node in self.nodes.followers or event.name == "request":
             self._call(self._NODE.get(event.name), event)
 

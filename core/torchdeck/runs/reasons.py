@@ -192,6 +192,14 @@ def placed(why: str, found: Failure | None) -> str:
     return re.sub(rf"\brank {found.rank}\b(?! on node)", lambda _: failed(found), why, count=1)
 
 
+def agent_failed(errors: Mapping[str, str]) -> str:
+    """Agents that ended by errors of their own; empty if there are none."""
+    return "; ".join(
+        f"the agent on {node} ended by an error of its own, {error} (traceback in nodes/{node}/agent.log)"
+        for node, error in sorted(errors.items())[:SHOWN_LOGS]
+    )
+
+
 def never_started(agents: Mapping[str, object]) -> str:
     """Nothing of the run is alive and no attempt was made."""
     if agents:

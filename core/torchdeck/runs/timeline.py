@@ -259,6 +259,10 @@ _SENTENCES: Mapping[str, tuple[Kind, Callable[[Mapping[str, Any]], str]]] = {
         "problem",
         lambda fields: reasons.damaged(read.text(fields, "path"), read.text(fields, "why")),
     ),
+    "agent_failed": (
+        "problem",
+        lambda fields: f"the agent ended by an error of its own: {read.text(fields, 'error')}",
+    ),
     "agent_paused": (
         "problem",
         lambda fields: (

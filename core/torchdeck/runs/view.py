@@ -30,6 +30,10 @@ START_GRACE = 10.0
 """Seconds after the last event in which nothing may be alive yet: a process is between two others."""
 
 
+AGENT_ERROR_SINCE = 600.0
+"""Seconds before a failure in which an error of an agent may have led to it."""
+
+
 @dataclass(frozen=True)
 class RunView:
     """One run as seen from outside; times in seconds since the epoch."""
@@ -75,6 +79,8 @@ class RunView:
     """Of nodes, while it goes on; their texts are among `warnings`."""
     nodes_alone: tuple[str, ...] = ()
     """Whose ranks go on without the lead, and after the end of the run, as far as it is told here."""
+    agent_error: str = ""
+    """Agents that ended by errors of their own, as a sentence; empty if none did, or long ago."""
     followed_until: float | None = None
     """Of a run that may go on and that nobody follows here: when its nodes were told of last; else None.
     Everything else is as it was then."""
@@ -149,6 +155,10 @@ def view(
         current = judged_by_ranks(current, read.whole(created, "world_size"), history.stopping)
         attempts = tuple(current if each.number == current.number else each for each in attempts)
     state, why = _state(history, current, liveness, now, damage)
+    agent_error = _agent_error(history, current)
+    if state in (RunState.FAILED, RunState.LOST):
+        # what ranks say then may follow from it
+        why = "; ".join(filter(None, (agent_error, why)))
     last = attempts[-1].first_failure if attempts else None
     end = history.end
     standing = history.hangs
@@ -184,7 +194,8 @@ def view(
         agent_alive=liveness.agent,
         # the lead writes the end last: who cannot be seen after it is taken to be gone
         processes_alive=liveness.nodes_alive if end is None else liveness.seen_alive,
-        warnings=_warnings(history, state, hangs, troubles, damage),
+        warnings=_warnings(history, state, hangs, troubles, damage, agent_error),
+        agent_error=agent_error,
         finishes=history.finishes,
         end_written=end is not None,
         troubles=troubles,
@@ -212,6 +223,16 @@ def _whole_attempt(
     ]
     node = told[0] if told else ""
     return dataclasses.replace(attempt, first_failure=dataclasses.replace(first, node=node))
+
+
+def _agent_error(history: RunHistory, current: AttemptView | None) -> str:
+    """Which agents ended by errors of their own, not long before the current attempt ended."""
+    since = 0.0
+    if current is not None:
+        failed = current.first_failure.time if current.first_failure is not None else None
+        since = max(current.started - START_GRACE, (failed or 0.0) - AGENT_ERROR_SINCE)
+    found = {node: event for node, event in history.agent_errors.items() if event.time >= since}
+    return reasons.agent_failed({node: read.text(event.fields, "error") for node, event in found.items()})
 
 
 def _created(history: RunHistory, started: float | None) -> float | None:
@@ -295,8 +316,11 @@ def _warnings(
     hangs: Sequence[Hang],
     troubles: tuple[NodeTrouble, ...],
     damage: Sequence[JournalDamage],
+    agent_error: str,
 ) -> tuple[str, ...]:
     found = [each.text for each in damage]
+    if agent_error and state not in (RunState.FAILED, RunState.LOST):
+        found.append(agent_error)
     found += read.absent(history.created.fields) if history.created is not None else ()
     found += [reasons.damaged(path, why) for path, why in history.damaged.items()]
     if history.numbers_left_out:
