@@ -82,6 +82,7 @@ class Gang:
         self.number = past.attempt
         self._recovery.resume(past)
         self._nodes = self._recovery.roster.nodes
+        self._gathering.change(self._nodes)
         if past.stop is not None:
             self.intent = Intent(*past.stop)
         if past.gang_open:

@@ -26,8 +26,8 @@ POLICIES = st.builds(
     queue=st.booleans(),
 )
 HAPPENINGS = st.one_of(
-    st.tuples(st.just("ready"), st.integers(0, 2)),
-    st.tuples(st.just("leases"), st.integers(0, 2), st.booleans()),
+    st.tuples(st.just("ready"), st.integers(0, 4)),
+    st.tuples(st.just("leases"), st.integers(0, 4), st.booleans()),
     st.tuples(st.just("launched"), st.integers(0, 2)),
     st.tuples(st.just("launch_failed"), st.integers(0, 2)),
     st.tuples(st.just("up"), st.integers(0, 2)),
@@ -43,7 +43,7 @@ HAPPENINGS = st.one_of(
         st.just("stop"), st.sampled_from(["graceful", "now"]), st.sampled_from(["user", "disk", "limit"])
     ),
     st.tuples(st.just("hang"), st.integers(0, 2)),
-    st.tuples(st.sampled_from(["silent", "back", "lost"]), st.integers(0, 2)),
+    st.tuples(st.sampled_from(["silent", "back", "lost"]), st.integers(0, 4)),
     st.tuples(st.just("again"), st.integers(0, 5)),
     st.tuples(st.just("time"), st.sampled_from([0.1, 1.0, 6.0, 40.0])),
 )
@@ -51,6 +51,7 @@ HAPPENINGS = st.one_of(
 
 NPROC = 3
 """Ranks on each node of a gang that may shrink."""
+SPARES = st.integers(0, 2)
 LEAST = st.none() | st.tuples(st.integers(1, 3), st.integers(1, NPROC))
 
 
@@ -64,12 +65,14 @@ def _sizes(least: tuple[int, int], nodes: int) -> Iterator[tuple[int, int]]:
 class World:
     """A gang, everything it ordered, and the checks that hold after every order."""
 
-    def __init__(self, policy: Policy, nodes: int, least: tuple[int, int] | None = None) -> None:
-        self.nodes = [f"n{number}" for number in range(nodes)]
+    def __init__(self, policy: Policy, nodes: int, least: tuple[int, int] | None, spares: int) -> None:
+        names = [f"n{number}" for number in range(nodes)]
+        self.nodes = [*names, *(f"s{number}" for number in range(spares))]
         sizes = [(1, 1)] if least is None else list(_sizes(least, nodes))
         nproc = NPROC if least is not None else 1
-        self.elastic = Elastic([(node, nproc) for node in self.nodes], () if least is None else sizes)
-        self.gang = Gang(self.nodes, policy, self.elastic)
+        parts = [(node, nproc) for node in self.nodes]
+        self.elastic = Elastic(parts[:nodes], () if least is None else sizes, parts[nodes:])
+        self.gang = Gang(names, policy, self.elastic)
         self.left_out: tuple[Place, ...] = ()
         self.policy = policy
         self.now = 0.0
@@ -138,15 +141,19 @@ class World:
 
 
 @settings(deadline=None)
-@given(POLICIES, st.integers(1, 3), LEAST, st.lists(HAPPENINGS, max_size=60))
+@given(POLICIES, st.integers(1, 3), LEAST, SPARES, st.lists(HAPPENINGS, max_size=60))
 def test_no_history_breaks_the_rules(
-    policy: Policy, nodes: int, least: tuple[int, int] | None, history: list[tuple[Any, ...]]
+    policy: Policy,
+    nodes: int,
+    least: tuple[int, int] | None,
+    spares: int,
+    history: list[tuple[Any, ...]],
 ) -> None:
     """No launch after a stop, nothing after the end, no more attempts than allowed, each ended once."""
-    world = World(policy, nodes, least)
+    world = World(policy, nodes, least, spares)
     for what in history:
         world.happen(what)
-    shrinks = 0 if least is None else NPROC * nodes
+    shrinks = NPROC * (nodes + spares) if least is not None or spares else 0
     tries = (1 + policy.max_restarts) * (1 + shrinks) + PORT_RETRIES
     assert world.count(do.LaunchAttempt) <= tries * (1 + NEVER_RAN_RETRIES)
     assert world.count(do.EndAttempt) <= world.count(do.LaunchAttempt)
@@ -154,32 +161,40 @@ def test_no_history_breaks_the_rules(
 
 
 @settings(deadline=None)
-@given(POLICIES, st.integers(1, 3), LEAST, st.lists(HAPPENINGS, max_size=40))
+@given(POLICIES, st.integers(1, 3), LEAST, SPARES, st.lists(HAPPENINGS, max_size=40))
 def test_every_history_ends_once_torchrun_is_gone(
-    policy: Policy, nodes: int, least: tuple[int, int] | None, history: list[tuple[Any, ...]]
+    policy: Policy,
+    nodes: int,
+    least: tuple[int, int] | None,
+    spares: int,
+    history: list[tuple[Any, ...]],
 ) -> None:
     """From any point: if leases come and every torchrun fails from now on, the run finishes."""
-    world = World(policy, nodes, least)
+    world = World(policy, nodes, least, spares)
     for what in history:
         world.happen(what)
     for _ in range(80):
         if world.gang.phase == "finished":
             return
         for kind in ("ready", "leases", "launched", "exit", "clean"):
-            for number in range(nodes):
+            for number in range(nodes + spares):
                 world.happen((kind, number, kind == "leases" or 1, False))
         world.happen(("time", 40.0))
     raise AssertionError(world.gang.phase)
 
 
 @settings(deadline=None)
-@given(POLICIES, st.integers(1, 3), LEAST, st.lists(HAPPENINGS, max_size=40))
+@given(POLICIES, st.integers(1, 3), LEAST, SPARES, st.lists(HAPPENINGS, max_size=40))
 def test_a_stop_ends_every_history_though_nothing_obeys(
-    policy: Policy, nodes: int, least: tuple[int, int] | None, history: list[tuple[Any, ...]]
+    policy: Policy,
+    nodes: int,
+    least: tuple[int, int] | None,
+    spares: int,
+    history: list[tuple[Any, ...]],
 ) -> None:
     """After a stop, time alone brings the end: an ignored SIGTERM is followed by SIGKILL, and that by
     a verdict."""
-    world = World(policy, nodes, least)
+    world = World(policy, nodes, least, spares)
     for what in history:
         world.happen(what)
     before = len(world.orders)

@@ -100,6 +100,17 @@ def test_a_node_that_is_lost_before_the_first_attempt_is_left_out() -> None:
     assert gang.handle(on.NodeReady("s"), 2.0) == [do.AcquireLeases("a"), do.AcquireLeases("s")]
 
 
+def test_an_agent_that_takes_over_before_the_first_attempt_waits_for_no_lost_node() -> None:
+    """What an earlier one left out stays out."""
+    lost = {"reason": "smaller", "suspect": Place("c", None)._asdict(), "skipped": []}
+    gang = Gang(RANGE.full.nodes, RECIPE, RANGE)
+    assert gang.resume(fold_past([Event("left_out", 1.0, 0.0, lost)], 0), 0.0) == []
+    gang.handle(on.NodeReady("a"), 1.0)
+    assert gang.handle(on.NodeReady("b"), 1.0) == [do.AcquireLeases("a"), do.AcquireLeases("b")]
+    gang.handle(on.LeasesGranted("a"), 1.0)
+    assert gang.handle(on.LeasesGranted("b"), 1.0) == [do.LaunchAttempt(1, "first", (Place("c", None),))]
+
+
 def test_below_the_range_nothing_begins() -> None:
     """The run ends with the reason of the last node that was lost."""
     gang = ready(RANGE, "a")
