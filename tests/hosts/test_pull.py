@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from support.command import Command
 from support.hosts import TestHosts
 from torchdeck.config.loader import load_config
 from torchdeck.distributed.checkpoints.listing import list_checkpoints
-from torchdeck.distributed.checkpoints.manifest import FileEntry, Manifest
+from torchdeck.distributed.checkpoints.manifest import FileEntry, Manifest, read_manifest
 from torchdeck.distributed.checkpoints.verification import verify
 from torchdeck.launch.launcher import Intent, create_run
 from torchdeck.launch.looks import Looks
@@ -85,6 +86,26 @@ def test_parts_become_one_checkpoint(run: tuple[Command, RunLayout, list[RunLayo
     assert [each["what"] for each in again["pulled"]] == ["step_00000010", "step_00000020"]
     assert verify(tmp_path / "to/checkpoints/step_00000010") == []
     assert not any(each["new"] for each in command.json("runs", "pull", "latest")["pulled"])
+
+
+def test_copies_stand_in_for_a_lost_part(run: tuple[Command, RunLayout, list[RunLayout]]) -> None:
+    """One node has all of it (checkpoint.replicas); here it is a checkpoint like any other."""
+    command, layout, there = run
+    source = there[0].checkpoints / "step_00000020"
+    said = read_manifest(source)
+    files = {
+        name: replace(entry, copies=tuple({"node 0 (a)", "node 1 (b)"} - {str(entry.node)}))
+        for name, entry in said.files.items()
+    }
+    for name, data in PARTS.items():
+        (source / name).write_bytes(data)
+    (source / "manifest.json").write_bytes(replace(said, files=files, version=3).render())
+    shutil.rmtree(there[1].checkpoints)
+    assert command.json("runs", "pull", layout.root.name)["problems"] == []
+    found = layout.checkpoints / "step_00000020"
+    assert verify(found) == []
+    manifest = read_manifest(found)
+    assert (manifest.node, manifest.has_copies, manifest.version) == (None, False, 2)
 
 
 def test_what_was_cut_off_goes_on(run: tuple[Command, RunLayout, list[RunLayout]]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from support.node_facts import node_facts
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
-from torchdeck.launch.absent_nodes import cast, without_absent
+from torchdeck.launch.absent_nodes import planned_nodes, without_absent
 from torchdeck.launch.node_looks import survey_nodes
 from torchdeck.launch.node_survey import NodeSurvey
 from torchdeck.nodes.book.schema import NodeBook
@@ -62,7 +62,7 @@ def test_a_node_that_does_not_answer_is_absent(
     assert left.names == ("n1", "n3", "n4")
     assert left.absent == (AbsentNode("n2", "nobody answers"),)
     assert (left.faults, list(left.probed)) == ((), ["n1", "n3", "n4"])
-    of = cast(config, left, Inventory(left.nodes), left.interpreters)
+    of = planned_nodes(config, left, Inventory(left.nodes), left.interpreters)
     assert (of.config.distributed.spare, of.missing) == (spares, placeholders)
     assert {node.name for node in of.inventory} == {"n1", "n3", "n4", *placeholders}
     assert set(placeholders) <= of.interpreters.keys()

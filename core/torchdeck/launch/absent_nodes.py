@@ -15,7 +15,7 @@ from torchdeck.nodes.ssh.host_keys import Verdict as HostKey
 from torchdeck.plan.launch_plan import AbsentNode
 
 
-class Cast(NamedTuple):
+class PlannedNodes(NamedTuple):
     """What a plan is made of before the absent nodes are taken out of it."""
 
     config: RunConfig
@@ -48,12 +48,12 @@ def without_absent(config: RunConfig, survey: NodeSurvey) -> NodeSurvey:
     )
 
 
-def cast(
+def planned_nodes(
     config: RunConfig,
     remote: NodeSurvey,
     inventory: Inventory,
     interpreters: Mapping[str, InterpreterFacts],
-) -> Cast:
+) -> PlannedNodes:
     """What a plan of the size that was asked for is made of: groups and tags of the node book taken apart.
 
     Where too few nodes answer for that size, placeholders that are like the first one make it up, so that the
@@ -61,7 +61,7 @@ def cast(
     """
     names = remote.names
     if not names:
-        return Cast(config, inventory, interpreters, ())
+        return PlannedNodes(config, inventory, interpreters, ())
     asked = wanted(config.distributed, len(names) + len(remote.absent)).most
     missing = tuple(node.name for node in remote.absent[: max(0, asked - len(names))])
     changed: dict[str, object] = {"spare": max(0, len(names) - asked)}
@@ -70,9 +70,9 @@ def cast(
     distributed = config.distributed.model_copy(update=changed)
     config = config.model_copy(update={"distributed": distributed})
     if not missing:
-        return Cast(config, inventory, interpreters, ())
+        return PlannedNodes(config, inventory, interpreters, ())
     model = next(node for node in inventory if node.name == names[0])
-    return Cast(
+    return PlannedNodes(
         config,
         Inventory((*inventory, *(like(model, name) for name in missing))),
         {**interpreters, **dict.fromkeys(missing, interpreters[model.name])},

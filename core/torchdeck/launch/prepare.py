@@ -10,7 +10,7 @@ from pathlib import Path
 from torchdeck.config.chosen_nodes import node_names
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
-from torchdeck.launch.absent_nodes import cast
+from torchdeck.launch.absent_nodes import planned_nodes
 from torchdeck.launch.gate import Held
 from torchdeck.launch.looks import Looks
 from torchdeck.launch.model_and_data import (
@@ -200,7 +200,7 @@ def plan_from(config: RunConfig, found: Survey, locate: Locate | None = None) ->
 
 
 def _made(config: RunConfig, found: Survey) -> LaunchPlan:
-    of = cast(config, found.remote, found.inventory, found.interpreters)
+    of = planned_nodes(config, found.remote, found.inventory, found.interpreters)
     plan = make_plan(
         of.config,
         of.inventory,
