@@ -20,7 +20,7 @@ GRACE = 5
     "graces", [2.5, *(pytest.param(many, marks=pytest.mark.soak) for many in (0.5, 1.0, 2.0, 5.0))]
 )
 def test_a_cut_costs_one_restart_however_long_it_is(across: AcrossOf, tmp_path: Path, graces: float) -> None:
-    """The follower's agent departs, and another is started; attempts that start no rank use up no restart."""
+    """Both sides wait for each other; attempts that start no rank use up no restart."""
     hosts = across(2)
     training = Training(tmp_path / "work", nproc=1, steps=20, every=5)
     options = ("--set", 'distributed.nodes=["node1","node2"]', "--set", f"launch.node_grace={GRACE}")
@@ -41,7 +41,4 @@ def test_a_cut_costs_one_restart_however_long_it_is(across: AcrossOf, tmp_path: 
     assert reasons[1:] == ["never_ran"] * (len(reasons) - 1)
     assert reasons[:1] == ["restart"] * (graces >= 2) or graces == 1.0, reasons
     assert sorted(losses(hosts.run)) == list(range(1, 21))
-    if graces > 2:
-        assert len(hosts.events(2, "agent_started")) >= 2
-        assert hosts.events(2, "node_finished")[0].fields["may_return"] is True
     hosts.wait_empty()

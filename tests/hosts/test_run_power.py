@@ -122,10 +122,14 @@ def test_a_follower_that_is_back_late_takes_part_again(across: AcrossOf, tmp_pat
 def test_a_leader_that_is_back_late_leads_the_run_again_once_it_is_resumed(
     across: AcrossOf, tmp_path: Path
 ) -> None:
+    """A resume that comes too early says so, and costs nothing."""
     hosts = across(2)
     started(hosts, tmp_path, 0)
     hosts.made.lose_power(1)
     assert wait_over(hosts, 2 * GRACE + 20).state == "LOST"
+    early = hosts.command.run("runs", "resume", "latest", timeout=250)
+    assert early.returncode == 1, early.stdout + early.stderr
+    assert "node node1 was not reached within" in early.stdout
     hosts.made.boot(1)
     resumed = hosts.command.run("runs", "resume", "latest", timeout=150)
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr

@@ -48,7 +48,7 @@ def test_where_the_lead_listens_is_forgotten_with_its_life(layout: RunLayout) ->
     assert files.listening == ("10.0.0.1", 7)
     lost = {"state": "LOST", "why": "gone", "life": 0}
     files = tell(layout, ("", "lost", lost), ("", "resumed", {"finished": 1}))
-    assert (files.listening, files.has_begun("a")) == (None, False)
+    assert (files.listening, files.history.has_begun("a")) == (None, False)
     files = tell(layout, ("a", "agent_started", {**STARTED, "life": 1}))
-    assert (files.listening, files.has_begun("a")) == (None, True)
+    assert (files.listening, files.history.has_begun("a")) == (None, True)
     assert tell(layout, ("a", "listening", LISTENING)).listening == ("10.0.0.1", 7)

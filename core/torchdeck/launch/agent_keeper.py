@@ -89,7 +89,7 @@ class AgentKeeper:
 
     def _check_reached(self, node: str, history: RunHistory) -> None:
         """A link that breaks later is waited for; one that never was stands in the way of a start."""
-        if node not in history.agents and self._clock() - self._begun > REACH_LIMIT:
+        if not history.has_begun(node) and self._clock() - self._begun > REACH_LIMIT:
             raise AgentUnavailableError(
                 node, f"node {node} was not reached within {REACH_LIMIT:.0f} s: {self._transport.unreached}"
             )

@@ -106,7 +106,7 @@ class Controller:
 
     def _look_for_leader(self, history: RunHistory) -> None:
         """Give the run up if its leading node is lost."""
-        if not self._files.has_begun(self._lead.node):
+        if not history.has_begun(self._lead.node):
             return  # the agent's keeper gives up a node that is never reached
         lost = self._leader.look(history, time.monotonic())
         if lost is not None:

@@ -47,12 +47,7 @@ class RunFiles:
     @property
     def listening(self) -> tuple[str, int] | None:
         """Where the agents' lead listens in this life of the run; None: nowhere, or not yet."""
-        return self._listening if self.has_begun(self._lead) else None
-
-    def has_begun(self, node: str) -> bool:
-        """Whether the node has had an agent in this life of the run."""
-        life = self.history.agent_life(node)
-        return life is not None and life >= self.history.life
+        return self._listening if self.history.has_begun(self._lead) else None
 
     def has_left(self, node: str, life: int) -> bool:
         """Whether the agent of `node` has said that it has no more to do in this life of the run."""

@@ -15,6 +15,7 @@ from torchdeck.launch.file_lock import locked
 from torchdeck.launch.gate import Gate
 from torchdeck.launch.launcher import LaunchError, start_controller
 from torchdeck.launch.nodes_alone import nodes_alone, seen_alone
+from torchdeck.nodes.inventory import LOCALHOST
 from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.plan.slots import fill
 from torchdeck.rundir.atomic import read_json
@@ -255,25 +256,32 @@ def _wait_until_quiet(layout: RunLayout) -> None:
 def _write_end(layout: RunLayout, found: RunView) -> None:
     """Write the end that nobody lived to write: what comes after it in the journal is another life.
 
-    The node's journal has one writer, whoever holds the agent's lock; so this holds it.
+    The node's journal has one writer, whoever holds the agent's lock; so this holds it. That of another
+    machine is only mirrored here: then the end stands in the run's own.
     """
-    from torchdeck.agent.startup import take_lock  # half an agent, which few need here
+    from torchdeck.agent.startup import life_of_run, take_lock  # half an agent, which few need here
 
-    node = layout.node(_plan(layout).nodes[0].name)
+    checkpoint = found.checkpoint.path if found.checkpoint is not None else ""
+    end: dict[str, Any] = {
+        "state": RunState.FAILED.value,
+        "why": found.why,
+        "resumable": True,
+        "checkpoint": checkpoint,
+        "attempt": found.attempt,
+    }
+    lead = _plan(layout).nodes[0].name
+    if lead != LOCALHOST:
+        with JournalWriter(layout.journal) as journal:
+            journal.append("lost", **end, life=life_of_run(layout), nodes=[])
+        return
+    node = layout.node(lead)
     node.root.mkdir(parents=True, exist_ok=True)
     lock = take_lock(node.lock)
     if lock is None:
         raise LaunchError(f"an agent of run {found.id} has just come back: it goes on")
     try:
         with JournalWriter(node.journal) as journal:
-            journal.append(
-                "finished",
-                state=RunState.FAILED.value,
-                why=found.why,
-                resumable=True,
-                checkpoint=found.checkpoint.path if found.checkpoint is not None else "",
-                attempt=found.attempt,
-            )
+            journal.append("finished", **end)
     finally:
         os.close(lock)
 

@@ -91,6 +91,10 @@ class RunHistory:
         """The life that the last agent of a node belongs to; None if it has had none."""
         return self._agents_life.get(node)
 
+    def has_begun(self, node: str) -> bool:
+        """Whether a node has had an agent in the life whose state counts."""
+        return self._agents_life.get(node, -1) >= self._resumed_after
+
     @property
     def devices(self) -> tuple[str, ...]:
         """All that its nodes have leased."""

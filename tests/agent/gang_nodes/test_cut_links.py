@@ -6,7 +6,7 @@ import re
 
 from support.agent_run import with_policy
 from support.gang_run import gone_within
-from support.gang_scripts import END_LIMIT, SHORT_GRACE, WAITING, Maker, go, up_through_a_proxy
+from support.gang_scripts import END_LIMIT, SHORT_GRACE, WAITING, Maker, go, up, up_through_a_proxy
 
 
 def test_a_link_that_is_cut_for_a_while_changes_nothing(make_gang: Maker) -> None:
@@ -38,3 +38,18 @@ def test_a_node_that_is_cut_for_good_is_given_up(make_gang: Maker) -> None:
     assert int(said[1]) >= int(SHORT_GRACE)
     assert run.events("lead_lost", node="beta")
     assert run.events(node="beta")[-1].name == "node_finished"
+
+
+def test_a_node_that_is_cut_for_long_takes_part_again(make_gang: Maker) -> None:
+    """Both sides have given each other up and wait, without a controller; one restart is used up, no more."""
+    run = make_gang(WAITING, policy=with_policy(node_silent=0.5, node_grace=SHORT_GRACE, max_restarts=1))
+    with up_through_a_proxy(run) as proxy:
+        proxy.cut()
+        run.wait("restarting", count=2)  # two graces later
+        proxy.heal()
+        up(run, attempt=run.wait("launching", count=2).fields["attempt"])
+        go(run)
+        assert run.finished()["state"] == "SUCCEEDED"
+    reasons = [event.fields["reason"] for event in run.events("restarting")]
+    assert reasons == ["restart"] + ["never_ran"] * (len(reasons) - 1)
+    assert not run.events("node_finished", node="beta")[:-1]

@@ -7,6 +7,7 @@ import pytest
 from torchdeck.agent import commands as do
 from torchdeck.agent import events as on
 from torchdeck.agent.lead.unled import WHY, Unled
+from torchdeck.agent.recovery import NEVER_RAN_RETRIES
 from torchdeck.plan.policy import Policy
 
 GRACE = 5.0
@@ -65,3 +66,12 @@ def test_a_stop_ends_the_waiting_for_the_lead(*, running: bool) -> None:
     else:
         node.handle(on.StopRequested("now", "replaced"), 102.0)
     assert node.tick(102.0) == [do.Depart(WHY)]
+
+
+@pytest.mark.parametrize(("restarts", "graces"), [(0, 1), (2, 1 + NEVER_RAN_RETRIES)])
+def test_it_waits_for_its_lead_as_long_as_that_would_wait_for_it(restarts: int, graces: int) -> None:
+    """A lead that may restart the gang tries it without the node for many graces; any other ends the run."""
+    node = Unled("b", Policy(node_grace=GRACE, max_restarts=restarts), 2, 100.0, running=False)
+    node.begin(100.0)
+    assert node.tick(100.0 + graces * GRACE - 0.1) == []
+    assert node.tick(100.0 + graces * GRACE) == [do.Depart(WHY, may_return=True)]

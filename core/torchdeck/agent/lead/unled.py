@@ -11,6 +11,7 @@ from torchdeck.agent import commands as do
 from torchdeck.agent import events as on
 from torchdeck.agent.gang import Gang
 from torchdeck.agent.past import Past
+from torchdeck.agent.recovery import NEVER_RAN_RETRIES
 from torchdeck.plan.policy import Policy
 
 WHY = "the leading node has been silent for longer than launch.node_grace"
@@ -41,7 +42,9 @@ class Unled:
         self._asked = False
         """To end: the lead is not waited for any more."""
         # once it had a part in an attempt, the lead may come back and begin another
-        self._depart_at: float | None = None if running else now + policy.node_grace * (number > 0)
+        self._patience = policy.node_grace * (1 + NEVER_RAN_RETRIES * (policy.max_restarts > 0))
+        """Seconds for the lead to come back once nothing runs here: it would wait for this node as long."""
+        self._depart_at: float | None = None if running else now + self._patience * (number > 0)
 
     @property
     def deadline(self) -> float | None:
@@ -87,7 +90,7 @@ class Unled:
             if isinstance(command, do.EndAttempt):
                 found.append(do.CloseAttempt(command.attempt, command.outcome))
             elif isinstance(command, do.Finish):
-                self._depart_at = now + self._policy.node_grace * (not self._asked)
+                self._depart_at = now + self._patience * (not self._asked)
                 found += self._lease([])
             elif not isinstance(command, (do.AnnounceStopping, do.AnnounceRunning)):
                 found.append(command)
