@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -145,6 +147,37 @@ def test_the_python_that_is_asked_is_the_one_that_was_looked_at(
     assert (good / "ran").exists()
     assert not (evil / "ran").exists()
     assert Looks(home).interpreter(str(link / "python"), deepspeed=False).python == ""
+    assert not (evil / "ran").exists()
+
+
+def test_a_link_that_flips_all_the_time_starts_nothing_that_is_not_trusted(
+    home: Path, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    """Whenever it flips: before, between or after the looks at it."""
+    good, evil, link, other = (tmp_path / name for name in ("good", "evil", "link", "other"))
+    for folder in (good, evil):
+        executable(folder / "python").write_text(f"#!/bin/sh\ntouch {folder / 'ran'}\n")
+    home.mkdir(exist_ok=True)
+    trust(good, home)
+    link.symlink_to(good)
+    over = threading.Event()
+
+    def flip() -> None:
+        for target in itertools.cycle((evil, good)):
+            if over.is_set():
+                return
+            other.symlink_to(target)
+            other.replace(link)
+
+    flipping = threading.Thread(target=flip)
+    flipping.start()
+    try:
+        for _ in range(3000 if pytestconfig.getoption("--soak") else 100):
+            Looks(home).interpreter(str(link / "python"), deepspeed=False)
+    finally:
+        over.set()
+        flipping.join()
+    assert (good / "ran").exists()
     assert not (evil / "ran").exists()
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,6 +44,10 @@ class NotTrustedError(Exception):
     def __init__(self, held: Sequence[Held]) -> None:
         super().__init__("; ".join(map(str, held)))
         self.held = tuple(held)
+
+
+Below = Callable[[Path], Writers | None]
+"""Looks for code below a folder that others can write, as `other_writers_below` does."""
 
 
 class Executed(NamedTuple):
@@ -103,7 +108,7 @@ class Gate:
         """
         # resolved first: a link that leads elsewhere from now on changes nothing
         real = resolved(config)
-        held = self.held(config, files) or self.held(real, files)
+        held = self.held(config, files) or (self.held(real, files) if real != config else ())
         if held:
             raise NotTrustedError(held)
         return real
@@ -121,15 +126,20 @@ class Gate:
 
     def _held(self, parts: Iterable[Executed | None]) -> tuple[Held, ...]:
         found: dict[Path, Held] = {}
+        below = cache(other_writers_below)  # of a folder that is meant more than once
         for part in parts:
-            if part is not None and part.folder not in found and (held := self._look(part)) is not None:
+            if (
+                part is not None
+                and part.folder not in found
+                and (held := self._look(part, below)) is not None
+            ):
                 found[part.folder] = held
         return tuple(found.values())
 
-    def _look(self, part: Executed) -> Held | None:
+    def _look(self, part: Executed, below: Below = other_writers_below) -> Held | None:
         try:
             standing = self._trusted.standing(part.folder, part.path)
-            never = standing.never or _writers(part)
+            never = standing.never or _writers(part, below)
         except TrustError as error:
             what, _, fix = str(error).partition(": ")
             return Held(part.folder, what, fix, can_be_trusted=False)
@@ -217,9 +227,9 @@ def _with_real_folder(file: Path) -> Path:
     return file.parent.resolve() / file.name
 
 
-def _writers(part: Executed) -> Writers | None:
+def _writers(part: Executed, below: Below) -> Writers | None:
     """Who else could change the file, or code in its folder."""
     try:
-        return other_writers(part.path) or other_writers_below(part.folder)
+        return other_writers(part.path) or below(part.folder)
     except OSError:
         return None

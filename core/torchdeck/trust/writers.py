@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 MOST_ENTRIES = 20_000
-"""Names below a folder that are looked at, the upper ones first: 20 ms or so."""
+"""Names below a folder that are looked at, the upper ones first: a tenth of a second for as many modules."""
 MOST_LINKS = 40
 """Symbolic links on the way to a file, as Linux has it."""
 _CODE = (".py", ".pyc", ".so", ".pth")
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _ACL = "system.posix_acl_access"
 
 
@@ -54,22 +55,29 @@ def other_writers_below(folder: Path) -> Writers | None:
 
     Links to files are followed, links to folders are not. At most `MOST_ENTRIES` names are looked at.
     """
-    waiting = deque([folder])
+    own = _own_users()
+    waiting = deque([str(folder)])
     seen = 0
     while waiting and seen < MOST_ENTRIES:
         for entry in _entries(waiting.popleft()):
             seen += 1
-            is_folder = entry.is_dir(follow_symlinks=False)
-            if not (entry.name.isidentifier() if is_folder else entry.name.endswith(_CODE)):
+            name = entry.name
+            if not name.endswith(_CODE) and not name.isidentifier():
                 continue  # nothing else can be imported
-            path = Path(entry.path)
             try:
-                if found := other_writers(path) if entry.is_symlink() else _others_at(path, entry.stat()):
-                    return found
+                found = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(found.st_mode):
+                    waiting.append(entry.path)
+                elif not name.endswith(_CODE):
+                    continue
+                if found.st_uid in own and not found.st_mode & _OTHERS and not stat.S_ISLNK(found.st_mode):
+                    continue  # as nearly all are
+                path = Path(entry.path)
+                why = other_writers(path) if entry.is_symlink() else _others_at(path, found)
             except OSError:
                 continue  # what is gone, or leads nowhere, is not imported either
-            if is_folder:
-                waiting.append(path)
+            if why is not None:
+                return why
     return None
 
 
@@ -152,7 +160,7 @@ def _group_name(number: int) -> str:
         return str(number)
 
 
-def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             yield from entries
