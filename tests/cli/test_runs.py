@@ -219,6 +219,35 @@ def test_delete_asks_on_a_terminal(
     assert asked is not bool(arguments)
 
 
+def test_a_run_whose_journal_is_no_file_is_listed_and_can_be_deleted(
+    torchdeck_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The others are listed as they are; what shows the run says in a sentence why it cannot."""
+    make_run(torchdeck_home, controller_journal(), FAILED)
+    bad = make_run(torchdeck_home, [], run_id=IDS[1])
+    bad.journal.unlink()
+    os.mkfifo(bad.journal)
+    rows = json.loads(output_of(capsys, "runs", "list", "--json"))
+    assert [(row["id"], row["state"]) for row in rows] == [(IDS[0], "FAILED"), (IDS[1], "UNREADABLE")]
+    for command, code in (("show", 2), ("attach", 2), ("resume", 3)):
+        assert main(["runs", command, IDS[1]]) == code
+        said = capsys.readouterr().err
+        assert "is a named pipe" in said
+        assert said.count("\n") == 1
+    assert main(["runs", "stop", IDS[1]]) == 3
+    assert "nothing of run" in capsys.readouterr().err
+    assert IDS[1] in output_of(capsys, "runs", "delete", IDS[1])
+    assert not bad.root.exists()
+
+
+def test_a_run_without_its_plan_and_journal_names_the_log_to_read(
+    torchdeck_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The agent ended before it started ranks: its own log may say why."""
+    make_run(torchdeck_home, controller_journal(), [agent_started()])
+    assert "nodes/localhost/agent.log" in output_of(capsys, "runs", "show", IDS[0])
+
+
 def test_a_stop_that_comes_too_late_says_that_nothing_was_stopped(
     torchdeck_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

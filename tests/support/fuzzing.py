@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from support.reader_process import Reader, ReaderProcess, cases
 
 
-def read_all(reader: Reader, documents: st.SearchStrategy[bytes], soak: int = 5000) -> None:
-    """Fail if `reader` raises or exceeds a bound on any of the cases: some fifty, or `soak` under --soak."""
+def read_all(reader: Reader, documents: st.SearchStrategy[bytes]) -> None:
+    """Fail if `reader` raises or exceeds a bound on any of the cases: some fifty, or 5,000 under --soak."""
     with ReaderProcess(reader) as process:
 
-        @settings(max_examples=cases(soak))
+        @settings(max_examples=cases())
         @given(documents)
         def each(case: bytes) -> None:
             process.read(case)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import wraps
 
 from torchdeck.cli.exit_codes import USAGE
+from torchdeck.rundir.bounded_file import UnreadableFileError
 from torchdeck.rundir.journal import NewerFormatError
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.directory import RunDirectoryError
@@ -36,7 +37,14 @@ def says_what_is_wrong(handler: Handler) -> Handler:
     def guarded(args: argparse.Namespace) -> int:
         try:
             return handler(args)
-        except (HomeError, RunNotFoundError, RunDirectoryError, NewerFormatError) as error:
+        except (
+            HomeError,
+            RunNotFoundError,
+            RunDirectoryError,
+            NewerFormatError,
+            UnreadableFileError,
+            PermissionError,
+        ) as error:
             print(f"torchdeck: {error}", file=sys.stderr)
             return USAGE
 

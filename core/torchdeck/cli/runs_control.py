@@ -244,7 +244,9 @@ def resume(args: argparse.Namespace) -> int:
         except (NotResumableError, LaunchError) as error:
             return refuse([str(error)], as_json=args.json)
         except OSError as error:
-            return refuse([f"{layout.root} cannot be written: {error.strerror}"], as_json=args.json)
+            return refuse(
+                [f"{layout.root} cannot be read or written: {error.strerror or error}"], as_json=args.json
+            )
         if args.detach:
             print(json_text({"id": layout.root.name}) if args.json else layout.root.name)
             return SUCCEEDED

@@ -70,10 +70,13 @@ def _agreed(layout: RunLayout, nodes: Sequence[str]) -> bool:
     """Ask on the terminal."""
     from torchdeck.runs.follower import read_run
 
-    view = read_run(layout)
-    name = "" if view.name == view.id else f" {view.name}"
+    try:
+        view = read_run(layout)
+        what = f"run {view.name} ({view.id}, {view.state})"
+    except OSError:
+        what = f"run {layout.root.name}, which cannot be read,"
     where = f", here and on {', '.join(nodes)}" if nodes else ""
-    question = f"Delete run{name} ({view.id}, {view.state}) and the checkpoints in it{where}? (yes/no) "
+    question = f"Delete {what} and the checkpoints in it{where}? (yes/no) "
     print(question, end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("yes", "y")
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from torchdeck.agent.snapshots.folder import free, read_manifest
 from torchdeck.nodes.inventory import LOCALHOST
 from torchdeck.rundir.layout import RunLayout
+from torchdeck.rundir.lock_file import is_held
 from torchdeck.rundir.processes import processes_of_run
 from torchdeck.runs.directory import RUN_ID
 from torchdeck.runs.follower import read_run
@@ -44,7 +45,11 @@ def set_aside(layout: RunLayout, *, on_nodes: bool = True) -> Path:
         NewerFormatError: it is from a newer Torchdeck.
         OSError: it cannot be renamed.
     """
-    found = read_run(layout)
+    try:
+        found = read_run(layout)
+    except OSError:  # what cannot be read can still be deleted, once nothing of it lives here
+        _refuse_alive(layout)
+        return _renamed(layout, on_nodes=on_nodes)
     if not found.is_over:
         raise StillAliveError(
             f"run {found.id} is {found.state}: stop it first with `torchdeck runs stop {found.id}`"
@@ -61,6 +66,19 @@ def set_aside(layout: RunLayout, *, on_nodes: bool = True) -> Path:
             f"here: stop it first with `torchdeck runs stop {found.id}`; where that is never reached again, "
             f"`torchdeck runs delete --here {found.id}` deletes what is here alone"
         )
+    return _renamed(layout, on_nodes=on_nodes)
+
+
+def _refuse_alive(layout: RunLayout) -> None:
+    run_id = layout.root.name
+    if processes_of_run(run_id) or is_held(layout.node(LOCALHOST).lock):
+        raise StillAliveError(
+            f"run {run_id} cannot be read, and processes of it are alive: stop it first with "
+            f"`torchdeck runs stop {run_id}`"
+        )
+
+
+def _renamed(layout: RunLayout, *, on_nodes: bool) -> Path:
     # the wish is in the name: that is written with the rename or not at all, and needs no room on the disk
     everywhere = "everywhere-" if on_nodes else ""
     return layout.root.rename(layout.root.with_name(f".deleted-{everywhere}{layout.root.name}"))

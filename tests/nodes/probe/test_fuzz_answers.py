@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from support import hostile
 from support.fuzzing import read_all
+from support.saying_process import SayingProcess
 from torchdeck.agent.probe import answer
-from torchdeck.agent.probe.runs import running
+from torchdeck.agent.probe.runs import is_supervised, is_supervised_anywhere
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError
 from torchdeck.nodes.probe.facts import NodeFacts, facts_from, interpreter_facts, node_info
 from torchdeck.nodes.probe.monitoring import _sample
@@ -90,24 +91,6 @@ QUESTIONS = (
 )
 
 
-class _Says:
-    """A process that says one thing again and again."""
-
-    stderr = b""
-
-    def __init__(self, case: bytes) -> None:
-        self._case = case.replace(b"\n", b" ") + b"\n"
-
-    def write(self, data: bytes) -> None:
-        pass
-
-    def read(self, _size: int, _limit: float) -> bytes:
-        return self._case
-
-    def close(self) -> None:
-        pass
-
-
 def read_answer(case: bytes, _place: Path) -> None:
     """Asked for everything; it may only raise what is documented."""
     asked: tuple[Callable[[Conversation], object], ...] = (
@@ -122,7 +105,7 @@ def read_answer(case: bytes, _place: Path) -> None:
     said: list[str] = []
     for ask in asked:
         try:
-            found = ask(Conversation(_Says(case), "n"))
+            found = ask(Conversation(SayingProcess(case), "n"))
         except ProbeError as error:
             said.append(str(error))
             continue
@@ -156,11 +139,8 @@ def look_for_runs(case: bytes, place: Path) -> None:
     for path in (layout.node("a").lock, layout.attempt(1).node("a").holder, layout.journal):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(case)
-    from torchdeck.agent.probe.runs import is_supervised, is_supervised_anywhere
-
     is_supervised(layout.root)
     is_supervised_anywhere(layout.root)
-    running()
 
 
 def test_run_directories_of_others() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from torchdeck.nodes.probe.sent_code import payload
@@ -33,6 +33,16 @@ class ProbeError(Exception):
 
 class PythonEndedError(ProbeError):
     """What was started as a node's Python has ended, or never was one: its interpreter, not the way to it."""
+
+
+@contextlib.contextmanager
+def understood(node: str) -> Iterator[None]:
+    """Around what takes an answer of `node` apart: if it is not as it should be, that is a ProbeError."""
+    try:
+        yield
+    except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
+        what = _short(f"{type(error).__name__}: {error}")
+        raise ProbeError(f"{node} said something impossible: {what}") from error
 
 
 class RemoteProcess(Protocol):

@@ -143,6 +143,17 @@ class RunHere(Said):
     """An agent or holder of it lives there; else its processes are orphans."""
 
 
+class Cleaned(Said):
+    """What came of ending processes of runs."""
+
+    ended: dict[str, Count]
+    """Run → processes that got a signal."""
+    kept: tuple[Text, ...]
+    """Runs that are looked after."""
+    left: Count
+    """Processes that do not end."""
+
+
 class NodeFacts(Said):
     """One node, as it was when it was asked."""
 

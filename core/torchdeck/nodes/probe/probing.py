@@ -11,8 +11,8 @@ from typing import Any
 
 from torchdeck.nodes.background import in_background
 from torchdeck.nodes.book.schema import NodeEntry
-from torchdeck.nodes.probe.conversation import ClockOffset, ProbeError, PythonEndedError
-from torchdeck.nodes.probe.facts import NodeFacts, facts_from
+from torchdeck.nodes.probe.conversation import ClockOffset, ProbeError, PythonEndedError, understood
+from torchdeck.nodes.probe.facts import Cleaned, NodeFacts, facts_from
 from torchdeck.nodes.probe.talking import LIMIT, Connect, Talking, left, talk
 from torchdeck.nodes.ssh.errors import (
     HostKeyChangedError,
@@ -144,7 +144,9 @@ def clean_node(
         SshError, ProbeError: it cannot be reached, or did not answer.
     """
     with talk(name, entry, connect, limit) as conversation:
-        return conversation.ask("clean", limit, run_ids=list(run_ids), home=entry.home)
+        answer = conversation.ask("clean", limit, run_ids=list(run_ids), home=entry.home)
+    with understood(name):
+        return Cleaned.model_validate(answer).model_dump()
 
 
 def fields_of(entry: NodeEntry, question: Question) -> dict[str, Any]:

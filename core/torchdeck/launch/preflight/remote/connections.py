@@ -10,7 +10,7 @@ from typing import Any
 
 from torchdeck.agent.probe.reach import WORD_LENGTH
 from torchdeck.launch.preflight.check import Check, failed, ok
-from torchdeck.nodes.probe.conversation import Conversation, ProbeError
+from torchdeck.nodes.probe.conversation import Conversation, ProbeError, understood
 
 LIMIT = 5.0
 """Seconds for one connection; what a firewall drops never answers."""
@@ -59,7 +59,8 @@ def connect_all(
                 answer = talks[name].ask(
                     "listen", ASK_LIMIT, address=addresses[name], port=wanted, word=word, seconds=ASK_LIMIT
                 )
-                return int(answer["port"])
+                with understood(name):
+                    return int(answer["port"])
             except ProbeError as error:
                 return str(error)
 
@@ -72,7 +73,8 @@ def connect_all(
                 if peer != name and isinstance(found, int)
             ]
             answer = talks[name].ask("reach", ASK_LIMIT, peers=peers, word=word, limit=LIMIT, size=size)
-            return [_connected(name, item, listening) for item in answer["reached"]]
+            with understood(name):
+                return [_connected(name, item, listening) for item in answer["reached"]]
 
         found = [item for items in pool.map(reach, talks) for item in items]
     deaf = [
@@ -114,7 +116,7 @@ def _connected(source: str, item: Mapping[str, Any], listening: Mapping[str, int
         target,
         port if isinstance(port, int) else 0,
         ok=item["ok"] is True,
-        latency=item["latency"],
-        bandwidth=item["bandwidth"],
+        latency=None if item["latency"] is None else float(item["latency"]),
+        bandwidth=None if item["bandwidth"] is None else float(item["bandwidth"]),
         error=str(item["error"]),
     )

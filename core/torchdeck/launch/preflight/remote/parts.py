@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from torchdeck.config.schema import RunConfig
 from torchdeck.launch.preflight.check import Check, failed, ok, warning
-from torchdeck.nodes.probe.conversation import Conversation, ProbeError
+from torchdeck.nodes.probe.conversation import Conversation, ProbeError, understood
 from torchdeck.plan.launch_plan import LaunchPlan
 
 ASK_LIMIT = 10.0
@@ -36,15 +36,17 @@ def disks_of(talks: Mapping[str, Conversation], folders: Mapping[str, str]) -> d
 
     def lay(node: str) -> str:
         try:
-            return str(talks[node].ask("lay_mark", ASK_LIMIT, folder=folders[node])["name"])
+            with understood(node):
+                return str(talks[node].ask("lay_mark", ASK_LIMIT, folder=folders[node])["name"])
         except ProbeError:
             if node == first:
                 raise
             return ""  # that it cannot write there is said by another check; it may still see
 
     def sees(node: str) -> str:
-        seen = talks[node].ask("see_mark", ASK_LIMIT, folder=folders[node], names=list(laid))["seen"]
-        return next((owner for mark, owner in laid.items() if mark in seen), node)
+        answer = talks[node].ask("see_mark", ASK_LIMIT, folder=folders[node], names=list(laid))
+        with understood(node):
+            return next((owner for mark, owner in laid.items() if mark in answer["seen"]), node)
 
     with ThreadPoolExecutor(max(1, len(talks)), thread_name_prefix="marks") as pool:
         try:

@@ -6,12 +6,10 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from pydantic import ValidationError
-
 from torchdeck.agent.probe.reach import WORD_LENGTH
 from torchdeck.launch.preflight.check import Check, failed, ok
 from torchdeck.launch.preflight.devices import Holder, check_held
-from torchdeck.nodes.probe.conversation import Conversation, ProbeError
+from torchdeck.nodes.probe.conversation import Conversation, ProbeError, understood
 from torchdeck.nodes.probe.facts import Said, Text
 from torchdeck.plan.launch_plan import NodePlan
 
@@ -44,8 +42,9 @@ def check_leases(
         try:
             home, devices = homes[node.name], list(node.devices)
             answer = talks[node.name].ask("owners", ASK_LIMIT, home=home, devices=devices)
-            owners = {key: Owner.model_validate(owner) for key, owner in answer["owners"].items()}
-        except (ProbeError, ValidationError, KeyError, AttributeError) as error:
+            with understood(node.name):
+                owners = {key: Owner.model_validate(owner) for key, owner in answer["owners"].items()}
+        except ProbeError as error:
             return failed("devices", node.name, str(error), "look at the node, and try again")
         held = [Holder(device, owner.run_id, owner.name) for device, owner in owners.items()]
         return check_held(node.name, held, queue=queue) if held else None

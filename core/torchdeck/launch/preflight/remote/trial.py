@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torchdeck.distributed
-from torchdeck.nodes.probe.conversation import Conversation, ProbeError
+from torchdeck.nodes.probe.conversation import Conversation, ProbeError, understood
 from torchdeck.plan.launch_plan import LaunchPlan, NodePlan
 from torchdeck.rundir.bounded_json import JsonError, parse_json_object
 
@@ -93,7 +93,10 @@ def run_trial(talks: Mapping[str, Conversation], plan: LaunchPlan, limits: Limit
     nodes = list(plan.nodes)
     with ThreadPoolExecutor(len(nodes), thread_name_prefix="trial") as pool:
         try:
-            port = int(talks[nodes[0].name].ask("free_port", ASK_LIMIT, address=nodes[0].address)["port"])
+            first = nodes[0]
+            answer = talks[first.name].ask("free_port", ASK_LIMIT, address=first.address)
+            with understood(first.name):
+                port = int(answer["port"])
             # a run id for each node: namespaces of processes may see into each other
             run_id = f"trial-{secrets.token_hex(8)}"
             starts = [
@@ -160,7 +163,10 @@ def _follow(
     until = moved + ALL
     while True:
         looks = {name: pool.submit(talks[name].ask, "trial_look", ASK_LIMIT) for name in parts}
-        news = [_take(parts[name], look.result()) for name, look in looks.items()]
+        news = []
+        for name, look in looks.items():
+            with understood(name):
+                news.append(_take(parts[name], look.result()))
         now = time.monotonic()
         moved = now if any(news) else moved
         failed = next((name for name, part in parts.items() if part.why), None) or next(
