@@ -10,7 +10,9 @@ sources=$PWD
 
 "$python" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$work/dist" .
 "$python" -m venv "$work/venv"
-"$work/venv/bin/python" -m pip install --quiet -c packaging/constraints.txt "$work"/dist/torchdeck-*.whl
+"$work/venv/bin/python" -m pip install --quiet --require-hashes -r packaging/hashes/core.txt
+"$work/venv/bin/python" -m pip install --quiet --no-deps "$work"/dist/torchdeck-*.whl
+"$work/venv/bin/python" -m pip check
 cd "$work"
 export TORCHDECK_HOME=$work/home
 torchdeck=$work/venv/bin/torchdeck
@@ -37,7 +39,7 @@ expect 3 "$torchdeck" --no-gui quickstart.toml
 grep -q torch "$work/output"
 # and an interpreter that has torch can be driven from it, with nothing of ours installed there but what is sent
 echo 'import torchdeck; torchdeck.log({"loss": 1.5}, step=1); print("shipped from", torchdeck.__file__)' >script.py
-expect 0 "$torchdeck" --no-gui --script script.py --nproc 1 --set "run.interpreter='$python'"
+expect 0 "$torchdeck" --no-gui --trust --script script.py --nproc 1 --set "run.interpreter='$python'"
 grep -q "$work/home/shipped" "$work/output"
 "$python" - "$work/dist" <<'P'
 import sys, zipfile, pathlib
