@@ -17,9 +17,16 @@ GRACE = 5
 
 
 @pytest.mark.parametrize(
-    "graces", [2.5, *(pytest.param(many, marks=pytest.mark.soak) for many in (0.5, 1.0, 2.0, 5.0))]
+    ("between", "graces"),
+    [
+        ("them", 2.5),
+        *(pytest.param("them", many, marks=pytest.mark.soak) for many in (0.5, 1.0, 2.0, 5.0)),
+        *(pytest.param("the leader and all", many, marks=pytest.mark.soak) for many in (0.5, 1.25)),
+    ],
 )
-def test_a_cut_costs_one_restart_however_long_it_is(across: AcrossOf, tmp_path: Path, graces: float) -> None:
+def test_a_cut_costs_one_restart_however_long_it_is(
+    across: AcrossOf, tmp_path: Path, between: str, graces: float
+) -> None:
     """Both sides wait for each other; attempts that start no rank use up no restart."""
     hosts = across(2)
     training = Training(tmp_path / "work", nproc=1, steps=20, every=5)
@@ -29,16 +36,22 @@ def test_a_cut_costs_one_restart_however_long_it_is(across: AcrossOf, tmp_path: 
     started = hosts.command.run("--no-gui", "--trust", "--detach", *options, *restarts, file)
     assert started.returncode == 0, started.stderr
     hosts.wait_event(1, "checkpoint", 90)
-    hosts.made.block_port(1, "1024-65535", sender=hosts.made.address(2))
+    if between == "them":
+        hosts.made.block_port(1, "1024-65535", sender=hosts.made.address(2))
+    else:
+        hosts.made.cut(1)
     healed = time.monotonic() + graces * GRACE
     wait_until(lambda: time.monotonic() >= healed, 10 * GRACE, "the end of the cut")
-    hosts.made.unblock_ports(1)
+    if between == "them":
+        hosts.made.unblock_ports(1)
+    else:
+        hosts.made.heal(1)
     (tmp_path / "go on").touch()
     wait_until(lambda: read_run(hosts.run).is_over, 90, f"the run's end: {read_run(hosts.run)}")
     view = read_run(hosts.run)
     assert view.state == "SUCCEEDED", view
     reasons = [event.fields["reason"] for event in hosts.events(1, "restarting")]
     assert reasons[1:] == ["never_ran"] * (len(reasons) - 1)
-    assert reasons[:1] == ["restart"] * (graces >= 2) or graces == 1.0, reasons
+    assert reasons[:1] == ["restart"] * (graces > 1) or graces == 1.0, reasons
     assert sorted(losses(hosts.run)) == list(range(1, 21))
     hosts.wait_empty()

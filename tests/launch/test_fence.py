@@ -7,50 +7,16 @@ import pytest
 
 from support import histories
 from support.histories import event
+from support.inbox_node import InboxNode
 from torchdeck.agent.inbox import Inbox
 from torchdeck.launch.epoch import ControllerEpoch
 from torchdeck.launch.fence import Fence
 from torchdeck.launch.requests import Request, place_request
-from torchdeck.launch.transport import Supervision
 from torchdeck.rundir.processes import ProcessIdentity
 from torchdeck.runs.history import RunHistory
 
 LOST = event("lost", 300.0, state="LOST", why="gone", life=0)
 RESUMED = event("resumed", 400.0, finished=1)
-
-
-class Node:
-    """A node with an inbox, and an agent there that lives or not."""
-
-    node = "a"
-    unreached = ""
-
-    def __init__(self, inbox: Path) -> None:
-        self.inbox = inbox
-        self.seen: Supervision | None = Supervision(agent=True, holder=False)
-
-    def supervision(self, *_known: ProcessIdentity | None) -> Supervision | None:
-        return self.seen
-
-    def deliver(self, request: Request) -> None:
-        if self.seen is None:
-            raise OSError("it is not reached")
-        place_request(self.inbox, request)
-
-    def start_agent(self, handover: bytes) -> None:
-        raise NotImplementedError
-
-    def agent_exit(self) -> int | None:
-        return None
-
-    def agent_is_starting(self) -> bool:
-        return False
-
-    def agent_log(self) -> str:
-        return ""
-
-    def ask_handover(self) -> bytes:
-        raise NotImplementedError
 
 
 def history(*journal: object, agent: int) -> RunHistory:
@@ -63,14 +29,12 @@ def history(*journal: object, agent: int) -> RunHistory:
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Node:
-    made = Node(tmp_path / "inbox")
-    made.inbox.mkdir()
-    return made
+def node(tmp_path: Path) -> InboxNode:
+    return InboxNode("a", tmp_path / "inbox")
 
 
 @pytest.fixture
-def fence(node: Node, tmp_path: Path) -> Fence:
+def fence(node: InboxNode, tmp_path: Path) -> Fence:
     me = ProcessIdentity.of(1)
     assert me is not None
     return Fence([node], ControllerEpoch(tmp_path / "lock", me))
@@ -86,7 +50,7 @@ def fence(node: Node, tmp_path: Path) -> Fence:
     ],
 )
 def test_who_is_told(
-    node: Node, fence: Fence, journal: tuple[object, ...], agent: int, *, told: bool
+    node: InboxNode, fence: Fence, journal: tuple[object, ...], agent: int, *, told: bool
 ) -> None:
     """Those that live and belong to an earlier life, or to the one that is over; once."""
     for _ in range(3):
@@ -94,7 +58,7 @@ def test_who_is_told(
     assert len(list(node.inbox.iterdir())) == told
 
 
-def test_one_that_is_not_reached_is_told_when_it_is(node: Node, fence: Fence) -> None:
+def test_one_that_is_not_reached_is_told_when_it_is(node: InboxNode, fence: Fence) -> None:
     seen, node.seen = node.seen, None
     fence.look(history(LOST, agent=0))
     node.seen = seen
@@ -103,7 +67,7 @@ def test_one_that_is_not_reached_is_told_when_it_is(node: Node, fence: Fence) ->
     assert (request.kind, request.origin, request.life) == ("stop_now", "replaced", 1)
 
 
-def test_an_agent_of_the_life_that_is_protected_passes_it_over(node: Node, fence: Fence) -> None:
+def test_an_agent_of_the_life_that_is_protected_passes_it_over(node: InboxNode, fence: Fence) -> None:
     """It may have been started a moment before its start is known here; a request of a person is for all."""
     fence.look(history(LOST, RESUMED, agent=0))
     (path,) = node.inbox.iterdir()

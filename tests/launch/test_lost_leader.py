@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from torchdeck.launch.lost_leader import STOP_LIMIT, Follower, LostLeader, Seen
+from torchdeck.launch.lost_leader import PATIENCE, STOP_LIMIT, Follower, LostLeader, Seen
 
 GRACE = 120.0
 
@@ -24,8 +24,8 @@ def given_up_after(
 @pytest.mark.parametrize(
     ("does", "seconds"),
     [
-        ((Follower.ENDED,), GRACE),
-        ((Follower.ENDED, Follower.AWAY), GRACE),  # a rack that lost power
+        ((Follower.ENDED,), PATIENCE * GRACE),
+        ((Follower.ENDED, Follower.AWAY), PATIENCE * GRACE),  # a rack that lost power
         ((Follower.ENDS,), 2 * GRACE),
         ((Follower.SERVES,), None),
         ((Follower.ENDED, Follower.SERVES), None),  # another follower still hears it
@@ -57,17 +57,17 @@ def test_stop_now_always_has_an_end(does: tuple[Follower, ...], seconds: float |
 
 def test_a_leader_that_is_heard_again_has_all_of_the_grace_again() -> None:
     rule, ended = LostLeader("gpu0", GRACE, 0.0), {"gpu1": Follower.ENDED}
-    assert not rule.look(Seen(1.0, False, ended), GRACE - 1)
-    assert not rule.look(Seen(2.0, True, ended), GRACE)
-    assert not rule.look(Seen(2.0, False, ended), 2 * GRACE - 1)
-    assert rule.look(Seen(2.0, False, ended), 2 * GRACE)
+    assert not rule.look(Seen(1.0, False, ended), PATIENCE * GRACE - 1)
+    assert not rule.look(Seen(2.0, True, ended), PATIENCE * GRACE)
+    assert not rule.look(Seen(2.0, False, ended), 2 * PATIENCE * GRACE - 1)
+    assert rule.look(Seen(2.0, False, ended), 2 * PATIENCE * GRACE)
 
 
 def test_the_reason_names_who_is_silent_and_what_is_left() -> None:
     rule = LostLeader("gpu0", GRACE, 0.0)
     seen = Seen(None, False, {"gpu1": Follower.ENDED, "gpu2": Follower.AWAY})
-    assert rule.look(seen, 130.0) == (
-        "node gpu0, which leads the run, has not answered for 130 s, nor has gpu2; no rank is left on gpu1"
+    assert rule.look(seen, 230.0) == (
+        "node gpu0, which leads the run, has not answered for 230 s, nor has gpu2; no rank is left on gpu1"
     )
     stopped = LostLeader("gpu0", GRACE, 0.0).look(Seen(None, False, {}, stop_now=True), 130.0)
     assert stopped == (

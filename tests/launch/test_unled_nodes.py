@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from support import histories
+from support.inbox_node import InboxNode
 from torchdeck.launch.epoch import ControllerEpoch
 from torchdeck.launch.reached_nodes import LINGER
+from torchdeck.launch.requests import STOP, STOP_NOW, write_request
 from torchdeck.launch.transport import Transport
 from torchdeck.launch.unled_nodes import UnledNodes
 from torchdeck.rundir.layout import RunLayout
@@ -94,3 +96,20 @@ def test_a_node_that_lives_may_give_up_the_lead_after_its_end(tmp_path: Path) ->
     assert following.go_on(history, 1e9 + 1)
     history.node_event("b", histories.event("node_finished", 400.0, why="over"))
     assert not following.go_on(history, 1e9 + 1)
+
+
+@pytest.mark.parametrize("kind", [STOP, STOP_NOW])
+@pytest.mark.parametrize("reached", [False, True])
+def test_a_stop_now_goes_by_the_others_while_the_lead_is_not_reached(
+    tmp_path: Path, kind: str, *, reached: bool
+) -> None:
+    """They hand it to the lead, which they may hear; once."""
+    lead, other = (InboxNode(name, tmp_path / name) for name in ("a", "b"))
+    following = unled(tmp_path, Nodes(reached=reached, transports=(lead, other)), Journal(RunHistory()))
+    layout = RunLayout(tmp_path)
+    layout.control.mkdir()
+    write_request(layout, kind, "terminal")
+    for _ in range(2):
+        following.forward(RunHistory())
+    assert list(lead.inbox.iterdir()) == []
+    assert len(list(other.inbox.iterdir())) == (kind == STOP_NOW and not reached)

@@ -10,6 +10,11 @@ STOP_LIMIT = 15.0
 """Seconds without the leader after which `stop --now` ends a run of which nothing lives on reached nodes."""
 
 
+PATIENCE = 1.5
+"""Times launch.node_grace that the leader may be away though its followers have given it up: one that comes
+back sooner starts the gang again by itself."""
+
+
 class Follower(Enum):
     """What a node that does not lead does, as far as is known here."""
 
@@ -74,7 +79,7 @@ class LostLeader:
             return False
         if Follower.ENDS in found:  # what SIGKILL does not end is not waited for
             return away >= 2 * self._grace
-        if Follower.ENDED in found and away >= self._grace:
+        if Follower.ENDED in found and away >= PATIENCE * self._grace:
             return True
         is_empty = Follower.ENDED in found or Follower.EMPTY in found
         return seen.stop_now and away >= (min(STOP_LIMIT, self._grace) if is_empty else self._grace)
