@@ -188,7 +188,8 @@ class StopRequested(NamedTuple):
     kind: str
     """`graceful` or `now`."""
     why: str
-    """`user`, `disk`, `hang`, `limit`, `gone` (the run directory), `node` (cannot be had), or `replaced`."""
+    """`user`, `disk`, `inodes` (of the disk), `hang`, `limit`, `gone` (the run directory), `node` (cannot be
+    had), or `replaced`."""
     request: str | None = None
     detail: str = ""
 

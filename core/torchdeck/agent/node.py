@@ -18,6 +18,7 @@ from torchdeck.agent.handover import NOTHING, Handover, MissingSecretError
 from torchdeck.agent.heartbeat import last_beat
 from torchdeck.agent.holder_start import HolderStart
 from torchdeck.agent.local_attempt import LINGER_LIMIT, LocalAttempt
+from torchdeck.agent.no_room import with_inodes
 from torchdeck.agent.node_devices import NodeDevices
 from torchdeck.agent.preparation import Preparation
 from torchdeck.agent.torchrun_tree import TorchrunTree
@@ -272,6 +273,7 @@ class LocalNode:
         code = local.code if local.code is not None else local.ranks_say(exits)
         if failure is None and code != 0:
             failure = self._torchrun_failure(local, code, stopped=stopped)
+        failure = None if failure is None else with_inodes(failure, self._layout.root)
         local.close()
         return [on.NodeClean(self._name, local.number, self._killed + sweep.killed, left, failure)]
 

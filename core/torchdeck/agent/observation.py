@@ -222,19 +222,7 @@ class Observation:
             return []
         self._disk_told = True
         try:
-            self._journal.append("disk_low", free=low.free, needed=low.needed, path=low.path)
+            self._journal.append("disk_low", **low._asdict())
         except OSError as error:
             print(f"disk_low could not be journaled: {error}", file=sys.stderr, flush=True)
-        return [
-            on.StopRequested(
-                "graceful",
-                "disk",
-                None,
-                f"{_mib(low.free)} are free in {low.path}, {_mib(low.needed)} needed",
-            )
-        ]
-
-
-def _mib(count: float) -> str:
-    """Bytes in the unit that people set the limit in."""
-    return f"{count / 2**20:,.0f} MiB"
+        return [on.StopRequested("graceful", "inodes" if low.inodes else "disk", None, low.text)]

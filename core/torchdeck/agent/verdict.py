@@ -10,6 +10,7 @@ _SENTENCES = {
     "user": "stopped by the user",
     "limit": "stopped at its time limit",
     "disk": "stopped because the disk is nearly full",
+    "inodes": "stopped because the disk has nearly no inodes left",
     "hang": "stopped because a rank stood still",
     "gone": "stopped because its run directory was deleted",
     "node": "stopped because a node cannot take part",

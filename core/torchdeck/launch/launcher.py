@@ -19,6 +19,7 @@ from torchdeck.launch.run_secrets import MissingSecretError, plan_secrets, run_s
 from torchdeck.launch.shipping import ship
 from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.rundir.atomic import write_bytes, write_json
+from torchdeck.rundir.inodes import why_refused
 from torchdeck.rundir.journal import JournalWriter
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.directory import RunDirectoryError, create_run_directory, reveal, shown
@@ -106,8 +107,8 @@ def create_run(
         shutil.rmtree(layout.root, ignore_errors=True)
         if isinstance(error, OSError):
             raise RunDirectoryError(
-                f"the run's directory cannot be made ({error.filename or layout.root}: {error.strerror}): "
-                "make room first"
+                f"the run's directory cannot be made ({error.filename or layout.root}: "
+                f"{why_refused(error, home)}): make room first"
             ) from error
         raise
 

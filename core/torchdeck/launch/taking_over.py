@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from torchdeck.agent.disk import low_disk
 from torchdeck.launch.detached import DetachedProcess
 from torchdeck.launch.file_lock import locked
 from torchdeck.launch.gate import Gate
@@ -169,13 +169,9 @@ def _anew(found: RunView) -> str:
 
 def _check_room(layout: RunLayout) -> None:
     """Too little room would end the next life before it has done a step."""
-    needed = _plan(layout).policy.min_free_bytes
-    free = shutil.disk_usage(layout.root).free
-    if free < needed:
-        raise NotResumableError(
-            f"the disk of {layout.root} has {free >> 20} MiB free and the run asks for {needed >> 20} MiB "
-            "(limits.min_free_disk): make room, then resume"
-        )
+    low = low_disk(layout.root, layout.root, _plan(layout).policy.min_free_bytes, 0)
+    if low is not None:
+        raise NotResumableError(f"{low.text} (limits.min_free_disk): make room, then resume")
 
 
 def _check_trust(layout: RunLayout) -> None:

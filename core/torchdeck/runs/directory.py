@@ -9,6 +9,7 @@ from pathlib import Path
 
 from torchdeck.rundir.bounded_file import open_regular
 from torchdeck.rundir.bounded_json import JsonError, parse_json_object
+from torchdeck.rundir.inodes import why_refused
 from torchdeck.rundir.journal import LINE_LIMIT, NewerFormatError
 from torchdeck.rundir.layout import FORMAT_VERSION, RunLayout
 
@@ -56,7 +57,7 @@ def create_run_directory(runs: Path, name: str, now: float, *, hidden: bool = Fa
             folder.mkdir(mode=0o700)
     except OSError as error:
         raise RunDirectoryError(
-            f"a run directory cannot be made in {runs} ({error.strerror}): "
+            f"a run directory cannot be made in {runs} ({why_refused(error, runs)}): "
             "make room or set TORCHDECK_HOME to a folder you may write in"
         ) from error
     return layout

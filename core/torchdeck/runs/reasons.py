@@ -13,6 +13,7 @@ from torchdeck.runs.state import AttemptView, DeviceHolder, Failure, Hang, RunSt
 STOP_REASONS: Mapping[str, str] = {
     "user": "stop requested",
     "disk": "the disk is nearly full",
+    "inodes": "the disk has nearly no inodes left",
     "hang": "a rank stood still",
     "limit": "the time limit is reached",
     "gone": "the run directory was deleted",

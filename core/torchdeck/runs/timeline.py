@@ -208,6 +208,8 @@ def _silent_for_too_long(fields: Mapping[str, Any]) -> str:
 
 def _disk_low(fields: Mapping[str, Any]) -> str:
     free, needed = read.number(fields, "free") or 0, read.number(fields, "needed") or 0
+    if fields.get("inodes") is True:
+        return f"the disk of {read.text(fields, 'path')} has only {free:,.0f} inodes left"
     return f"the disk of {read.text(fields, 'path')} has {size(free)} free, and {size(needed)} are asked for"
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.agent.machine import machine_memory
+from torchdeck.rundir.inodes import inodes_left
 from torchdeck.rundir.processes import PROC
 
 CGROUP = Path("/sys/fs/cgroup")
@@ -109,6 +110,7 @@ def disk_facts(folders: Iterable[str]) -> list[dict[str, Any]]:
                     "there": place == Path(folder).expanduser(),
                     "writable": os.access(place, os.W_OK | os.X_OK),
                     **disk,
+                    "inodes": _inodes(place),
                 }
             )
     return found
@@ -165,6 +167,14 @@ def _disk(folder: str) -> dict[str, int] | None:
     except OSError:
         return None
     return {"total": usage.total, "free": usage.free}
+
+
+def _inodes(folder: Path) -> int | None:
+    try:
+        left = inodes_left(folder)
+    except OSError:
+        return None
+    return None if left is None else min(left, 2**62)
 
 
 def _statistic(text: str, name: str) -> int:

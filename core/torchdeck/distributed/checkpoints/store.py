@@ -40,6 +40,7 @@ from torchdeck.distributed.checkpoints.saving import write_all
 from torchdeck.distributed.checkpoints.snapshot import Snapshot, take_snapshot
 from torchdeck.distributed.checkpoints.staging import Staging
 from torchdeck.distributed.checkpoints.state import LoadedState, TrainState
+from torchdeck.rundir.inodes import inodes_left
 
 __all__ = ["CheckpointError", "CheckpointStore", "LoadedState", "SaveTime", "TrainState"]
 
@@ -274,6 +275,7 @@ class CheckpointStore:
         path = self._directory.path
         try:
             free = f"{shutil.disk_usage(path).free / 2**20:.0f} MiB are free there"
+            free = f"no inodes left on the disk of {path}" if inodes_left(path) == 0 else free
         except OSError as gone:
             free = f"{path}: {gone.strerror}"
         if self._disks.leads(self._peers.rank):

@@ -13,6 +13,7 @@ from torchdeck.agent.probe.system import nearest
 from torchdeck.config.schema import RunConfig
 from torchdeck.launch.preflight.check import Check, failed, ok, warning
 from torchdeck.launch.preflight.room import Room, check_free
+from torchdeck.rundir.inodes import inodes_left, why_refused
 from torchdeck.runs.home import HomeError, check_private
 
 _NEEDS_CARE = re.compile(r'[\x00-\x1f\x7f":\\]')
@@ -75,12 +76,12 @@ def check_room(config: RunConfig, home: Path, node: str, checkpoint: int) -> Ite
 def _room(config: RunConfig, place: Path, estimate: int, node: str) -> Check:
     existing = nearest(place)
     try:
-        free = shutil.disk_usage(existing).free
+        free, inodes = shutil.disk_usage(existing).free, inodes_left(existing)
     except OSError as error:
         return failed(
             "disk", node, f"free space of {existing} cannot be read: {error.strerror}", "mend the disk"
         )
-    return check_free(config, Room(str(existing), free, estimate), node)
+    return check_free(config, Room(str(existing), free, estimate, inodes), node)
 
 
 def _writable(name: str, path: Path, node: str, fix: str) -> Check:
@@ -94,5 +95,5 @@ def _writable(name: str, path: Path, node: str, fix: str) -> Check:
         tempfile.TemporaryFile(dir=existing).close()
     except OSError as error:
         what = f"{path} is not writable" if existing == path else f"{path} cannot be made in {existing}"
-        return failed(name, node, f"{what} ({error.strerror})", fix)
+        return failed(name, node, f"{what} ({why_refused(error, existing)})", fix)
     return ok(name, node, f"{path} is writable")

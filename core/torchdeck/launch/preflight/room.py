@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _BYTES_PER_PARAMETER = {"sgd": 4, "adam": 12, "adamw": 12}
 """Saved per parameter: fp32 weights, and Adam's two moments."""
+INODES = 1000
+"""Files that a run makes at least, with some checkpoints."""
 LEAST_SHARED_MEMORY = 64 * 2**20
 """Bytes of /dev/shm for each rank: NCCL and data loaders put buffers there; containers give 64 MiB in all."""
 
@@ -31,6 +33,8 @@ class Room(NamedTuple):
     """Bytes."""
     checkpoint: int
     """Bytes that one checkpoint takes there; 0 where none is written there, or nobody knows."""
+    inodes: int | None = None
+    """Files that can still be made there; None where that is not limited or not known."""
 
 
 def check_free(config: RunConfig, room: Room, node: str) -> Check:
@@ -39,6 +43,10 @@ def check_free(config: RunConfig, room: Room, node: str) -> Check:
     what = f"{size(room.free)} free at {room.place}"
     # a new checkpoint is whole before an old one goes
     kept = estimate * (config.checkpoint.keep_last + 2)
+    if room.inodes is not None and room.inodes < INODES:
+        left = f"only {room.inodes}" if room.inodes else "no"
+        what = f"{left} inodes are left at {room.place}: the disk has room for bytes, not for files"
+        return failed("disk", node, what, "delete small files (`df -i` counts), or use another disk")
     if room.free < floor + estimate:
         need = f"limits.min_free_disk of {size(floor)}"
         need += f" and a checkpoint of about {size(estimate)}" if estimate else ""

@@ -57,6 +57,8 @@ class Disk(Said):
     total: Count
     free: Count
     """Bytes."""
+    inodes: Count | None = None
+    """Files that can still be made there; None where it has no such limit, or did not say."""
 
 
 class GpuUser(Said):

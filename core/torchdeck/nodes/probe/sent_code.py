@@ -39,6 +39,7 @@ MODULES = (
     "torchdeck.rundir.bounded_file",
     "torchdeck.rundir.bounded_json",
     "torchdeck.rundir.file_names",
+    "torchdeck.rundir.inodes",
     "torchdeck.rundir.layout",
     "torchdeck.rundir.lock_file",
     "torchdeck.rundir.processes",

@@ -37,4 +37,4 @@ def _room(config: RunConfig, name: str, disk: Disk, what: str, fix: str, checkpo
         return failed(what, name, f"{disk.path} cannot be written", fix)
     if not disk.total:  # /proc and its like, where root may write and nothing stays
         return failed(what, name, f"{disk.path} is on no disk: nothing can be kept there", fix)
-    return check_free(config, Room(disk.path, disk.free, checkpoint), name)
+    return check_free(config, Room(disk.path, disk.free, checkpoint, disk.inodes), name)
