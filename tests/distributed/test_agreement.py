@@ -1,14 +1,18 @@
 """Ranks find out at the start that they mean different things, and say which."""
 
+import itertools
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.recipe_ranks import start_ranks, wait_for_ranks
-from torchdeck.distributed.agreement import check_agreement
+from torchdeck.distributed.agreement import AgreementError, check_agreement
 
 SCRIPT = Path(__file__).parent.parent / "support" / "agreement_ranks.py"
 CONFIG = {"seed": 7, "config": {"training": {"lr": 0.001, "steps": 40}, "model": {"layers": [1, 2]}}}
@@ -88,3 +92,31 @@ def test_many_differing_fields_are_counted(tmp_path: Path) -> None:
     assert message.endswith(
         "field4 is 4 on rank 0 and 5 on rank 1; and 4 more. Start every rank with the same config and seed"
     )
+
+
+class StrangeGroup:
+    """Two ranks, of which the other one sends whatever is drawn."""
+
+    rank, world_size = 0, 2
+
+    def __init__(self, numbers: Iterator[float]) -> None:
+        self._numbers = numbers
+
+    def sum(self, values: Sequence[float]) -> list[float]:
+        assert len(values) < 1 << 24, "a stranger's number took the memory"
+        return [value or next(self._numbers) for value in values]
+
+    def minimum(self, values: Sequence[float]) -> list[float]:
+        return [value - 1 for value in values]  # it does not agree
+
+
+NUMBERS = st.one_of(
+    st.integers(0, 300).map(float), st.floats(), st.sampled_from([1e300, -1.0, math.nan, math.inf, 2.0**53])
+)
+
+
+@given(st.lists(NUMBERS, min_size=1, max_size=40))
+def test_whatever_a_stranger_sends_it_is_no_agreement_and_no_harm(numbers: list[float]) -> None:
+    """Lengths that would take the memory, bytes that are none, names that are no JSON."""
+    with pytest.raises(AgreementError):
+        check_agreement(StrangeGroup(itertools.cycle(numbers)), CONFIG)

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from support.command import Command, wait_for_event
-from support.controlled_run import nothing_left
+from support.command import Command, identity_in, wait_for_event
+from support.controlled_run import controllers, nothing_left
 from support.listening_sockets import listening
 from support.waiting import wait_until
-from torchdeck.rundir.processes import processes_of_run
+from torchdeck.rundir.atomic import read_json
+from torchdeck.rundir.journal import read_journal
+from torchdeck.rundir.processes import ProcessIdentity, processes_of_run
 
 RECIPE = """
 [run]
@@ -70,7 +72,7 @@ def command(tmp_path: Path) -> Iterator[Command]:
 def test_every_socket_of_a_run_on_one_node_is_on_loopback(
     command: Command, tmp_path: Path, kind: str
 ) -> None:
-    """Of torchrun and the ranks, as they train; and another user who knows the port gets no answer."""
+    """Of controller, agent, torchrun and ranks; and another user who knows the port gets no answer."""
     (tmp_path / "run.toml").write_text(RECIPE)
     (tmp_path / "train.py").write_text(textwrap.dedent(SCRIPT))
     words: list[str | Path] = [tmp_path / "run.toml"]
@@ -82,7 +84,11 @@ def test_every_socket_of_a_run_on_one_node_is_on_loopback(
     log = run.attempt(1).rank(0).stdout
     mark = {"recipe": "step 2/", "script": "at 127.0.0.1"}[kind]
     wait_until(lambda: log.exists() and mark in log.read_text(), 90, f"{mark!r} of rank 0")
-    found = listening(identity.pid for identity in processes_of_run(run.root.name))
+    agent = identity_in(read_journal(run.node("localhost").journal), "agent_started")
+    holder = ProcessIdentity.from_json(read_json(run.attempt(1).node("localhost").holder)["holder"])
+    assert holder is not None
+    beside = [*controllers(run), agent, holder]
+    found = listening(identity.pid for identity in [*processes_of_run(run.root.name), *beside])
     assert len(found) >= 4, f"the store, its front and a socket of each rank: {found}"
     assert {address for address, _ in found} == {"127.0.0.1", "127.0.0.2"}
     if os.geteuid() == 0:
@@ -91,6 +97,7 @@ def test_every_socket_of_a_run_on_one_node_is_on_loopback(
         assert _heard_by_another_user("127.0.0.2", port) == "timed out"
         refused = wait_for_event(run, "strangers").fields
         assert (refused["count"], refused["why"]) == (1, "it is of another user (65534)")
+        assert "connections to the run's store were refused" in command.run("runs", "show", "latest").stdout
     command.run("runs", "stop", "latest", "--now")
 
 

@@ -322,6 +322,7 @@ WHOLE = [
     event("hang_over", rank=1),
     event("numbers_left_out", attempt=1, ranks=[0, 1]),
     event("agent_failed", error="KeyError: 'x'"),
+    event("strangers", count=12, address="10.0.0.9", why="it does not hold the key of this run"),
 ]
 JUNK: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),

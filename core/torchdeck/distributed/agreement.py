@@ -13,10 +13,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from torchdeck.recipes.errors import RecipeError
+from torchdeck.rundir.bounded_json import JsonError, parse_json
 
 _DIGEST_BYTES = 6
 """48 bits: a whole number that float64 holds."""
 _DIGESTS = 4
+_LONGEST = 8 << 20
+"""Bytes of a text that another rank may send."""
 _SHOWN = 100
 """Bytes of a value that are shown."""
 _NAMED = 5
@@ -90,7 +93,7 @@ def _difference(group: Group, fields: Mapping[str, str], what: str) -> str:
     called = by_rank(group, _digest(names, 1))
     if len(set(called)) > 1:
         one, other = _pair(called)
-        first, second = (set(json.loads(text)) for text in _texts(group, (one, other), names))
+        first, second = (_names(text) for text in _texts(group, (one, other), names))
         only = [f"{name} (rank {one} alone)" for name in sorted(first - second)]
         only += [f"{name} (rank {other} alone)" for name in sorted(second - first)]
         return f"ranks {one} and {other} have different {what}: {_listed(only)}"
@@ -124,12 +127,32 @@ def by_rank(group: Group, mine: Sequence[float]) -> list[tuple[float, ...]]:
 def _texts(group: Group, senders: tuple[int, int], mine: str) -> list[str]:
     """The texts of two ranks."""
     content = mine.encode()
-    lengths = [int(length) for length in group.sum([len(content) * (group.rank == rank) for rank in senders])]
+    told = group.sum([len(content) * (group.rank == rank) for rank in senders])
+    lengths = [_whole(length, _LONGEST) for length in told]
     numbers: list[float] = []
     for rank, length in zip(senders, lengths, strict=True):
         numbers += [float(byte) for byte in content] if rank == group.rank else [0.0] * length
-    received = bytes(int(number) for number in group.sum(numbers))
-    return [received[: lengths[0]].decode(), received[lengths[0] :].decode()]
+    received = bytes(_whole(number, 255) for number in group.sum(numbers))
+    return [part.decode(errors="replace") for part in (received[: lengths[0]], received[lengths[0] :])]
+
+
+def _whole(number: float, most: int) -> int:
+    """`number`, which may be a stranger's; NaN is no number, either."""
+    if not 0 <= number <= most or not float(number).is_integer():
+        raise AgreementError(
+            f"{number!r} came from the other ranks where a whole number up to {most} belongs"
+        )
+    return int(number)
+
+
+def _names(text: str) -> set[str]:
+    try:
+        names = parse_json(text.encode())
+    except JsonError as error:
+        raise AgreementError(f"a rank's list of fields is refused: {error}") from None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise AgreementError("a rank sent no list of fields")
+    return set(names)
 
 
 def _short(text: str) -> str:

@@ -71,6 +71,7 @@ class RunHistory:
         self.numbers_left_out: set[int] = set()
         self.agent_errors: dict[str, Event] = {}
         """Errors of their own that ended agents in this life, by node; the last of each."""
+        self.strangers: Event | None = None
 
     @property
     def end(self) -> Event | None:
@@ -334,6 +335,9 @@ class RunHistory:
     def _numbers_left_out(self, event: Event) -> None:
         self.numbers_left_out.update(read.wholes(event.fields, "ranks"))
 
+    def _strangers(self, event: Event) -> None:
+        self.strangers = event
+
     def _of_a_node(self, event: Event) -> None:
         self.nodes.said(event)
 
@@ -377,6 +381,7 @@ class RunHistory:
         "attempt_ended": _attempt_ended,
         "checkpoint_damaged": _checkpoint_damaged,
         "numbers_left_out": _numbers_left_out,
+        "strangers": _strangers,
     }
     _LATE: Mapping[str, Callable[[RunHistory, Event], None]] = {
         **dict.fromkeys(("launching", "attempt_started"), _late_attempt),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from torchdeck.quantities import ago, duration, size
+from torchdeck.runs import fields as read
 from torchdeck.runs.history import RunHistory
 from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, UP, LinkState
 from torchdeck.runs.state import AttemptView, DeviceHolder, Failure, Hang, RunState
@@ -245,4 +247,12 @@ def numbers_left_out(ranks: Sequence[int]) -> str:
     return (
         f"{who} more lines than can be searched for numbers: some points are missing from the plots "
         "(logs are complete). Print less often, or call torchdeck.log"
+    )
+
+
+def strangers(event: Mapping[str, Any]) -> str:
+    """Connections to torchrun's store that were refused, as an event `strangers` counts them."""
+    return (
+        f"{read.whole(event, 'count') or 0} or more connections to the run's store were refused, one from "
+        f"{read.text(event, 'address')}: {read.text(event, 'why')}"
     )

@@ -276,13 +276,7 @@ _SENTENCES: Mapping[str, tuple[Kind, Callable[[Mapping[str, Any]], str]]] = {
         "problem",
         lambda fields: reasons.numbers_left_out(read.wholes(fields, "ranks")),
     ),
-    "strangers": (
-        "problem",
-        lambda fields: (
-            f"{read.whole(fields, 'count') or 0} connections to the run's store were refused, the last from "
-            f"{read.text(fields, 'address')}: {read.text(fields, 'why')}"
-        ),
-    ),
+    "strangers": ("problem", reasons.strangers),
     "signalled": (
         "detail",
         lambda fields: f"{read.text(fields, 'signal')} sent to {read.whole(fields, 'count') or 0} processes",

@@ -325,6 +325,8 @@ def _warnings(
     found += [reasons.damaged(path, why) for path, why in history.damaged.items()]
     if history.numbers_left_out:
         found.append(reasons.numbers_left_out(sorted(history.numbers_left_out)))
+    if history.strangers is not None:
+        found.append(reasons.strangers(history.strangers.fields))
     if state.is_terminal:
         return (*found, *(reasons.alone(node) for node in sorted(history.nodes.go_on_alone)))
     found += [reasons.hang(hang) for hang in hangs]
