@@ -9,8 +9,10 @@ import pytest
 from support.held_training import hold
 from support.hosts_run import HostsRun
 from support.training import Training, losses
+from support.waiting import wait_until
 from torchdeck.distributed.checkpoints.listing import list_checkpoints
 from torchdeck.distributed.checkpoints.verification import verify
+from torchdeck.runs.follower import read_run
 
 AcrossOf = Callable[..., HostsRun]
 GRACE = ("--set", "launch.node_grace=4")
@@ -124,3 +126,32 @@ def test_a_resumed_run_begins_without_the_node_that_is_gone(across: AcrossOf, tm
     assert (last["world_size"], last["resume_step"]) == (2, 6)
     assert last["given_up"].endswith("; node node3 takes its place")
     assert sorted(losses(hosts.run)) == list(range(1, STEPS + 1))
+
+
+@pytest.mark.soak
+def test_a_lost_leader_takes_no_checkpoint_along(across: AcrossOf, tmp_path: Path) -> None:
+    """A run that is lost with its leader goes on as a new one where copies are, and on a node without any."""
+    hosts = across(3)
+    settings = (
+        'distributed.nodes=["node1","node2"]',
+        "checkpoint.replicas=1",
+        'checkpoint.directory="/dev/shm/saved"',  # of each host alone, under one path
+        "launch.kill_grace=3",
+    )
+    sets = [word for setting in settings for word in ("--set", setting)]
+    training = Training(tmp_path / "work", strategy="fsdp", nproc=1, steps=STEPS, every=3)
+    gate = tmp_path / "go on"
+    run_file = hold(training.write(0.0), step=8, gate=gate)
+    started = hosts.command.run("--no-gui", "--trust", "--detach", *GRACE, *sets, run_file)
+    assert started.returncode == 0, started.stderr
+    hosts.wait_event(1, "checkpoint", 90, count=2)
+    wait_until(lambda: len(hosts.events(2, "checkpoint")) == 2, 30, "the same on the other node")
+    lost = hosts.run.root.name
+    hosts.made.power_off(1)
+    wait_until(lambda: read_run(hosts.run).is_over, 60, "the run to be given up")
+    gate.touch()
+    again = hosts.command.run("runs", "resume", lost, "--nodes", "node3", "node2", timeout=240)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert hosts.run.root.name != lost
+    assert hosts.wait_event(3, "launching")["resume"]["step"] == 6
+    assert sorted(losses(hosts.run)) == list(range(7, STEPS + 1))

@@ -13,6 +13,7 @@ from torchdeck.agent.events import ResumePoint
 
 if TYPE_CHECKING:
     from torchdeck.distributed.checkpoints.listing import CheckpointInfo
+    from torchdeck.distributed.checkpoints.manifest import Manifest
 
 OWN = "own"
 ASKED = "asked"
@@ -44,7 +45,7 @@ def resume_points(
         AttemptError: what it should resume from is not sound.
     """
     from torchdeck.distributed.checkpoints.choose import choose_checkpoint
-    from torchdeck.distributed.checkpoints.manifest import CheckpointError
+    from torchdeck.distributed.checkpoints.manifest import CheckpointError, read_manifest
 
     try:
         own = _sound(directory, run_id, damaged, OWN, first=first) if number > 1 else ()
@@ -52,15 +53,18 @@ def resume_points(
             return own
         if policy == "auto":
             return _sound(directory, None, damaged, OWN, first=first)
+        if not Path(policy).is_dir():
+            return ()  # another node may have it, with copies of what this one lacks
         choice = choose_checkpoint(directory, policy)
         if choice.folder is None or choice.folder == Path(policy):
-            return (ResumePoint(ASKED, "", choice.step),)
+            point = ResumePoint(ASKED, "", choice.step)
+            return (point if choice.folder is None else _of_parts(point, read_manifest(choice.folder)),)
         return _sound(Path(policy), None, damaged, ASKED, first=first)
     except CheckpointError as error:
         raise AttemptError(f"cannot resume: {error}") from error
 
 
-def common_point(offers: Mapping[str, Sequence[ResumePoint]]) -> ResumePoint | None:
+def common_point(offers: Mapping[str, Sequence[ResumePoint]], policy: str = "auto") -> ResumePoint | None:
     """The best one that the nodes have together; None if no node has any.
 
     One that lies in a single folder must be there on every node. Of one whose files lie on several nodes each
@@ -69,12 +73,15 @@ def common_point(offers: Mapping[str, Sequence[ResumePoint]]) -> ResumePoint | N
 
     Args:
         offers: by node, in order of node rank.
+        policy: checkpoint.resume, as in the plan.
 
     Raises:
-        AttemptError: some have checkpoints, and there is none that is whole.
+        AttemptError: some have checkpoints, and there is none that is whole; or the one asked for is nowhere.
     """
     if not any(offers.values()):
-        return None
+        if policy in ("auto", "never", ""):
+            return None
+        raise AttemptError(f"cannot resume: no node has a checkpoint {policy}: give the path of its folder")
     for point in _best_first(offers):
         of_each = [[own for own in points if own.everywhere == point] for points in offers.values()]
         here = {part for points in of_each for own in points for part in own.here}
@@ -161,8 +168,13 @@ def _sound(
 
 
 def _point(source: str, info: CheckpointInfo) -> ResumePoint:
-    point, manifest = ResumePoint(source, info.path.name, info.step), info.manifest
-    if manifest is None or manifest.node is None:
+    point = ResumePoint(source, info.path.name, info.step)
+    return point if info.manifest is None else _of_parts(point, info.manifest)
+
+
+def _of_parts(point: ResumePoint, manifest: Manifest) -> ResumePoint:
+    """`point` with where its files lie, if that is on several nodes."""
+    if manifest.node is None:
         return point
     content = dataclasses.replace(manifest, node=None).render()
     return point._replace(

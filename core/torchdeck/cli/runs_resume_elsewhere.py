@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from torchdeck.cli.headless import refuse, start_loaded
 from torchdeck.cli.problems import report
@@ -41,6 +41,12 @@ def _start(layout: RunLayout, checkpoint: str, args: argparse.Namespace) -> int:
     ]
     try:
         loaded = load_config_text(frozen.text, where, overrides)
+        if (
+            loaded.config.checkpoint.replicas
+        ):  # the newest may have been lost with a node, before it was copied
+            folder = str(PurePath(checkpoint).parent)
+            overrides[-1] = f"checkpoint.resume={json.dumps(folder, ensure_ascii=False)}"
+            loaded = load_config_text(frozen.text, where, overrides)
     except ConfigError as error:
         return report(error, as_json=args.json)
     started = argparse.Namespace(

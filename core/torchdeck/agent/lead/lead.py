@@ -271,7 +271,7 @@ class Lead:
         roster = self._elastic.without(command.left_out) or self._elastic.full
         gone = [node for node in self._members if node not in roster.nodes]
         self._members = roster.nodes
-        self._opening = Opening(command, roster.nodes)
+        self._opening = Opening(command, roster.nodes, self._plan.checkpoint.resume)
         here: list[do.Command] = []
         for exchange in self._exchanges.values():
             exchange.forget_before(command.attempt)

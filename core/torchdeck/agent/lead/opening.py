@@ -20,12 +20,14 @@ class Opening:
         given_up: nothing of it will be started.
     """
 
-    def __init__(self, command: do.LaunchAttempt, nodes: Sequence[str]) -> None:
+    def __init__(self, command: do.LaunchAttempt, nodes: Sequence[str], resume: str = "auto") -> None:
+        """Nothing is asked yet; `resume` is checkpoint.resume, as in the plan."""
         self.number = command.attempt
         self.nodes = tuple(nodes)
         self.chosen: tuple[do.Launch, ...] = ()
         self.given_up = False
         self._command = command
+        self._resume = resume
         self._waiting: tuple[do.Launch, ...] = ()
         self._offers: dict[str, on.Offered] = {}
 
@@ -84,7 +86,7 @@ class Opening:
         return list(waiting)
 
     def _choose(self) -> None:
-        point = common_point({node: self._offers[node].points for node in self.nodes})
+        point = common_point({node: self._offers[node].points for node in self.nodes}, self._resume)
         port = self._offers[self.nodes[0]].port
         if port is None:
             raise AttemptError(f"node {self.nodes[0]} named no port for the rendezvous")

@@ -7,6 +7,7 @@ that has a copy.
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,9 @@ from torchdeck.distributed.checkpoints.manifest import CheckpointError, Manifest
 from torchdeck.distributed.checkpoints.peers import Peers
 from torchdeck.distributed.checkpoints.transfer import receive, send
 from torchdeck.distributed.checkpoints.verification import verify_files
+
+CHECKPOINTS = "checkpoints"
+"""The folder's name in a run's directory."""
 
 
 class Parts:
@@ -130,13 +134,16 @@ def gathered(folder: Path, manifest: Manifest, peers: Peers) -> Iterator[Parts]:
     """
     disks = find_disks(folder.parent, peers)
     whole = folder.parent / f".tmp-{folder.name.removeprefix('.replaced-')}-parts"
-    parts = Parts(_part_of(folder, manifest), whole, manifest, disks, peers)
+    source = _part_of(folder, manifest)
+    parts = Parts(source, whole, manifest, disks, peers)
     try:
         parts.prepare()
         yield parts
     finally:
         if disks.leads(peers.rank):
             shutil.rmtree(whole, ignore_errors=True)
+            if source is None:
+                _remove_empty(folder.parent)
 
 
 def _part_of(folder: Path, manifest: Manifest) -> Path | None:
@@ -159,3 +166,11 @@ def _refuse(problems: Mapping[str, str], lost: Sequence[str]) -> None:
     found = [problem for name, problem in problems.items() if name in lost]
     if found:
         raise CheckpointError("; ".join(found))
+
+
+def _remove_empty(folder: Path) -> None:
+    """Remove the folder of another run's checkpoints, and of that run, of which this node has nothing."""
+    with contextlib.suppress(OSError):  # there is something in it
+        folder.rmdir()
+        if folder.name == CHECKPOINTS:
+            folder.parent.rmdir()
