@@ -133,3 +133,11 @@ def test_who_was_silent_is_forgotten_where_the_gang_begins_anew() -> None:
     assert silent(flagged, Event("launching", NOW, 0.0, {"attempt": 2, "nodes": ["b", "c"]})).warnings
     again = {"identity": ELSEWHERE.to_json(), "part": "lead"}
     assert silent(flagged, Event("agent_started", NOW, 0.0, again)).warnings == ()
+
+
+def test_logs_that_stay_on_a_node_are_said() -> None:
+    """The disk of this machine is nearly full."""
+    found = seen(up(held="logs"), heartbeat=BEAT)
+    (said,) = found.warnings
+    assert said == "this machine's disk is nearly full: logs of node b are not copied until there is room"
+    assert found.troubles[0].over(NOW) == "logs of node b are copied here again"

@@ -26,6 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from torchdeck.data.order import Ids
+from torchdeck.rundir.bounded_file import open_regular
+from torchdeck.rundir.bounded_json import parse_json
 
 SAMPLE_LOG_VERSION = 1
 
@@ -35,6 +37,8 @@ _CHECKED_HEAD = struct.Struct("<IIIqqd")
 """The head without its own CRC."""
 _HEADER_LIMIT = 4096
 _CHUNK = 1 << 20
+_RECORD_LIMIT = 256 << 20
+"""Bytes of one step's record."""
 _WIDTHS = (2, 4, 8)
 
 
@@ -167,7 +171,7 @@ class SampleLog:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             line = file.readline(_HEADER_LIMIT)
         self.header = _header(path, line)
         self._dtype = np.dtype(f"<u{self.header.width}")
@@ -190,20 +194,24 @@ class SampleLog:
                 head = file.read(_HEAD.size)
                 if len(head) < _HEAD.size:
                     return
-                record = self._record(head, file.read)
+                left = os.fstat(file.fileno()).st_size - self.end - len(head)
+                record = self._record(head, file.read, left)
                 if record is None:
                     return
                 yield record
 
-    def _record(self, head: bytes, read: Any) -> SampleRecord | None:
-        """The record that begins with `head`; None where it is torn."""
+    def _record(self, head: bytes, read: Any, left: int) -> SampleRecord | None:
+        """The record that begins with `head`, `left` bytes before the file's end; None where it is torn."""
         crc, body_crc, samples, microbatches, step, epoch, tokens = _HEAD.unpack(head)
         if zlib.crc32(head[4:]) != crc:
             if not any(head) and not any(iter(lambda: read(_CHUNK).strip(b"\0"), b"")):
                 return None  # a power cut may leave zeros where nothing was written yet
             raise self._damaged()
-        body = read(4 * microbatches + self._dtype.itemsize * samples)
-        if len(body) < 4 * microbatches + self._dtype.itemsize * samples:
+        size = 4 * microbatches + self._dtype.itemsize * samples
+        if size > _RECORD_LIMIT:
+            raise self._damaged()
+        body = read(size) if size <= left else b""
+        if len(body) < size:
             return None
         counts = np.frombuffer(body, "<u4", microbatches)
         ids = np.frombuffer(body, self._dtype, samples, 4 * microbatches)
@@ -221,9 +229,9 @@ class SampleLog:
 def _header(path: Path, line: bytes) -> SampleLogHeader:
     none = SampleLogError(f"{path} is not a sample log: its first line is none of one")
     try:
-        value = json.loads(line)
+        value = parse_json(line, limit=_HEADER_LIMIT)
         version = _whole(value["v"], 1) if value["format"] == _FORMAT else 0
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError):
         raise none from None
     if version > SAMPLE_LOG_VERSION:
         raise SampleLogError(
@@ -247,6 +255,6 @@ def _header(path: Path, line: bytes) -> SampleLogHeader:
 
 
 def _whole(value: Any, least: int) -> int:
-    if type(value) is not int or value < least:
+    if type(value) is not int or not least <= value < 2**62:
         raise ValueError(value)
     return value

@@ -63,7 +63,7 @@ def asked_python(path: str, limit: float = LIMIT) -> dict[str, Any]:
         )
         version, folders = json.loads(answer.stdout.splitlines()[-1])
         return _facts(path, str(version), folders)
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
+    except (OSError, subprocess.SubprocessError, ValueError, TypeError, IndexError, RecursionError) as error:
         return {**_facts(path, "", ()), "error": f"it cannot be asked: {error}"}
 
 
@@ -81,8 +81,8 @@ def deep_python(path: str, limit: float = DEEP_LIMIT) -> dict[str, Any]:
         last = (answer.stderr.strip().splitlines() or [f"exit code {answer.returncode}"])[-1]
         return {"error": f"torch cannot be imported: {last[:300]}"}
     try:
-        found = json.loads(answer.stdout.splitlines()[-1])
-    except (ValueError, IndexError):
+        found = dict(json.loads(answer.stdout.splitlines()[-1]))
+    except (ValueError, TypeError, IndexError, RecursionError):
         return {"error": "importing torch printed something else than what was asked"}
     return {**found, "error": ""}
 

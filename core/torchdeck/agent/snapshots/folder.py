@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from torchdeck.agent.snapshots.blobs import BlobMissingError, BlobStore
-from torchdeck.agent.snapshots.manifest import Entry, Manifest, ManifestError
+from torchdeck.agent.snapshots.manifest import MANIFEST_LIMIT, Entry, Manifest, ManifestError
 from torchdeck.rundir.atomic import write_bytes
+from torchdeck.rundir.bounded_file import read_bounded
 from torchdeck.rundir.file_names import name_of
 from torchdeck.rundir.layout import RunLayout
 
@@ -107,7 +108,7 @@ def has_copy(layout: RunLayout, manifest: Manifest) -> bool:
 def read_manifest(layout: RunLayout) -> Manifest | None:
     """What the run's copy consists of; None where it has none that can be read."""
     try:
-        return Manifest.from_bytes(layout.code_manifest.read_bytes())
+        return Manifest.from_bytes(read_bounded(layout.code_manifest, MANIFEST_LIMIT))
     except (OSError, ManifestError):
         return None
 

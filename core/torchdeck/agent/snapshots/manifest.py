@@ -8,8 +8,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from torchdeck.rundir.bounded_json import JsonError, parse_json
 from torchdeck.rundir.file_names import checked_name, name_of
 
+MANIFEST_LIMIT = 128 * 1024 * 1024
+"""Bytes of a list; a file takes about a hundred."""
 MANIFEST_VERSION = 1
 LINK = "-> "
 """Begins what a plan says of a symbolic link, before its target."""
@@ -92,8 +95,8 @@ class Manifest(NamedTuple):
             ManifestError: it is not one, or writing it would lead out of its folder.
         """
         try:
-            value = json.loads(data)
-        except ValueError as error:
+            value = parse_json(data, limit=MANIFEST_LIMIT)
+        except JsonError as error:
             raise ManifestError(f"the list of files is no JSON: {error}") from None
         version = value.get("version") if isinstance(value, Mapping) else None
         if not isinstance(version, int) or version > MANIFEST_VERSION:

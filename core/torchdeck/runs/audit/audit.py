@@ -39,7 +39,8 @@ def audit_run(layout: RunLayout, view: RunView, limits: Limits | None = None) ->
         return None
     try:
         return _audit(layout, view, plan, limits or Limits())
-    except OSError as error:
+    except (OSError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        # whatever a node recorded, it must not keep the run from being shown
         samples = SamplesCheck(unknown=(f"what the ranks recorded cannot be read: {error}",))
         return Audit(_steps(plan.prediction or Prediction(source="")), None, (), samples)
 
