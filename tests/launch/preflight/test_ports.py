@@ -57,3 +57,8 @@ def test_the_store_of_a_script_on_several_nodes_is_torchs_own() -> None:
 def test_check_says_it(tmp_path: Any) -> None:
     found = CheckedConfig(tmp_path).script(distributed={"nproc": 1, "devices": "cpu"})
     assert found["ports"].what.startswith("no port is open to other machines")
+
+
+def test_nccl_has_a_port_of_its_own() -> None:
+    (what,) = said({"script": "/code/train.py"}, node(gpus=2), backend="nccl").values()
+    assert "NCCL's status: port 28028 of 127.0.0.1" in what

@@ -12,6 +12,8 @@ from torchdeck.plan.smaller_plan import LOOPBACK
 
 _INTERFACE = "GLOO_SOCKET_IFNAME"
 _LOOPBACK_INTERFACE = "lo"
+_NCCL_RAS = 28_028
+"""NCCL's default (NCCL_RAS_ADDR)."""
 
 
 def check_ports(plan: LaunchPlan) -> Iterator[Check]:
@@ -33,7 +35,7 @@ def _alone(plan: LaunchPlan, node: NodePlan) -> Iterator[str]:
         yield f"Store: {_port(plan)} of {LOOPBACK}, for processes of your user alone"
     else:
         yield _store_of_torch(plan)
-    yield _ranks(node)
+    yield from _of_ranks(plan, node)
 
 
 def _among_nodes(plan: LaunchPlan, node: NodePlan) -> Iterator[str]:
@@ -48,11 +50,17 @@ def _among_nodes(plan: LaunchPlan, node: NodePlan) -> Iterator[str]:
                 f"store: {_port(plan)} of {node.address}, for all who reach that address: a script's ranks "
                 "prove nothing"
             )
-    yield _ranks(node)
+    yield from _of_ranks(plan, node)
 
 
 def _store_of_torch(plan: LaunchPlan) -> str:
     return f"store of c10d: {_port(plan)} of every address, for all who reach the machine"
+
+
+def _of_ranks(plan: LaunchPlan, node: NodePlan) -> Iterator[str]:
+    yield _ranks(node)
+    if plan.backend == "nccl":
+        yield f"NCCL's status: port {_NCCL_RAS} of {LOOPBACK}, for all users of the machine, to read"
 
 
 def _ranks(node: NodePlan) -> str:
