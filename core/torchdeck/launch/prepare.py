@@ -11,6 +11,7 @@ from torchdeck.config.chosen_nodes import node_names
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.launch.absent_nodes import planned_nodes
+from torchdeck.launch.code.secret_settings import secrets_in_settings
 from torchdeck.launch.gate import Held
 from torchdeck.launch.looks import Looks
 from torchdeck.launch.model_and_data import (
@@ -94,7 +95,7 @@ def survey(
         interpreters={**{node.name: interpreter for node in inventory}, **remote.interpreters},
         environ=dict(os.environ) if environ is None else environ,
         code=code,
-        warnings=tuple(warnings),
+        warnings=(*warnings, *secrets_in_settings(config)),
         known=known,
         problems=(*problems, *remote.in_the_way),
         remote=remote,

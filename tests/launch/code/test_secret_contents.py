@@ -6,11 +6,12 @@ import base64
 import random
 import string
 import time
+from pathlib import Path
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
+from support.fuzzing import read_all
 from torchdeck.launch.code.secret_contents import LAP, SMALL, SecretSearch, holds_key, secret_in
 
 ALNUM = string.ascii_letters + string.digits
@@ -140,8 +141,6 @@ def test_what_is_no_credential_goes(name: str) -> None:
 
 def test_our_own_sources_go() -> None:
     """A few hundred files, among them those that are about passwords and keys."""
-    from pathlib import Path
-
     import torchdeck
 
     found = {
@@ -198,33 +197,28 @@ def test_no_content_is_slow_to_search(name: str) -> None:
     assert time.process_time() - begun < 5
 
 
-@given(
-    st.lists(
-        st.sampled_from(
-            [text for _, text in SECRETS.values()]
-            + [
-                "\n",
-                " ",
-                '"',
-                "'",
-                "=",
-                ":",
-                "\0",
-                "aws",
-                "wandb",
-                "key",
-                "token",
-                "password",
-                "://",
-                "@",
-                "a" * 50,
-            ]
-        ),
-        max_size=30,
-    ).map("".join)
-    | st.binary(max_size=2_000).map(lambda data: data.decode("latin-1"))
+PIECES = (
+    *(text for _, text in SECRETS.values()),
+    *KEYS.values(),
+    *("\n", " ", '"', "'", "=", ":", "\0", "aws", "wandb", "key", "token", "password", "://", "@", "a" * 50),
 )
-def test_whatever_a_file_holds_the_search_has_an_answer(text: str) -> None:
-    data = text.encode()
-    assert isinstance(secret_in(data), str)
-    assert isinstance(holds_key(data), bool)
+
+
+def search(content: bytes, _: Path) -> None:
+    """Both ways of looking at a content give an answer, and the same."""
+    search = SecretSearch()
+    for begin in range(0, len(content), 1000):
+        search.feed(content[begin : begin + 1000])
+    assert search.end() == secret_in(content)
+    assert isinstance(holds_key(content), bool)
+
+
+def test_whatever_a_file_holds_the_search_has_an_answer() -> None:
+    """Within bounds of time and memory."""
+    documents = st.lists(st.sampled_from(PIECES) | st.text(max_size=20), max_size=40).map("".join)
+    encodings = st.sampled_from(("utf-8", "utf-16", "utf-16-be"))
+    texts = st.builds(lambda text, encoding: text.encode(encoding, "replace"), documents, encodings)
+    repeated = st.builds(
+        lambda text, count: (text * count)[:SMALL], st.binary(max_size=64), st.integers(1, 9_000)
+    )
+    read_all(search, texts | repeated | st.binary(max_size=2_000))
