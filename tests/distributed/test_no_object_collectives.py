@@ -17,7 +17,9 @@ OURS_BY_ITSELF = {"state_dict_saver", "state_dict_loader"}
 """Modules of torch.distributed.checkpoint whose functions use object collectives."""
 
 
-@pytest.mark.parametrize("strategy", ["ddp", "fsdp", pytest.param("hsdp", marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "strategy", ["ddp", *(pytest.param(name, marks=pytest.mark.soak) for name in ("fsdp", "hsdp"))]
+)
 def test_a_training_saves_and_resumes_without_them(tmp_path: Path, strategy: str) -> None:
     """Two ranks train, evaluate and save, two resume, and one loads what two wrote."""
     hsdp = {"shard": 2} if strategy == "hsdp" else {}

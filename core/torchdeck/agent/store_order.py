@@ -16,6 +16,8 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
+from torchdeck.rundir.bounded_json import parse_json_object
+
 _LIMIT = 4096
 _READ_LIMIT = 30.0
 """Seconds in which whoever started this process must have written it."""
@@ -51,7 +53,7 @@ def read_order() -> StoreOrder:
             nothing = os.open(os.devnull, os.O_RDONLY)
             os.dup2(nothing, 0)
             os.close(nothing)
-            return _order(line)
+            return order_from(line)
     return StoreOrder()
 
 
@@ -67,13 +69,12 @@ def _line() -> bytes:
     return content
 
 
-def _order(line: bytes) -> StoreOrder:
+def order_from(line: bytes) -> StoreOrder:
+    """The order in `line`. Raises ValueError."""
     if not line.strip():
         return StoreOrder()
-    try:
-        value = json.loads(line)
-        return StoreOrder(
-            bytes.fromhex(value["key"]), Path(value["strangers"]) if value["strangers"] else None
-        )
-    except (ValueError, TypeError, KeyError) as error:
-        raise ValueError("standard input has no order for the store") from error
+    value = parse_json_object(line, limit=_LIMIT)
+    key, strangers = value.get("key"), value.get("strangers")
+    if type(key) is not str or type(strangers) is not str:
+        raise ValueError("standard input has no order for the store")
+    return StoreOrder(bytes.fromhex(key), Path(strangers) if strangers else None)

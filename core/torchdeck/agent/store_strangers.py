@@ -8,6 +8,8 @@ from typing import Any
 
 from torchdeck.rundir.atomic import read_json
 
+_LONGEST = 500
+"""Characters of a reason."""
 _AGAIN = 10
 """Reported when there are so many times as many as the last time."""
 
@@ -34,4 +36,5 @@ class StoreStrangers:
         if type(count) is not int or count < max(1, self._reported * _AGAIN):
             return None
         self._reported = count
-        return {"count": count, "address": str(value.get("address", "")), "why": str(value.get("why", ""))}
+        texts = {name: str(value.get(name, ""))[:_LONGEST] for name in ("address", "why")}
+        return {"count": count, **texts}

@@ -118,6 +118,7 @@ def test_a_script_of_several_nodes_meets_on_the_training_address(make_gang: Make
     assert run.finished(LIMIT)["state"] == "SUCCEEDED"
 
 
+@pytest.mark.soak
 def test_no_rank_finds_the_key(make_gang: Maker) -> None:
     """It is in no environment and on no command line of a process of the run, nor on a rank's input."""
     script = """
