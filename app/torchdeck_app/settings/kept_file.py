@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from torchdeck.rundir.bounded_file import read_bounded
+from torchdeck.rundir.bounded_json import JsonError, parse_json
+
+_LARGEST = 32 << 20
+"""Bytes; texts that were not saved are in it."""
 _ASIDE = 100
 """Names tried for a file that is set aside."""
 
@@ -29,14 +33,14 @@ def read_kept(path: Path, version: int) -> Kept:
         version: the newest that is understood.
     """
     try:
-        text = path.read_bytes()
+        text = read_bounded(path, _LARGEST)
     except FileNotFoundError:
         return Kept()
     except OSError as error:
         return Kept(said=f"{path} cannot be read ({error.strerror}), so the window starts afresh.")
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = parse_json(text)
+    except JsonError:
         return Kept(said=_set_aside(path, "is damaged"))
     if not isinstance(value, dict) or type(value.get("version")) is not int:
         return Kept(said=_set_aside(path, "is damaged"))

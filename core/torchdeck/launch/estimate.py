@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from torchdeck.plan.memory.model_shape import ModelShape
 from torchdeck.plan.memory.shape_derivation import EstimateError, derive_shape
 from torchdeck.plan.model_profile import ModelProfile
 from torchdeck.rundir.bounded_file import UnreadableFileError, read_bounded
+from torchdeck.rundir.bounded_json import JsonError, parse_json
 
 _MOST_SCALED = 2.0
 """How far the parameters that are given may be from those of the shape."""
@@ -110,8 +110,8 @@ def _read(path: Path) -> Mapping[str, Any]:
     except OSError as error:
         raise EstimateError(f"estimate.config {path} cannot be read: {error.strerror}") from error
     try:
-        values = json.loads(content)
-    except (ValueError, RecursionError) as error:
+        values = parse_json(content)
+    except JsonError as error:
         raise EstimateError(f"estimate.config {path} is not JSON: {error}") from error
     if not isinstance(values, dict):
         raise EstimateError(f"estimate.config {path} holds no object; right is a model's config.json")

@@ -6,9 +6,9 @@ Opening a named pipe waits for a writer, reading a device may never end, and fil
 
 from __future__ import annotations
 
+import io
 import os
 import stat
-from typing import BinaryIO
 
 _KINDS = (
     (stat.S_ISDIR, "is a folder"),
@@ -29,9 +29,10 @@ class UnreadableFileError(OSError, ValueError):
     def __init__(self, path: str | os.PathLike[str], why: str) -> None:
         super().__init__(f"{os.fspath(path)} {why}")
         self.why = why
+        self.strerror = why  # for those who say it of any OSError
 
 
-def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+def open_regular(path: str | os.PathLike[str]) -> io.BufferedReader:
     """The regular file at `path`, open for reading.
 
     Args:

@@ -33,16 +33,20 @@ def _foreign(folder: Path, meta: str, *lines: str) -> Path:
 @pytest.mark.parametrize(
     ("meta", "lines", "said"),
     [
-        (DEEP, (HEADER, SOUND), r"meta\.json is cut short or damaged: brackets are nested too deep"),
-        ("{}", (HEADER, DEEP), r"epoch_0\.jsonl, line 2 is no microbatch: brackets are nested too deep"),
+        (DEEP, (HEADER, SOUND), r"meta\.json is cut short or damaged: it has more than 64 objects"),
+        ("{}", (HEADER, DEEP), r"epoch_0\.jsonl, line 2 is no microbatch: it has more than 64 objects"),
         ("{}", (), r"epoch_0\.jsonl is empty: it was cut short"),
         (
             '{"num_epochs": 1000000000000000}',
             (HEADER, SOUND),
             r"epoch_1\.jsonl is missing \(1000000000000000",
         ),
-        ('{"overflow_max": Infinity}', (HEADER, SOUND), r"meta\.json is not that of a batch plan"),
-        ('{"bucket_edges": [1e400]}', (HEADER, SOUND), r"meta\.json is not that of a batch plan"),
+        ('{"overflow_max": Infinity}', (HEADER, SOUND), r"meta\.json is cut short or damaged: Infinity"),
+        (
+            '{"bucket_edges": [1e400]}',
+            (HEADER, SOUND),
+            r"meta\.json is .*damaged: .* out of range",
+        ),
     ],
 )
 def test_the_layout_of_others(tmp_path: Path, meta: str, lines: tuple[str, ...], said: str) -> None:
@@ -67,9 +71,9 @@ def test_ids_far_apart(tmp_path: Path) -> None:
 
 def _with_names(folder: Path) -> Path:
     """A plan in columns whose samples have names."""
-    lines = (HEADER, '{"samples": ["a", "b\\ud800é"], "max_len": 4}')
+    lines = (HEADER, '{"samples": ["a", "b\\udc80é"], "max_len": 4}')
     plan = load_batch_plan(_foreign(folder / "foreign", "{}", *lines))
-    assert plan.names == ("a", "b\ud800é")
+    assert plan.names == ("a", "b\udc80é")
     save_batch_plan(plan, folder / "p")
     assert load_batch_plan(folder / "p", verify=True).names == plan.names
     return folder / "p"
@@ -97,10 +101,10 @@ def test_meta_data_of_other_kinds(tmp_path: Path, edit: dict[str, Any]) -> None:
     value = json.loads(file.read_bytes())
     value["meta"].update(edit)
     file.write_text(json.dumps(value))
-    with pytest.raises(BatchPlanError, match=r"plan\.json is damaged"):
+    with pytest.raises(BatchPlanError, match=r"plan\.json is (cut short or )?damaged"):
         load_batch_plan(tmp_path / "p")
     file.write_text(DEEP)
-    with pytest.raises(BatchPlanError, match=r"plan\.json is cut short or damaged: brackets are nested"):
+    with pytest.raises(BatchPlanError, match=r"plan\.json is .*damaged: it has more than 64"):
         load_batch_plan(tmp_path / "p")
 
 
@@ -109,7 +113,7 @@ def test_lengths_with_brackets_without_end(tmp_path: Path) -> None:
     file = tmp_path / "l.jsonl"
     file.write_text(f'{{"length": 1}}\n{{"length": {DEEP}\n')
     for read in (read_lengths, measure_dataset):
-        with pytest.raises(BatchPlanError, match=r"l\.jsonl, line 2: brackets are nested too deep"):
+        with pytest.raises(BatchPlanError, match=r"l\.jsonl, line 2: it has more than 64 objects"):
             read(file)
 
 

@@ -160,10 +160,22 @@ def test_a_link_is_no_file_of_a_checkpoint(tmp_path: Path) -> None:
     assert "is a link" in verify(folder)[0]
     (folder / "trainer.json").unlink()
     os.mkfifo(folder / "trainer.json")
-    assert "is not a regular file" in verify(folder)[0]
+    assert "not a regular file" in verify(folder)[0]
     (folder / MANIFEST_NAME).unlink()
     os.mkfifo(folder / MANIFEST_NAME)
-    assert "is not a regular file" in verify(folder)[0]
+    assert "not a regular file" in verify(folder)[0]
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "MANIFEST.json", "manifest.json/x", ".uncommitted"])
+def test_a_manifest_that_names_itself_is_refused_at_once(tmp_path: Path, name: str) -> None:
+    """It could never have the hash of itself, so that nothing is hashed to find out."""
+    folder = save(tmp_path, 1)
+    manifest = read_manifest(folder)
+    files = {**manifest.files, name: FileEntry(7, "0" * 64)}
+    (folder / MANIFEST_NAME).write_bytes(replace(manifest, files=files).render())
+    (problem,) = verify(folder)
+    assert f"it names {name!r}: no manifest can have its own hash" in problem
+    assert newest_complete(tmp_path) is None
 
 
 def test_no_manifest_and_no_folder_are_told_apart(tmp_path: Path) -> None:

@@ -78,8 +78,19 @@ def test_what_torch_saves_passes(value: object) -> None:
     check_archive(Span(io.BytesIO(b"before" + content + b"after"), 6, len(content)))
 
 
+def _with_entry(name: str) -> io.BytesIO:
+    """What torch.save writes, and one entry more."""
+    file = _saved(ZEROS)
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr(name, bytes(4000))
+    file.seek(0)
+    return file
+
+
 ZEROS = torch.zeros(1000)
 HOSTILE = {
+    "a storage twice, equal but for case": (lambda: _with_entry("archive/DATA/0"), "equal but for case"),
+    "a pickle twice, equal but for case": (lambda: _with_entry("Archive/data.PKL"), "equal but for case"),
     "compressed": (lambda: _packed(ZEROS, _same, zipfile.ZIP_DEFLATED), "packed otherwise"),
     "a bytearray of 256 MiB": (
         lambda: _packed(ZEROS, lambda _: b"\x80\x02c__builtin__\nbytearray\nJ\x00\x00\x00\x10\x85R."),

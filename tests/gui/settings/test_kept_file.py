@@ -48,5 +48,5 @@ def test_a_newer_file_is_set_aside_beside_older_ones(tmp_path: Path) -> None:
 def test_what_cannot_be_read_stays_where_it_is(tmp_path: Path) -> None:
     path = tmp_path / "window.json"
     path.mkdir()
-    assert "cannot be read (Is a directory)" in read_kept(path, 1).said
+    assert "cannot be read (is a folder" in read_kept(path, 1).said
     assert path.is_dir()

@@ -20,6 +20,7 @@ from torchdeck.data.batch_plan.length_files import (
     parsed_lines,
     read_npy,
 )
+from torchdeck.rundir.bounded_file import open_regular
 
 _CHUNK = 1 << 22
 """Bytes read at a time."""
@@ -88,7 +89,7 @@ def _text(path: Path, progress: Progress | None) -> MeasuredDataset:
     done, size = 0, path.stat().st_size
     ends: list[Ints] = []
     last = _NEWLINE
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
             ends.append(np.flatnonzero(np.frombuffer(chunk, dtype=np.uint8) == _NEWLINE) + done)
@@ -139,7 +140,7 @@ def files_in(folder: Path) -> Iterator[str]:
 def _hashed(path: Path, progress: Progress | None = None) -> tuple[str, int]:
     """SHA-256 of a file, and its size."""
     digest, size, whole = hashlib.sha256(), 0, path.stat().st_size
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
             size += len(chunk)

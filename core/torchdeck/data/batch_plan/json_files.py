@@ -7,6 +7,10 @@ from typing import Any
 
 from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.batch_plan.meta import parsed_json
+from torchdeck.rundir.bounded_file import read_bounded
+
+LARGEST = 512 << 20
+"""Bytes; names and token counts of millions of samples may be in it."""
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -17,7 +21,7 @@ def read_object(path: Path) -> dict[str, Any]:
         OSError: it cannot be read.
     """
     try:
-        value = parsed_json(path.read_bytes())
+        value = parsed_json(read_bounded(path, LARGEST), LARGEST)
     except ValueError as error:
         raise BatchPlanError(f"{path} is cut short or damaged: {error}") from error
     if not isinstance(value, dict):

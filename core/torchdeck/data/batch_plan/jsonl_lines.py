@@ -10,6 +10,7 @@ from typing import Any
 from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.batch_plan.meta import parsed_json
 from torchdeck.data.batch_plan.settings import LARGEST
+from torchdeck.rundir.bounded_file import open_regular
 
 Sample = int | str
 """A sample's number, or its name where this is no number."""
@@ -49,7 +50,7 @@ def read_epoch(path: Path, epoch: int) -> EpochLines:
     """
     header: Mapping[str, Any] = {}
     lines: list[_Line] = []
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         for number, text in enumerate(file, start=1):
             if not text.strip():
                 continue

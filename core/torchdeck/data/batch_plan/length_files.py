@@ -13,6 +13,7 @@ from torchdeck.data.batch_plan.columns import Column, Ints
 from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.batch_plan.lengths import as_lengths
 from torchdeck.data.batch_plan.meta import parsed_json
+from torchdeck.rundir.bounded_file import open_regular, why_unreadable
 
 Progress = Callable[[str, int, int], None]
 """Told what was done, how much of it, and out of how much."""
@@ -41,6 +42,9 @@ def read_lengths(path: str | os.PathLike[str], *, progress: Progress | None = No
 
 def read_npy(path: Path) -> Column:
     """The list of whole numbers in a `.npy` file, mapped; errors as of `read_lengths`."""
+    why = why_unreadable(path)
+    if why:
+        raise BatchPlanError(f"{path} {why}")
     try:
         return as_lengths(np.load(path, mmap_mode="r", allow_pickle=False))
     except (ValueError, EOFError) as error:
@@ -88,7 +92,7 @@ def _plain_length(line: bytes) -> int:
 
 def _parsed(path: Path, parse: Callable[[bytes], int], progress: Progress | None) -> Iterator[int]:
     done, size, blank = 0, path.stat().st_size, 0
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         for number, line in enumerate(file, start=1):
             done += len(line)
             if progress is not None and number % _LINES == 0:

@@ -10,6 +10,7 @@ from typing import Any
 
 from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.batch_plan.settings import PlanSettings
+from torchdeck.rundir.bounded_json import LIMIT, parse_json
 
 
 @dataclass(frozen=True)
@@ -108,12 +109,9 @@ def canonical_json(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode("ascii")
 
 
-def parsed_json(content: bytes) -> Any:
-    """The JSON value in `content`; a ValueError says why there is none."""
-    try:
-        return json.loads(content)
-    except RecursionError:
-        raise BatchPlanError("brackets are nested too deep") from None
+def parsed_json(content: bytes, limit: int = LIMIT) -> Any:
+    """The JSON value in `content`, at most `limit` bytes; a ValueError says why there is none."""
+    return parse_json(content, limit=limit, file_names=True)
 
 
 def plan_fingerprint(meta: PlanMeta, columns: list[dict[str, Any]]) -> str:

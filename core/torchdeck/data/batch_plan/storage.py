@@ -18,10 +18,11 @@ import numpy as np
 from torchdeck.data.batch_plan.arrays import NAMES, TYPES, describe, plan_arrays
 from torchdeck.data.batch_plan.columns import EpochColumns
 from torchdeck.data.batch_plan.errors import BatchPlanError
-from torchdeck.data.batch_plan.json_files import read_document
+from torchdeck.data.batch_plan.json_files import LARGEST, read_document
 from torchdeck.data.batch_plan.meta import PlanMeta, canonical_json, parsed_json, plan_fingerprint
 from torchdeck.data.batch_plan.plan import BatchPlan
 from torchdeck.rundir.atomic import sync_folder
+from torchdeck.rundir.bounded_file import open_regular
 
 FORMAT = "torchdeck-batch-plan"
 VERSION = 1
@@ -112,7 +113,7 @@ def _map(path: Path, described: list[dict[str, Any]], *, verify: bool) -> dict[s
         raise BatchPlanError(f"{path} {what}: it has {size} bytes of {end}; build the batch plan again")
     if not end:
         raise BatchPlanError(f"{path} is empty: there is no batch plan in it")
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     for column, begin, last in places:
         if verify and hashlib.sha256(mapped[begin:last]).hexdigest() != column["sha256"]:
@@ -124,7 +125,7 @@ def _names(path: Path, stored: Any, size: int) -> list[str] | None:
     if stored is None:
         return None
     try:
-        names = parsed_json(stored.tobytes())
+        names = parsed_json(stored.tobytes(), max(LARGEST, len(stored)))
     except ValueError as error:
         raise BatchPlanError(f"the samples' names in the columns of {path} are damaged: {error}") from error
     if not isinstance(names, list) or len(names) != size or not all(isinstance(name, str) for name in names):

@@ -17,8 +17,11 @@ from typing import Any
 import torch
 
 from torchdeck.distributed.checkpoints.manifest import CheckpointError
+from torchdeck.rundir.bounded_file import read_bounded
 
 _STATES = "*_model_states.pt"
+_LONGEST_NAME = 4096
+"""Bytes."""
 
 
 def is_deepspeed(folder: Path) -> bool:
@@ -67,9 +70,12 @@ def _place(folder: Path) -> tuple[Path, str]:
     if any(folder.glob(_STATES)):
         return folder.parent, folder.name
     latest = folder / "latest"
-    if not latest.is_file():
+    if not latest.exists():
         raise CheckpointError(f"{folder} has no file latest that names a step: give the folder of one step")
-    step = latest.read_text(encoding="utf-8").strip()
+    try:
+        step = read_bounded(latest, _LONGEST_NAME).decode("utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{latest} does not name a step: {error}") from None
     if Path(step).name != step or not (folder / step).is_dir():
         raise CheckpointError(f"{latest} names {step!r}, and there is no such folder in {folder}")
     return folder, step

@@ -11,11 +11,13 @@ import hashlib
 import json
 import math
 import re
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+from torchdeck.rundir.bounded_file import UnreadableFileError, read_bounded
+from torchdeck.rundir.bounded_json import parse_json
 
 MANIFEST_VERSION = 3
 """The newest that is read: 1 had no metrics and no nodes, 3 has copies of files on other nodes."""
@@ -28,7 +30,9 @@ UNCOMMITTED_NAME = ".uncommitted"
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _LARGEST_DOCUMENT = 256 << 20
-"""Bytes; a manifest has 150 for each file, so far above what any number of ranks makes."""
+"""Bytes."""
+_LARGEST_MANIFEST = 64 << 20
+"""Bytes; it has 150 for each file, so far above what any number of ranks makes."""
 
 
 class CheckpointError(Exception):
@@ -172,10 +176,10 @@ def read_manifest(folder: Path) -> Manifest:
 def parse_manifest(content: bytes, path: Path) -> Manifest:
     """The manifest whose exact bytes are `content`, those of the file `path`. Raises as `read_manifest`."""
     try:
-        value = json.loads(content)
+        value = parse_json(content, limit=_LARGEST_MANIFEST, python_numbers=True)
         version = value["v"]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise CheckpointError(f"{path} is damaged: it is not a checkpoint's manifest") from None
+    except (ValueError, TypeError, KeyError) as error:
+        raise CheckpointError(f"{path} is damaged: it is not a checkpoint's manifest ({error})") from None
     if isinstance(version, int) and version > MANIFEST_VERSION:
         raise CheckpointError(
             f"{path.parent} was written by a newer Torchdeck (format {version}, this one reads up to "
@@ -202,12 +206,10 @@ def read_document(path: Path, what: str) -> bytes:
         CheckpointError: it is something else.
         OSError: it cannot be read.
     """
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode):
-        raise CheckpointError(f"{path} is not a regular file: it is no checkpoint's {what}")
-    if status.st_size > _LARGEST_DOCUMENT:
-        raise CheckpointError(f"{path} has {status.st_size} bytes: it is no checkpoint's {what}")
-    return path.read_bytes()
+    try:
+        return read_bounded(path, _LARGEST_DOCUMENT)
+    except UnreadableFileError as error:
+        raise CheckpointError(f"{error}: it is no checkpoint's {what}") from None
 
 
 def _encode(value: Any) -> bytes:
@@ -268,6 +270,8 @@ def _relative(name: str) -> str:
     path = PurePosixPath(name)
     if path.is_absolute() or not path.parts or ".." in path.parts or "\0" in name or str(path) != name:
         raise ValueError(f"file {name!r} is not a plain path inside the checkpoint")
+    if path.parts[0].casefold() in (MANIFEST_NAME, UNCOMMITTED_NAME):
+        raise ValueError(f"it names {name!r}: no manifest can have its own hash")
     return name
 
 

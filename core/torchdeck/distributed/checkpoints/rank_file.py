@@ -13,6 +13,7 @@ from torchdeck.distributed.checkpoints.refusal import refusal
 from torchdeck.distributed.checkpoints.rng import derive_rng, restore_rng, rng_state
 from torchdeck.distributed.checkpoints.tensor_archive import check_archive
 from torchdeck.distributed.checkpoints.training_tensors import TrainingTensors
+from torchdeck.rundir.bounded_file import open_regular
 
 
 def rank_file_name(rank: int) -> str:
@@ -53,7 +54,7 @@ def read_rank_file(path: Path) -> dict[str, Any]:
         CheckpointError: the file is not a rank's, or holds more than tensors, numbers and texts.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             check_archive(file)
             state = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:

@@ -18,9 +18,11 @@ from typing import IO, Any, cast
 
 import torch
 
-from torchdeck.distributed.checkpoints.inert_pickle import LARGEST, Name, Record, parts_of, read_pickle
+from torchdeck.distributed.checkpoints.inert_pickle import Name, Record, parts_of, read_pickle
 
 _PICKLE = "/data.pkl"
+_LARGEST_PICKLE = 32 << 20
+"""Bytes; it has 120 for each tensor."""
 _REBUILT = frozenset({Name("torch._utils", "_rebuild_tensor_v2"), Name("torch._utils", "_rebuild_tensor_v3")})
 _PLAIN = frozenset(
     {
@@ -48,7 +50,7 @@ def check_archive(file: IO[bytes] | Span) -> None:
         with zipfile.ZipFile(cast("IO[bytes]", file)) as archive:
             entries = _entries(archive, size)
             pickles = [name for name in entries if name.endswith(_PICKLE)]
-            if len(pickles) != 1 or entries[pickles[0]] > LARGEST:
+            if len(pickles) != 1 or entries[pickles[0]] > _LARGEST_PICKLE:
                 raise ValueError("it is not a file that torch.save wrote")
             content = archive.read(pickles[0])
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
@@ -103,6 +105,11 @@ def is_dtype(name: Name) -> bool:
 
 def _entries(archive: zipfile.ZipFile, size: int) -> dict[str, int]:
     entries = {info.filename: info.file_size for info in archive.infolist()}
+    # torch looks entries up regardless of case, so that it would read another than was looked at here
+    if len({name.casefold() for name in entries}) != len(entries):
+        raise ValueError("it has entries whose names are equal but for case, which torch.save never writes")
+    if any(info.orig_filename != info.filename for info in archive.infolist()):
+        raise ValueError("it has an entry whose name is cut short, which torch.save never writes")
     stored = all(info.compress_type == zipfile.ZIP_STORED for info in archive.infolist())
     if archive.comment or not stored or len(entries) != len(archive.infolist()):
         raise ValueError("it is packed otherwise than torch.save packs files")

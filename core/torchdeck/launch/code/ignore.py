@@ -146,9 +146,8 @@ def rules_above(folder: Path) -> Ignored:
 
 def _rules(folder: str, name: str) -> Rules | None:
     from pathspec import GitIgnoreSpec
-    from pathspec.patterns.gitignore import GitIgnorePatternError
 
-    from torchdeck.launch.code.ignore_pattern import BoundedPattern
+    from torchdeck.launch.code.ignore_pattern import UNSOUND, BoundedPattern
 
     path = os.path.join(folder, name)  # noqa: PTH118 - thousands of texts
     try:
@@ -164,7 +163,7 @@ def _rules(folder: str, name: str) -> Rules | None:
             raise RulesError(f"{path}, line {number} has {len(line):,} characters, and no path is that long")
     try:
         spec = GitIgnoreSpec.from_lines(BoundedPattern, lines)
-    except GitIgnorePatternError:  # git passes over what it cannot read, too
+    except UNSOUND:  # git passes over what it cannot read, too
         spec = GitIgnoreSpec.from_lines(BoundedPattern, (line for line in lines if _is_sound(line)))
     named = frozenset(filter(None, map(_named, lines))) if name == OWN else frozenset[str]()
     return Rules(folder.rstrip("/") + "/", spec, path, named) if len(spec) else None
@@ -181,10 +180,11 @@ def _named(line: str) -> str:
 
 def _is_sound(line: str) -> bool:
     from pathspec import GitIgnoreSpec
-    from pathspec.patterns.gitignore import GitIgnorePatternError
+
+    from torchdeck.launch.code.ignore_pattern import UNSOUND, BoundedPattern
 
     try:
-        GitIgnoreSpec.from_lines([line])
-    except GitIgnorePatternError:
+        GitIgnoreSpec.from_lines(BoundedPattern, [line])
+    except UNSOUND:
         return False
     return True

@@ -7,12 +7,16 @@ line has more than two wildcards.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import regex
 from pathspec.pattern import RegexMatchResult
+from pathspec.patterns.gitignore import GitIgnorePatternError
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
+UNSOUND = (GitIgnorePatternError, re.error, regex.error, OverflowError, RecursionError)
+"""What a line raises that is no pattern; pathspec lets through what it has not thought of, such as [z-a]."""
 SECONDS = 1.0
 """For one line and one path; a usual one takes a millionth of that."""
 _FEW = 2

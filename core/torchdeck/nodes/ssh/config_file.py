@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from glob import glob
+from glob import glob, has_magic
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,22 @@ from torchdeck.nodes.ssh.errors import TargetError
 from torchdeck.nodes.ssh.host_names import check_names
 from torchdeck.nodes.ssh.parsed_config import parsed_config
 from torchdeck.nodes.ssh.quick_paramiko import import_paramiko
+from torchdeck.rundir.bounded_file import read_bounded
 
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 MOST_INCLUDES = 16
 """Includes in each other, as OpenSSH has it."""
-_SETTING = re.compile(r"\s*(\w+)(?:\s*=\s*|\s+)(.+?)\s*$")
-_COMMENT = re.compile(r"""((?:[^"'\s]|"[^"]*"|'[^']*'|\s(?!\s*\#))*)\s+\#.*""")
-"""What follows a value: a `#` at the beginning of a word, outside of quotes."""
+MOST_BYTES = 1 << 20
+"""Of one file."""
+MOST_FILES = 256
+"""Of one config with all that it includes: files that include each other twice would have no end."""
+MOST_SETTINGS = 20_000
+"""Of one config with all that it includes."""
+_MOST_WILDCARDS = 2
+"""Parts of an included path with wildcards; `/*/*/*/*` would look at the whole disk."""
+_SETTING = re.compile(r"(\w+)(?:\s*=\s*|\s+)(.+)")
+_TOKEN = re.compile(r"""(?:[^"'\s]|"[^"]*"|'[^']*')+|(?P<gap>\s+)(?P<comment>\#)?""")
+"""A word, or what stands between words; a `#` at the beginning of a word begins a comment."""
 _COMMANDS = ("proxycommand", "localcommand", "remotecommand", "knownhostscommand")
 """Settings whose values are the rest of their lines, whatever stands there."""
 
@@ -91,7 +100,8 @@ class SshConfig:
 
     def _settings(self, host: str | None) -> list[tuple[str, str]]:
         own = _users_own()
-        found = [_settings(file, host, self.gate, own=file in own) for file in self.files]
+        budget = _Budget()
+        found = [_settings(file, host, self.gate, budget, own=file in own) for file in self.files]
         return [setting for settings in found for setting in settings]
 
 
@@ -99,8 +109,24 @@ def _users_own() -> tuple[Path, ...]:
     return (Path("~/.ssh/config").expanduser(), SYSTEM_CONFIG)
 
 
+class _Budget:
+    """What may still be read of a config."""
+
+    def __init__(self) -> None:
+        self.files, self.settings = MOST_FILES, MOST_SETTINGS
+
+    def spend(self, file: Path, settings: int) -> None:
+        """One file more, with so many settings. Raises TargetError if it is one too many."""
+        self.files -= 1
+        self.settings -= settings
+        if self.files < 0:
+            raise TargetError(file.name, f"{file}: the SSH config includes more than {MOST_FILES} files")
+        if self.settings < 0:
+            raise TargetError(file.name, f"{file}: the SSH config has more than {MOST_SETTINGS} settings")
+
+
 def _settings(
-    file: Path, host: str | None, gate: CommandGate, *, own: bool, depth: int = MOST_INCLUDES
+    file: Path, host: str | None, gate: CommandGate, budget: _Budget, *, own: bool, depth: int = MOST_INCLUDES
 ) -> list[tuple[str, str]]:
     """The settings of one file with those of its includes in their places; all of them without a host.
 
@@ -109,7 +135,9 @@ def _settings(
     found: list[tuple[str, str]] = []
     block = ("host", "*")
     found.append(block)
-    for key, value in gate.checked(_lines(file), file, own=own):
+    lines = list(_lines(file))
+    budget.spend(file, len(lines))
+    for key, value in gate.checked(iter(lines), file, own=own):
         if key == MATCH_EXEC and host is not None:
             raise TargetError(host, value)
         if key in ("host", "match"):
@@ -121,24 +149,32 @@ def _settings(
             raise TargetError(host or file.name, f"{file} includes files more than {MOST_INCLUDES} deep")
         if host is None or _is_about(block, host):
             for included in _included(file, value):
-                found += _settings(included, host, gate, own=own, depth=depth - 1)
+                found += _settings(included, host, gate, budget, own=own, depth=depth - 1)
             found.append(block)
     return found
 
 
 def _lines(file: Path) -> Iterator[tuple[str, str]]:
     try:
-        text = file.read_text(encoding="utf-8", errors="surrogateescape")
+        text = read_bounded(file, MOST_BYTES).decode("utf-8", "surrogateescape")
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
         raise TargetError(file.name, f"{file} cannot be read: {error.strerror}") from error
     for line in text.splitlines():
-        match = None if line.lstrip().startswith("#") else _SETTING.match(line)
+        match = _SETTING.match(line.strip())
         if match is not None:
             key, value = match.group(1).lower(), match.group(2)
-            commented = None if key in _COMMANDS else _COMMENT.fullmatch(value)
-            yield key, value if commented is None else commented.group(1)
+            yield key, value if key in _COMMANDS else _without_comment(value)
+
+
+def _without_comment(value: str) -> str:
+    at = 0
+    while token := _TOKEN.match(value, at):
+        if token["comment"]:
+            return value[:at]
+        at = token.end()
+    return value
 
 
 def _included(file: Path, value: str) -> Iterator[Path]:
@@ -147,6 +183,10 @@ def _included(file: Path, value: str) -> Iterator[Path]:
         SYSTEM_CONFIG.parent if file.is_relative_to(SYSTEM_CONFIG.parent) else Path("~/.ssh").expanduser()
     )
     for pattern in config_words(value):
+        if sum(map(has_magic, Path(pattern).parts)) > _MOST_WILDCARDS:
+            raise TargetError(
+                file.name, f"{file} includes {pattern}: wildcards may stand in {_MOST_WILDCARDS} of its parts"
+            )
         for path in sorted(glob(str(folder / Path(pattern).expanduser()))):  # noqa: PTH207 - may be absolute
             yield Path(path)
 

@@ -25,6 +25,7 @@ from torchdeck.distributed.checkpoints.refusal import refusal
 from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX
 from torchdeck.distributed.checkpoints.tensor_archive import check_archive
 from torchdeck.distributed.checkpoints.trainer_file import TrainerFile
+from torchdeck.rundir.bounded_file import open_regular
 
 WEIGHTS_ONLY = "it holds weights only: an optimizer starts afresh, and random state is derived from the file"
 _INSIDE = ("model", "state_dict", "model_state_dict", "module")
@@ -59,7 +60,7 @@ def open_deepspeed(folder: Path, world_size: int, *, trusted: bool) -> WholeChec
 
 def _from_pickle(path: Path) -> dict[str, torch.Tensor]:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             check_archive(file)
         value = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except Exception as error:

@@ -21,6 +21,7 @@ import torch
 
 from torchdeck.distributed.checkpoints.exchange.whole import TensorSpec
 from torchdeck.distributed.checkpoints.manifest import CheckpointError, FileEntry
+from torchdeck.rundir.bounded_file import open_regular
 
 _NAMES = {
     torch.float64: "F64",
@@ -43,6 +44,8 @@ _NAMES = {
 _DTYPES = {name: dtype for dtype, name in _NAMES.items()}
 _LARGEST_HEADER = 100_000_000
 """Bytes; the reference implementation refuses more."""
+_MOST_VALUES = 4_000_000
+"""Commas and brackets of a header: seven for each tensor."""
 _PIECE = 1 << 24
 
 
@@ -102,7 +105,7 @@ class SafetensorsFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 size = os.fstat(file.fileno()).st_size
                 header, start = _read_header(file.read, size)
             self._offsets, self.specs = _checked(header, size - start)
@@ -115,7 +118,7 @@ class SafetensorsFile:
         tensor = torch.empty(spec.shape, dtype=spec.dtype)
         content = _bytes_of(name, tensor, spec)
         try:
-            with self._path.open("rb", buffering=0) as file:
+            with open_regular(self._path) as file:
                 file.seek(self._start + self._offsets[name])
                 done = 0
                 while done < len(content):
@@ -161,7 +164,10 @@ def _read_header(read: Callable[[int], bytes], size: int) -> tuple[dict[str, Any
     length = int.from_bytes(read(8), "little")
     if size < 8 or length > min(size - 8, _LARGEST_HEADER):
         raise ValueError(f"its header cannot have {length} bytes")
-    header = json.loads(read(length).decode("utf-8"), object_pairs_hook=_without_doubles)
+    content = read(length)
+    if sum(map(content.count, (b",", b"[", b"{"))) > _MOST_VALUES:  # each takes a hundred bytes of memory
+        raise ValueError(f"its header has more than {_MOST_VALUES} values")
+    header = json.loads(content.decode("utf-8"), object_pairs_hook=_without_doubles)
     if not isinstance(header, dict):
         raise TypeError("its header is not an object")
     return header, 8 + length

@@ -37,8 +37,11 @@ from torchdeck.distributed.checkpoints.model_state import (
 )
 from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX
 from torchdeck.distributed.checkpoints.trainer_file import TrainerFile, read_trainer_file
+from torchdeck.rundir.bounded_json import parse_json
 
 MODEL_JSON = "model.json"
+_LARGEST = 96 << 20
+"""Bytes of it."""
 _MODEL, _OPTIMIZER, _RANKS = "model", "optimizer", "ranks"
 _SUFFIX = ".safetensors"
 
@@ -113,7 +116,9 @@ def open_single(folder: Path, manifest: Manifest) -> WholeCheckpoint:
         CheckpointError: it does not go together.
     """
     try:
-        said = json.loads(read_document(folder / MODEL_JSON, "description"))
+        said = parse_json(
+            read_document(folder / MODEL_JSON, "description"), limit=_LARGEST, python_numbers=True
+        )
         states = list(said["ranks"]) if said["resumable"] else []
         listing = listing_from_json(said["model"])
         trainer = (
@@ -121,7 +126,7 @@ def open_single(folder: Path, manifest: Manifest) -> WholeCheckpoint:
             if said["resumable"]
             else TrainerFile(manifest.step, dict(manifest.position), {}, {}, {}, listing, [])
         )
-    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+    except (OSError, ValueError, TypeError, KeyError, OverflowError) as error:
         raise CheckpointError(f"{folder / MODEL_JSON} does not describe a checkpoint: {error}") from None
     tensors = _FilesTensors(folder, manifest)
     found = {name.removeprefix(MODEL_PREFIX): spec for name, spec in tensors.specs.items() if _is_model(name)}
