@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path, PurePath
 
 from torchdeck.cli.headless import refuse, start_loaded
@@ -11,6 +10,7 @@ from torchdeck.cli.problems import report
 from torchdeck.cli.run_lookup import find_run
 from torchdeck.config.loader import load_config_text
 from torchdeck.config.problems import ConfigError
+from torchdeck.config.toml_text import toml_value
 from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.frozen import frozen_run_file
@@ -34,18 +34,16 @@ def _start(layout: RunLayout, checkpoint: str, args: argparse.Namespace) -> int:
     except (OSError, ValueError) as error:
         return refuse([f"{layout.config} cannot be read: {error}"], as_json=args.json)
     where = Path(frozen.source) if frozen.source else layout.root
-    # JSON's strings and lists are TOML's
     overrides = [
-        f"distributed.nodes={json.dumps(args.nodes, ensure_ascii=False)}",
-        f"checkpoint.resume={json.dumps(checkpoint, ensure_ascii=False)}",
+        f"distributed.nodes={toml_value(args.nodes)}",
+        f"checkpoint.resume={toml_value(checkpoint)}",
     ]
     try:
         loaded = load_config_text(frozen.text, where, overrides)
-        if (
-            loaded.config.checkpoint.replicas
-        ):  # the newest may have been lost with a node, before it was copied
+        if loaded.config.checkpoint.replicas:
+            # the newest may have been lost with a node, before it was copied
             folder = str(PurePath(checkpoint).parent)
-            overrides[-1] = f"checkpoint.resume={json.dumps(folder, ensure_ascii=False)}"
+            overrides[-1] = f"checkpoint.resume={toml_value(folder)}"
             loaded = load_config_text(frozen.text, where, overrides)
     except ConfigError as error:
         return report(error, as_json=args.json)
