@@ -269,7 +269,7 @@ _SENTENCES: Mapping[str, tuple[Kind, Callable[[Mapping[str, Any]], str]]] = {
         "problem",
         lambda fields: (
             f"the agent did not run for {read.number(fields, 'seconds') or 0:.0f} s (it was stopped, or the "
-            "machine was suspended); limits do not count this time"
+            "machine was suspended or very busy); limits do not count this time"
         ),
     ),
     "numbers_left_out": (
