@@ -107,7 +107,7 @@ def test_processes_of_a_power_cut_are_not_taken_for_running(make_run: Maker) -> 
     """The journal ends in mid-attempt, and the identities are of another boot: FAILED, never RUNNING
     for ever."""
     run = make_run(WAITING).start()
-    run.wait("attempt_started")
+    run.wait("running")
     run.clean_up()
     path = run.layout.attempt(1).node("localhost").holder
     path.write_text(path.read_text().replace('"boot": "', '"boot": "another-'))
