@@ -175,14 +175,14 @@ def test_ranks_that_end_after_agent_and_shim_say_how_the_run_ended(make_run: Mak
     run = make_run(UNTIL_GO).start()
     run.wait_stdout("up", rank=0)
     run.wait_stdout("up", rank=1)
-    run.wait("attempt_started")
+    run.wait("running")
     holder, torchrun = run.holder(), run.torchrun()
     assert holder is not None
     assert torchrun is not None
     holder.send(signal.SIGSTOP)  # or it would start another agent
     kill_and_wait(run.agent())
     kill_and_wait(holder)
-    assert read_run(run.layout).state is RunState.STARTING
+    assert read_run(run.layout).state is RunState.RUNNING
     go(run)
     wait_until(lambda: not run.alive(), 30, "the ranks to end")
     found = read_run(run.layout)
