@@ -74,6 +74,7 @@ class SettingsDialog(QDialog):
         self._lay_out()
         store.changed.connect(self._show)
         self._show()
+        self._theme.setFocus()  # and not the tabs
 
     def _lay_out(self) -> None:
         page = QWidget()

@@ -61,6 +61,7 @@ def test_the_dialog_changes_settings_at_once(
     dialog = SettingsDialog(store, theme, operations)
     qtbot.addWidget(dialog)
     dialog.show()
+    assert dialog.focusWidget() is dialog.findChildren(QComboBox)[0]
     for check in dialog.findChildren(QCheckBox):
         qtbot.keyClick(check, Qt.Key.Key_Space)
     colours = dialog.findChildren(QComboBox)[0]
