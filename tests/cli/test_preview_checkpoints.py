@@ -2,7 +2,8 @@
 
 import pytest
 
-from torchdeck.cli.preview.view import saving_times
+from support.machines import byte_gpt, node, plan
+from torchdeck.cli.preview.view import checkpoint_lines, saving_times
 from torchdeck.distributed.settings import CheckpointSettings
 
 AUTO = (
@@ -28,3 +29,16 @@ def test_when_training_saves(options: dict[str, object], said: str) -> None:
     """Steps, epochs, the rule of auto, and whether training goes on meanwhile."""
     settings = CheckpointSettings(directory="somewhere", **options)  # type: ignore[arg-type]
     assert saving_times(settings) == said
+
+
+@pytest.mark.parametrize(
+    ("nodes", "replicas", "said"),
+    [(3, 0, ""), (1, 1, ""), (3, 1, "another node keeps"), (3, 9, "2 other nodes keep")],
+)
+def test_how_many_copies_are_kept(nodes: int, replicas: int, said: str) -> None:
+    """No more than there are other nodes."""
+    names = [f"n{number}" for number in range(nodes)]
+    asked = byte_gpt(distributed={"nodes": names}, checkpoint={"replicas": replicas})
+    lines = checkpoint_lines(plan(asked, *map(node, names)))
+    assert (len(lines) == 3) == bool(said)
+    assert said in lines[-1]

@@ -32,10 +32,17 @@ def checkpoint_lines(plan: LaunchPlan) -> list[str]:
         return []
     policy = plan.checkpoint
     settings = RecipeSettings.from_json(plan.nodes[0].env["TORCHDECK_RECIPE"]).checkpoint
-    return [
+    lines = [
         f"checkpoints {saving_times(settings)} in {policy.directory}",
         f"the newest {policy.keep_last} are kept; resume {policy.resume}",
     ]
+    copies = min(settings.replicas, len(plan.nodes) - 1)
+    if copies:
+        others = "another node" if copies == 1 else f"{copies} other nodes"
+        lines.append(
+            f"if nodes share no folder, {others} keep{'s' * (copies == 1)} a copy of what a node saves"
+        )
+    return lines
 
 
 def saving_times(settings: CheckpointSettings) -> str:
