@@ -13,7 +13,7 @@ from torchdeck.agent import events as on
 from torchdeck.agent.failures import read_tail
 from torchdeck.agent.handover import NOTHING, Handover
 from torchdeck.agent.holder_start import ExitCode, HolderStart
-from torchdeck.agent.store_order import StoreOrder, key_of
+from torchdeck.agent.store_order import VARIABLE, StoreOrder, key_of
 from torchdeck.agent.store_strangers import StoreStrangers
 from torchdeck.plan.launch_plan import NodePlan
 from torchdeck.rundir.atomic import read_json
@@ -99,12 +99,14 @@ class LocalAttempt:
         self.files.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         run_dir = self.attempt.root.parents[1]
         environ = {**compile_cache(run_dir.parents[1]), **without_run_variables(os.environ)}
+        store = self._store_order(run_dir.name)
+        told = {VARIABLE: "1"} if store else {}
         order = {
             "argv": list(self._node.argv),
-            "env": {**compose_environment(environ, self._node.env, self._node.unset), **secrets},
+            "env": {**compose_environment(environ, self._node.env, self._node.unset), **secrets, **told},
             "cwd": self._node.working_dir,
             "handover": self._handover.line().decode(),
-            "store": self._store_order(run_dir.name),
+            "store": store,
         }
         arguments = ["--run-dir", str(run_dir), "--node", self._node.name]
         arguments += ["--attempt", str(self.number), "--agent-pid", str(os.getpid())]

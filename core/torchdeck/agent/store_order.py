@@ -6,18 +6,18 @@ one node), and the file that counts those who do not have it.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import hmac
 import json
 import os
 import select
-import stat
 from pathlib import Path
 from typing import NamedTuple
 
 from torchdeck.rundir.bounded_json import parse_json_object
 
+VARIABLE = "TORCHDECK_STORE_ORDER"
+"""Set: the order stands on standard input."""
 _LIMIT = 4096
 _READ_LIMIT = 30.0
 """Seconds in which whoever started this process must have written it."""
@@ -42,26 +42,25 @@ def key_of(token: str, run_id: str, attempt: int) -> bytes:
 
 
 def read_order() -> StoreOrder:
-    """What stands on standard input if that is a pipe, which nothing can be read from afterwards.
+    """What stands on standard input if VARIABLE says so, once; no child reads it or sees the variable.
 
     Raises:
         ValueError: it is something else.
     """
-    with contextlib.suppress(OSError):
-        if stat.S_ISFIFO(os.fstat(0).st_mode):
-            line = _line()
-            nothing = os.open(os.devnull, os.O_RDONLY)
-            os.dup2(nothing, 0)
-            os.close(nothing)
-            return order_from(line)
-    return StoreOrder()
+    if not os.environ.pop(VARIABLE, ""):
+        return StoreOrder()
+    line = _line()
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return order_from(line)
 
 
 def _line() -> bytes:
     content = b""
     while b"\n" not in content and len(content) <= _LIMIT:
         if not select.select([0], [], [], _READ_LIMIT)[0]:
-            raise ValueError(f"standard input is a pipe, and no line came within {_READ_LIMIT:.0f} s")
+            raise ValueError(f"no order for the store came on standard input within {_READ_LIMIT:.0f} s")
         piece = os.read(0, _LIMIT)
         if not piece:
             break

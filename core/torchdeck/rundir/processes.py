@@ -25,6 +25,7 @@ RUN_VARIABLES = frozenset(
         "TORCHDECK_RECIPE",
         "TORCHDECK_CODE",
         "TORCHDECK_STORE",
+        "TORCHDECK_STORE_ORDER",
     }
 )
 """What only processes of a run carry in their environment."""

@@ -124,13 +124,13 @@ def test_no_rank_finds_the_key(make_gang: Maker) -> None:
     script = """
     import os, sys, time
     from pathlib import Path
-    print("read", repr(sys.stdin.read()), flush=True)
+    print("read", repr(sys.stdin.read()), "TORCHDECK_STORE_ORDER" in os.environ, flush=True)
     while not Path("go").exists():
         time.sleep(0.02)
     """
     run = make_gang(script, torchrun=OURS, env={"TORCHDECK_RECIPE": "{}"}).start()
     key = key_of(TOKEN, run.run_id, 1).hex().encode()
-    _up(run, "read ''")
+    _up(run, "read '' False")
     of_processes = [
         Path(f"/proc/{identity.pid}/{name}")
         for identity in processes_of_run(run.run_id)

@@ -1,9 +1,11 @@
 """torchrun with a closed store, by itself: what a person who starts it by hand sees."""
 
+import os
 import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
 from support.free_port import free_port
 from torchdeck.distributed import torchrun
@@ -12,11 +14,13 @@ WORDS = ["--nnodes", "1", "--nproc-per-node", "1", "--node-rank", "0"]
 WORDS += ["--rdzv-backend", "static", "--max-restarts", "0"]
 
 
-def _torchrun(port: int, *words: str, code: str = "") -> "subprocess.CompletedProcess[str]":
+def _torchrun(
+    port: int, *words: str, code: str = "", given: IO[str] | None = None
+) -> "subprocess.CompletedProcess[str]":
     argv = [sys.executable, "-c", code] if code else [sys.executable, str(torchrun.__file__)]
     argv += [*WORDS, "--master-addr", "127.0.0.1", "--master-port", str(port), "--no-python", *words]
     return subprocess.run(
-        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False
+        argv, stdin=given or subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False
     )
 
 
@@ -26,6 +30,16 @@ def test_a_port_that_is_taken_is_named_as_that() -> None:
         done = _torchrun(taken.getsockname()[1], "/bin/true")
     assert done.returncode == 1
     assert "Address already in use" in done.stderr
+
+
+def test_a_pipe_on_standard_input_is_the_ranks() -> None:
+    """As when it is started over ssh: nothing is read from there unless the agent says so."""
+    reading, writing = os.pipe()
+    with os.fdopen(reading) as given, os.fdopen(writing, "w") as writes:
+        writes.write("for the rank\n")
+        writes.flush()
+        done = _torchrun(free_port(), "/bin/sh", "-c", "read line; echo heard $line", given=given)
+    assert done.stdout == "heard for the rank\n", done.stderr
 
 
 def test_a_kernel_that_cannot_keep_others_out_is_reported() -> None:
