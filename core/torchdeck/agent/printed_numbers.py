@@ -9,7 +9,7 @@ from torchdeck.agent.stdout_series import StdoutSeries
 
 LOOK_BUDGET = 0.05
 """Seconds of parsing per look, shared by the ranks."""
-END_BUDGET = 1.0
+END_BUDGET = 0.5
 """Seconds for what is left to be parsed once the ranks have ended."""
 PATIENCE = 10.0
 """Seconds that the parser may be behind before it leaves lines out. A burst is parsed whole."""
