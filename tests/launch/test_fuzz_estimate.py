@@ -1,5 +1,6 @@
 """A stranger's config.json of Hugging Face: a profile, or an EstimateError."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -45,3 +46,8 @@ def read_config(content: bytes, place: Path) -> None:
 
 def test_any_config_of_a_model() -> None:
     read_all(read_config, hostile.documents(LLAMA, GPT2, *FAMILIES))
+
+
+def test_a_dtype_that_is_none_is_passed_over(tmp_path: Path) -> None:
+    for wrong in ("[]", "{}", "7"):
+        read_config(json.dumps({**LLAMA, "torch_dtype": json.loads(wrong)}).encode(), tmp_path)

@@ -270,3 +270,13 @@ def test_a_folder_of_code_that_is_not_there_is_said(tmp_path: Path) -> None:
     done = bash(export_sh(made, made.nodes[0]), tmp_path, PYTHON=str(stand_in(tmp_path)), RUN_DIR="run")
     assert (done.returncode != 0, done.stdout) == (True, "")
     assert str(tmp_path / "gone") in done.stderr
+
+
+def test_comments_of_a_script_hold_nothing_that_acts(tmp_path: Path) -> None:
+    """A name cannot end the comment that it stands in, nor act on the terminal that shows the script."""
+    planned = over_ssh(tmp_path, ("train.py",), script=str(tmp_path / "train.py"))
+    made = dataclasses.replace(planned, name="a\x1b]52;c;aGk=\x07\u2028b")
+    head = export_sh(made, made.nodes[0]).split("set -", 1)[0]
+    comments = [line for line in head.splitlines() if line.startswith("#")]
+    assert "a�]52;c;aGk=��b" in comments[1]
+    assert not set("\x1b\x07\u2028") & set("".join(comments))

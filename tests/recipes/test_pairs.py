@@ -1,6 +1,7 @@
 """Prompts and responses from files and from the standard library."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -94,3 +95,16 @@ def test_functions_of_the_standard_library() -> None:
         assert prompt.startswith((b"def ", b"async def "))
         assert response.startswith((b"    ", b"\n", b"\t"))
         compile(prompt + response, "pair", "exec", dont_inherit=True)
+
+
+def test_a_source_that_could_be_read_for_ever_is_refused_at_once(tmp_path: Path) -> None:
+    """A pipe that is never written to, and a device; a line of brackets is no sample."""
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    (tmp_path / "deep.jsonl").write_bytes(b"[" * 100_000)
+    for source, why in (
+        ("pipe.jsonl", "named pipe"),
+        ("/dev/zero", "device"),
+        ("deep.jsonl", "line 1 is not JSON"),
+    ):
+        with pytest.raises(RecipeError, match=why):
+            read_pairs({"source": str(tmp_path / source)}, "train")

@@ -83,7 +83,7 @@ def _assumed(config: RunConfig, trained: RunConfig, file: Mapping[str, Any]) -> 
         (f"assumed of the script, as nothing else is written: {', '.join(told)}",) if told else ()
     )
     stored = file.get("torch_dtype", file.get("dtype"))
-    if config.estimate.precision is None and stored in _NARROW:
+    if config.estimate.precision is None and isinstance(stored, str) and stored in _NARROW:
         stored_only = (
             f"the config.json has weights in {stored}, which says how they are stored and not how they"
         )

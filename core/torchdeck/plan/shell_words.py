@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from torchdeck.plan.launch_plan import CodeTree, LaunchPlan, NodePlan
 from torchdeck.plan.slots import escape, slot, split
+from torchdeck.shown_text import shown_line
 
 VARIABLES: Mapping[str, str] = {
     "run_id": "RUN_ID",
@@ -43,7 +44,7 @@ for name in $(env | sed -n 's/^\\({prefix}[A-Za-z0-9_]*\\)=.*/\\1/p'); do unset 
 
 def shown_name(plan: LaunchPlan) -> str:
     """The plan's name in one line, for a comment."""
-    return " ".join(plan.name.split())
+    return shown_line(plan.name)
 
 
 def word(text: str) -> str:
@@ -63,7 +64,7 @@ def code_default(code: CodeTree) -> str:
 
 def code_said(code: CodeTree) -> list[str]:
     """Lines of a script's head about CODE."""
-    default = f": {' '.join(code.folder.split())}" if code.folder else " is none"
+    default = f": {shown_line(code.folder)}" if code.folder else " is none"
     return [
         "# CODE is the folder of your code, at the same path on every node: copy it there first, as",
         f"# Torchdeck does for a run of its own. The default{default}.",

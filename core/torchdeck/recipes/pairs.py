@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from torchdeck.recipes.errors import RecipeError
 from torchdeck.recipes.text_files import STDLIB, ordered_files
+from torchdeck.rundir.bounded_file import open_regular
 
 CONTEXT = 256
 """Longest sample where [model] does not say; longer ones are cut."""
@@ -75,7 +76,8 @@ def read_pairs(options: dict[str, Any], split: str) -> Pairs | None:
     whole = source != STDLIB and most is None and len(part) == len(samples)
     digest = hashlib.sha256()
     if whole:
-        digest.update(Path(source).read_bytes())
+        with open_regular(source) as file:
+            digest.update(file.read())
     for pair in () if whole else part:
         digest.update(b"%d %d " % (len(pair.prompt), len(pair.response)) + pair.prompt + pair.response)
     return Pairs(part, options.get("context", CONTEXT), digest.hexdigest(), whole)
@@ -92,7 +94,8 @@ def _samples(source: str, most: int | None) -> Iterator[Pair]:
 def _lines(path: Path) -> Iterator[Pair]:
     """A sample a line: of a .jsonl prompt and response, or text; of another file the line is the response."""
     try:
-        content = path.read_bytes()
+        with open_regular(path) as file:
+            content = file.read()
     except OSError as error:
         raise RecipeError(
             f'data.source {path} cannot be read: {error.strerror}; give "{STDLIB}", or the path of a .jsonl '
@@ -106,7 +109,7 @@ def _lines(path: Path) -> Iterator[Pair]:
 def _parsed(line: bytes, path: Path, number: int) -> Pair:
     try:
         value = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RecipeError(f"{path}, line {number} is not JSON: {error}") from error
     fields = value if isinstance(value, dict) else {}
     prompt, response = (

@@ -13,6 +13,7 @@ from torch.utils.data import Dataset
 
 from torchdeck.recipes.errors import RecipeError
 from torchdeck.recipes.text_files import STDLIB, ordered_files
+from torchdeck.rundir.bounded_file import open_regular
 
 Corpus = npt.NDArray[np.uint8]
 """Text, one element a byte, shape (bytes,)."""
@@ -122,7 +123,8 @@ def read_corpus(source: str, max_bytes: int | None = None) -> Corpus:
     text = bytearray()
     try:
         for path in ordered_files(root, suffix):
-            content = path.read_bytes()
+            with open_regular(path) as file:
+                content = file.read()
             if b"\0" in content[:_SNIFFED]:
                 continue
             text += content + _SEPARATOR

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import Dataset
 
+from torchdeck.data.batch_plan.length_files import NPY_FAULTS
 from torchdeck.recipes.errors import RecipeError
 from torchdeck.recipes.text_bytes import split_range
 
@@ -117,7 +118,7 @@ def open_tokens(path: Path, dtype: str) -> Tokens:
             tokens: Tokens = np.load(path, mmap_mode="r", allow_pickle=False)
         else:
             tokens = np.memmap(path, dtype=np.dtype(_checked(dtype)).newbyteorder("<"), mode="r")
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, *NPY_FAULTS) as error:
         raise RecipeError(f"data.tokens {path} cannot be read as tokens: {error}") from error
     if tokens.ndim != 1 or tokens.dtype.kind not in "ui":
         raise RecipeError(

@@ -37,6 +37,7 @@ def test_three_ways_to_give_lengths(tmp_path: Path) -> None:
         ("l.jsonl", b"{}\n", "not None"),
         ("l.jsonl", b"[3]\n", "line 1: it must be an object, not list"),
         ("l.jsonl", b'{"length": 3', "line 1: .*Expecting"),
+        ("l.npy", b"\x93NUMPY\x01\0\x02\0[{", "holds no lengths"),
         ("l.npy", b"", "holds no lengths"),
         ("l.npy", b"nonsense", "holds no lengths"),
     ],

@@ -92,3 +92,9 @@ def test_so_many_rules_that_all_together_take_too_long(
     rules = "\n".join(f"*x{number}*y" for number in range(5000))
     with pytest.raises(RulesError, match="take too long to decide by"):
         scan(written(tmp_path / "work", {GIT: rules.encode(), **files}))
+
+
+def test_a_line_that_pathspec_does_not_understand_is_passed_over(tmp_path: Path) -> None:
+    """As git does; the others count."""
+    work = written(tmp_path / "work", {GIT: b"[z-a]\n*.log\n", "a.log": b"", "z": b""})
+    assert {file.name for file in scan(work).files} == {GIT, "z"}

@@ -1,5 +1,6 @@
 """The data of a recipe: there, and long enough."""
 
+import os
 from typing import Any
 
 import pytest
@@ -55,3 +56,11 @@ def test_data_has_the_exact_least_size(checked: CheckedConfig) -> None:
     assert checked.recipe(**options)["data"].status == "failed"
     file.write_bytes(b"x" * 17)
     assert checked.recipe(**options)["data"].status == "ok"
+
+
+def test_a_pipe_among_the_data_is_not_waited_for(checked: CheckedConfig) -> None:
+    """Opening it would wait for a writer."""
+    (checked.folder / "text").mkdir()
+    os.mkfifo(checked.folder / "text" / "a.txt")
+    (checked.folder / "text" / "b.txt").write_bytes(b"x" * 9999)
+    assert checked.recipe(data={"source": "text"})["data"].status == "ok"

@@ -113,3 +113,8 @@ def test_a_pipe_is_refused(tmp_path: Path) -> None:
     """It is not waited for."""
     with pytest.raises(TargetError, match="not a regular file"):
         SshConfig((Path("/dev/zero"),)).lookup("node")
+
+
+def test_an_include_of_nobody_names_no_file(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("Include ~nobody-of-that-name/x\nHost a\n")
+    assert SshConfig((tmp_path / "config",)).host_names() == ["a"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tokenize
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,11 @@ from torchdeck.rundir.bounded_file import open_regular, why_unreadable
 
 Progress = Callable[[str, int, int], None]
 """Told what was done, how much of it, and out of how much."""
+NPY_FAULTS = (
+    *(ValueError, EOFError, SyntaxError, TypeError, OverflowError, MemoryError, RecursionError),
+    tokenize.TokenError,
+)
+"""What numpy raises of a damaged `.npy`, whose header is Python's text."""
 _MOST_DIGITS = 18
 _LINES = 1 << 16
 """Between two reports of progress."""
@@ -47,7 +53,7 @@ def read_npy(path: Path) -> Column:
         raise BatchPlanError(f"{path} {why}")
     try:
         return as_lengths(np.load(path, mmap_mode="r", allow_pickle=False))
-    except (ValueError, EOFError) as error:
+    except NPY_FAULTS as error:
         raise BatchPlanError(f"{path} holds no lengths: {error}") from error
 
 

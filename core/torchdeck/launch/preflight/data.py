@@ -10,6 +10,7 @@ from pathlib import Path
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.config.text_data import TextData
 from torchdeck.launch.preflight.check import Check, failed, ok
+from torchdeck.rundir.bounded_file import open_regular
 
 MAX_ENTRIES = 20_000
 """Names looked at in search of enough text; after that the ranks find out."""
@@ -96,7 +97,7 @@ def _files(path: Path) -> Iterator[Path]:
 def _size_of_text(path: Path) -> int:
     """Bytes of a file; 0 for a binary one, known by a NUL at its beginning, and for what cannot be read."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return 0 if b"\0" in file.read(_SNIFFED) else path.stat().st_size
     except OSError:
         return 0

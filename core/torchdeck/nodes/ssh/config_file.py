@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -187,7 +188,9 @@ def _included(file: Path, value: str) -> Iterator[Path]:
             raise TargetError(
                 file.name, f"{file} includes {pattern}: wildcards may stand in {_MOST_WILDCARDS} of its parts"
             )
-        for path in sorted(glob(str(folder / Path(pattern).expanduser()))):  # noqa: PTH207 - may be absolute
+        # as a shell does, a user that this machine does not know stays as written
+        whole = os.path.join(folder, os.path.expanduser(pattern))  # noqa: PTH111, PTH118 - Path raises there
+        for path in sorted(glob(whole)):  # noqa: PTH207 - may be absolute
             yield Path(path)
 
 
