@@ -80,3 +80,21 @@ def test_a_later_life_may_be_lost_too() -> None:
     third = [agent(2, 410.0), event("launching", 411.0, attempt=3, nodes=["a"]), event("running", 412.0)]
     found = seen([resumed, lost, twice], a=[*first, *again, *third])
     assert (found.state, found.attempt, found.finishes) == (RunState.RUNNING, 3, 2)
+
+
+@pytest.mark.parametrize(("begun", "state"), [(False, RunState.FAILED), (True, RunState.RUNNING)])
+def test_a_life_that_never_began_fails_at_once_without_its_leader(*, begun: bool, state: RunState) -> None:
+    """What cannot be seen may live only if it was started; the controller still waits for the node then."""
+    history = RunHistory()
+    why = "node a was not reached within 90 s: no route"
+    for each in [histories.created(), LOST, RESUMED, event("transport_failed", 490.0, node="a", why=why)]:
+        history.controller_event(each)
+    saved = event("checkpoint", 104.0, step=5, path="/c/step_5")
+    for each in [*LEAD, saved, *([agent(1, 495.0), event("running", 496.0)] if begun else [])]:
+        history.node_event("a", each)
+    unknown = Liveness(controller=True, nodes={"a": NodeLiveness(known=False)})
+    found = view("r", history, {}, unknown, 1_000.0)
+    assert found.state is state
+    assert (found.why == why) is not begun
+    assert found.resumable is not begun, "from what the life before it has saved"
+    assert found.checkpoint is not None

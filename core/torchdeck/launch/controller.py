@@ -130,7 +130,7 @@ class Controller:
     @property
     def linger(self) -> float:
         """Seconds for nodes to come back after the end; a lost leader was waited for already."""
-        return LINGER if self._lost_since is None else 0.0
+        return LINGER if self._lost_since is None and self._files.history.is_begun else 0.0
 
     @property
     def pause(self) -> float:

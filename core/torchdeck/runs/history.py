@@ -97,6 +97,11 @@ class RunHistory:
         return self._agents_life.get(node, -1) >= self._resumed_after
 
     @property
+    def is_begun(self) -> bool:
+        """Whether any node has had an agent in this life."""
+        return any(map(self.has_begun, self.agents))
+
+    @property
     def devices(self) -> tuple[str, ...]:
         """All that its nodes have leased."""
         return self.nodes.devices
@@ -142,6 +147,10 @@ class RunHistory:
             self._agent(node, event)
         elif event.name == "finished":
             self._finished(node, event)
+        elif event.name == "checkpoint":
+            self._checkpoint(node, event)
+        elif event.name == "rank_exited":
+            self._rank_exited(node, event)
         elif self._is_late(node):
             self._call(self._LATE.get(event.name), event)
         elif event.name == "attempt_started":
@@ -152,10 +161,6 @@ class RunHistory:
             self.nodes.said_of_the_lead(node, event)
         elif event.name == "leased":
             self._leased(node, event)
-        elif event.name == "checkpoint":
-            self._checkpoint(node, event)
-        elif event.name == "rank_exited":
-            self._rank_exited(node, event)
         elif event.name == "agent_failed":
             self.agent_errors[node] = event
         elif self.finished is None or node in self.nodes.followers or event.name == "request":

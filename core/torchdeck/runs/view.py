@@ -251,7 +251,8 @@ def _state(
 ) -> tuple[RunState, str]:
     if history.end is not None:
         return ENDS[read.text(history.end.fields, "state")], read.text(history.end.fields, "why")
-    alive = liveness.nodes_alive if liveness.controller else liveness.seen_alive
+    # before any agent was started, nothing can live where nothing is seen
+    alive = liveness.nodes_alive if liveness.controller and history.is_begun else liveness.seen_alive
     if history.transport_failure is not None and not alive:
         return RunState.FAILED, history.transport_failure
     if liveness.controller or liveness.nodes_alive:
