@@ -11,7 +11,9 @@ import pytest
 
 from support.run_files import load, write
 from torchdeck.config.schema import RunConfig
+from torchdeck.launch.checked_plan import checked_plan
 from torchdeck.launch.gate import Gate, NotTrustedError
+from torchdeck.launch.launcher import Intent, create_run
 from torchdeck.launch.looks import Looks
 from torchdeck.nodes.interpreter import probe_interpreter
 from torchdeck.nodes.inventory import InterpreterFacts
@@ -237,3 +239,22 @@ def test_a_python_by_name_is_asked_about_where_path_leads_to_the_working_directo
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", ".")
     assert strange_interpreter("python9", home) == python.parent
+
+
+def test_a_launch_copies_the_code_that_was_looked_at(home: Path, tmp_path: Path) -> None:
+    """A link on the way to the recipe that leads elsewhere by then changes nothing."""
+    pytest.importorskip("torch")
+    good, evil, link = tmp_path / "good", tmp_path / "evil", tmp_path / "link"
+    write(good, "# good\n", "model.py")
+    write(evil, "# evil\n", "model.py")
+    link.symlink_to(good)
+    home.mkdir(exist_ok=True, mode=0o700)
+    trust(good, home)
+    text = f'{RECIPE}[limits]\nmemory = "off"\n[distributed]\nnproc = 1\ndevices = "cpu"\n'
+    text = text.replace('"model.py"', f'"{link / "model.py"}"\nworking_dir = "{link}"')
+    plan, _ = checked_plan(load(tmp_path, text), home)
+    link.unlink()
+    link.symlink_to(evil)
+    layout = create_run(plan, Intent(text), home)
+    (copied,) = layout.root.rglob("model.py")
+    assert copied.read_text() == "# good\n"
