@@ -9,7 +9,7 @@ from support.reader_process import Reader, ReaderProcess, cases
 
 
 def read_all(reader: Reader, documents: st.SearchStrategy[bytes]) -> None:
-    """Fail if `reader` raises or exceeds a bound on any of the cases: some fifty, or 5,000 under --soak."""
+    """Fail if `reader` raises or exceeds a bound on any of the cases: some thirty, or 5,000 under --soak."""
     with ReaderProcess(reader) as process:
 
         @settings(max_examples=cases())

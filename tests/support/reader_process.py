@@ -19,6 +19,8 @@ MEMORY = 1 << 30
 """Bytes of memory that one case may add to what the process has after its imports."""
 SECONDS = 10.0
 """Time that one case may take."""
+SAMPLE = 30
+"""Cases in a normal run, the same ones every time."""
 _START_LIMIT = 120.0
 
 Reader = Callable[[bytes, Path], object]
@@ -26,9 +28,8 @@ Reader = Callable[[bytes, Path], object]
 
 
 def cases(soak: int = 5000) -> int:
-    """Number of examples of a fuzzer: the profile's in a normal run, `soak` under --soak."""
-    profile = settings.get_current_profile_name()
-    return soak if profile == "soak" else int(settings().max_examples)
+    """Number of examples of a fuzzer: a few in a normal run, `soak` under --soak."""
+    return soak if settings.get_current_profile_name() == "soak" else SAMPLE
 
 
 class ReaderProcess:
