@@ -98,3 +98,4 @@ def test_a_life_that_never_began_fails_at_once_without_its_leader(*, begun: bool
     assert (found.why == why) is not begun
     assert found.resumable is not begun, "from what the life before it has saved"
     assert found.checkpoint is not None
+    assert found.processes_alive is begun, "another resume waits for nothing"

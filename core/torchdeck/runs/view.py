@@ -193,7 +193,7 @@ def view(
         controller_alive=liveness.controller,
         agent_alive=liveness.agent,
         # the lead writes the end last: who cannot be seen after it is taken to be gone
-        processes_alive=liveness.nodes_alive if end is None else liveness.seen_alive,
+        processes_alive=liveness.nodes_alive if end is None and history.is_begun else liveness.seen_alive,
         warnings=_warnings(history, state, hangs, troubles, damage, agent_error),
         agent_error=agent_error,
         finishes=history.finishes,
