@@ -30,6 +30,8 @@ from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID
 from torchdeck_app.widgets.place import Place
 
+_MOST = 1 << 20
+"""Pixels of a part of the window that a session may name; Qt takes 32 bits."""
 _SETTLE = 120
 """Milliseconds that a selection stays before its page is made: arrow keys run through a list."""
 _LIST_WIDTH = 46 * GRID
@@ -110,7 +112,11 @@ class RunsPlace(Place):
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
         sizes = state.get("splitter")
-        if isinstance(sizes, list) and len(sizes) == 2 and all(isinstance(each, int) for each in sizes):
+        if (
+            isinstance(sizes, list)
+            and len(sizes) == 2
+            and all(isinstance(each, int) and 0 <= each < _MOST for each in sizes)
+        ):
             self._splitter.setSizes(sizes)
         if isinstance(state.get("table"), Mapping):
             self.table.restore_state(state["table"])

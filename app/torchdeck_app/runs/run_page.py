@@ -32,6 +32,8 @@ from torchdeck_app.runs.timeline.view import TimelineView
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID, label
 
+_MOST = 1 << 20
+"""Pixels of a part of the window that a session may name; Qt takes 32 bits."""
 _NARROWEST = 56 * GRID
 _HEIGHT = 20 * GRID
 _NO_LIMIT = 16777215
@@ -161,7 +163,11 @@ class RunPage(QWidget):
         for room, part in zip(self._tabbed.values(), rooms if isinstance(rooms, list) else (), strict=False):
             if isinstance(part, Mapping):
                 room.restore_state(part)
-        if isinstance(sizes, list) and len(sizes) == 2 and all(isinstance(each, int) for each in sizes):
+        if (
+            isinstance(sizes, list)
+            and len(sizes) == 2
+            and all(isinstance(each, int) and 0 <= each < _MOST for each in sizes)
+        ):
             self._splitter.setSizes(sizes)
         if isinstance(tab, int) and 0 <= tab < self.tabs.count():
             self.tabs.setCurrentIndex(tab)

@@ -98,7 +98,8 @@ class TomlEditor(QWidget):
             cursor.setPosition(max(0, min(position, self.area.document().characterCount() - 1)))
             self.area.setTextCursor(cursor)
         if isinstance(scroll, int):
-            self.area.verticalScrollBar().setValue(scroll)
+            bar = self.area.verticalScrollBar()
+            bar.setValue(max(0, min(scroll, bar.maximum())))
 
     def _connect(self) -> None:
         self.area.textChanged.connect(self._push)
