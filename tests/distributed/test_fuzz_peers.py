@@ -16,6 +16,7 @@ from torchdeck.agent.store_order import order_from
 from torchdeck.agent.store_strangers import StoreStrangers
 from torchdeck.distributed.checkpoints.answers import by_name, count, file_name, listed, manifest_of, text
 from torchdeck.distributed.checkpoints.manifest import CheckpointError, FileEntry, Manifest, entries_from_json
+from torchdeck.distributed.checkpoints.written_plans import plan_from_json, results_from_json
 from torchdeck.distributed.store.proof import Sealing, StrangerError, demand_proof
 from torchdeck.rundir.bounded_json import parse_json
 
@@ -27,26 +28,20 @@ ORDER = {"key": "00ff", "strangers": "/run/strangers.json"}
 STRANGERS = {"count": 3, "address": "10.0.0.1", "why": "it is one"}
 
 
-def _readers() -> list[Callable[[Any], object]]:
-    # torch is imported by the process that reads, not by this one
-    from torch.distributed.checkpoint.planner import SavePlan
-
-    from torchdeck.distributed.checkpoints.written_plans import plan_from_json, results_from_json
-
-    one: SavePlan = plan_from_json([ITEM])
-    return [
-        plan_from_json,
-        lambda value: results_from_json(value, one, 0),
-        entries_from_json,
-        listed(text),
-        listed(count),
-        by_name(file_name),
-        by_name(manifest_of(Path("/checkpoints"))),
-    ]
+PLAN = plan_from_json([ITEM])
+READERS: tuple[Callable[[Any], object], ...] = (
+    plan_from_json,
+    lambda value: results_from_json(value, PLAN, 0),
+    entries_from_json,
+    listed(text),
+    listed(count),
+    by_name(file_name),
+    by_name(manifest_of(Path("/checkpoints"))),
+)
 
 
 def read_answer(case: bytes, _: Path) -> None:
-    for read in _readers():
+    for read in READERS:
         with contextlib.suppress(ValueError, CheckpointError):
             read(parse_json(case, file_names=True))
 
