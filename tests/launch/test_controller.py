@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from support.controlled_run import (
     wait_until_over,
 )
 from support.waiting import wait_until
+from torchdeck.agent import disk
 from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
 from torchdeck.distributed.checkpoints.manifest import checkpoint_name
 from torchdeck.launch.handle import Run
@@ -215,7 +215,7 @@ def test_resumed_run_gets_another_attempt_and_no_old_request(home: Path, tmp_pat
 def test_resume_without_room_is_refused(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With less free than limits.min_free_disk the resume says so and begins nothing."""
     layout = stopped_recipe_run(tmp_path, min_free_bytes=1 << 20)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _path: shutil._ntuple_diskusage(9, 9, 0))
+    monkeypatch.setattr(disk, "free_bytes", lambda _folder: 0)
     with pytest.raises(NotResumableError, match="make room"):
         resume(layout, "test")
     assert controller_events(layout, "resumed") == []
