@@ -178,6 +178,13 @@ def test_a_manifest_that_names_itself_is_refused_at_once(tmp_path: Path, name: s
     assert newest_complete(tmp_path) is None
 
 
+def test_metrics_that_are_a_list_are_damage(tmp_path: Path) -> None:
+    folder = save(tmp_path, 1)
+    value = json.loads((folder / MANIFEST_NAME).read_bytes())
+    (folder / MANIFEST_NAME).write_text(json.dumps({**value, "metrics": [1]}))
+    assert "position or metrics is not an object" in verify(folder)[0]
+
+
 def test_no_manifest_and_no_folder_are_told_apart(tmp_path: Path) -> None:
     """A partial folder and a path that leads nowhere get a sentence each."""
     with pytest.raises(CheckpointError, match="interrupted"):

@@ -231,8 +231,9 @@ def _manifest_from(value: Mapping[str, Any]) -> Manifest:
     if version < 1:
         raise ValueError(f"there is no format {version}")
     position = value["position"]
-    if not isinstance(position, dict):
-        raise TypeError("position is not an object")
+    metrics = value["metrics"] if version > 1 else {}
+    if not isinstance(position, dict) or not isinstance(metrics, dict):
+        raise TypeError("position or metrics is not an object")
     files = {_relative(name): _entry(name, entry) for name, entry in value["files"].items()}
     if not files:
         raise ValueError("it names no files")
@@ -247,7 +248,7 @@ def _manifest_from(value: Mapping[str, Any]) -> Manifest:
         position=position,
         model_fingerprint=_text(value, "model_fingerprint"),
         files=files,
-        metrics={name: _number(value["metrics"], name) for name in value["metrics"]} if version > 1 else {},
+        metrics={name: _number(metrics, name) for name in metrics},
         version=version,
         node=_text(value, "node") if "node" in value else None,
     )
