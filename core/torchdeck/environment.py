@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torchdeck.rundir.layout import AttemptLayout, RankLayout, RunLayout
+from torchdeck.contract.layout import AttemptLayout, RankLayout, RunLayout
 
 BACKENDS = ("auto", "gloo", "nccl")
 """What `DistributedConfig.backend` may be."""

@@ -13,7 +13,7 @@ import pytest
 
 from support.agent_run import NODE, QUICK, Maker, with_policy
 from support.waiting import wait_until
-from torchdeck.rundir.processes import ProcessIdentity
+from torchdeck.contract.processes import ProcessIdentity
 
 pytest.importorskip("torch", reason="torchrun comes with torch")
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run")

@@ -10,16 +10,16 @@ import pytest
 from support.agent_run import AgentRun, cleaning, make_plan, script, with_policy
 from support.small_disk import mounted
 from support.waiting import wait_until
+from torchdeck.contract.inodes import inodes_left
+from torchdeck.contract.processes import processes_of_run
 from torchdeck.launch.requests import Request, place_request
-from torchdeck.rundir.inodes import inodes_left
-from torchdeck.rundir.processes import processes_of_run
 from torchdeck.runs.directory import RunDirectoryError, create_run_directory
 from torchdeck.runs.troubleshooting import recognise
 
 FILLING = """
 import os, time
 from pathlib import Path
-from torchdeck.telemetry.progress import ProgressFile
+from torchdeck.contract.metrics.progress import ProgressFile
 attempt = Path(os.environ["TORCHDECK_RUN_DIR"]) / "attempts" / os.environ["TORCHDECK_ATTEMPT"]
 progress = ProgressFile(attempt / "ranks" / os.environ["RANK"] / "progress")
 step = 0
@@ -92,7 +92,7 @@ def test_a_run_can_be_stopped_on_a_full_disk(small_disk: Path, tmp_path: Path) -
 MANY_FILES = """
 import os, time
 from pathlib import Path
-from torchdeck.telemetry.progress import ProgressFile
+from torchdeck.contract.metrics.progress import ProgressFile
 attempt = Path(os.environ["TORCHDECK_RUN_DIR"]) / "attempts" / os.environ["TORCHDECK_ATTEMPT"]
 progress = ProgressFile(attempt / "ranks" / os.environ["RANK"] / "progress")
 (attempt / "many").mkdir()

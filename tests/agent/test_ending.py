@@ -10,7 +10,7 @@ import uuid
 
 from support.waiting import wait_until
 from torchdeck.agent.ending import Sweep
-from torchdeck.rundir.processes import RUN_ID_VARIABLE, ProcessIdentity, read_stat
+from torchdeck.contract.processes import RUN_ID_VARIABLE, ProcessIdentity, read_stat
 
 IGNORING = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
 OBEYING = "import time; print('up', flush=True); time.sleep(600)"

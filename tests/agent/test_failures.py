@@ -19,7 +19,7 @@ from torchdeck.agent.failures import (
     torchrun_failure,
 )
 from torchdeck.agent.file_clock import CLOCK_STEP
-from torchdeck.rundir.layout import AttemptLayout
+from torchdeck.contract.layout import AttemptLayout
 
 TRACE = 'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n    boom()\n'
 FOREVER = float("inf")

@@ -12,7 +12,7 @@ import pytest
 from support.hosts import FAKETIME
 from torchdeck.agent.failures import rank_failure
 from torchdeck.agent.file_clock import files_ahead
-from torchdeck.rundir.layout import AttemptLayout
+from torchdeck.contract.layout import AttemptLayout
 
 ASK = "import sys; from pathlib import Path; from torchdeck.agent.file_clock import files_ahead; "
 ASK += "print(files_ahead(Path(sys.argv[1])))"

@@ -14,7 +14,7 @@ from torchdeck.agent import printed_numbers
 from torchdeck.agent.printed_numbers import PrintedNumbers
 from torchdeck.agent.script_progress import ScriptProgress
 from torchdeck.agent.stdout_series import KEPT, StdoutSeries, written_position
-from torchdeck.rundir.layout import RankLayout
+from torchdeck.contract.layout import RankLayout
 
 FLOOD = """
 import os, sys, time

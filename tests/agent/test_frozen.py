@@ -13,7 +13,7 @@ from support.waiting import wait_until
 from torchdeck.agent import events as on
 from torchdeck.agent.local_attempt import LAUNCH_LIMIT, LocalAttempt
 from torchdeck.agent.own_clock import GAP, OwnClock
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 
 HANG_AFTER = 3.0
 FREEZE = 5.0

@@ -10,8 +10,8 @@ from support import hostile
 from support.fuzzing import read_all
 from torchdeck.agent import failures
 from torchdeck.agent.inbox import Inbox
+from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.requests import read_requests
-from torchdeck.rundir.layout import RunLayout
 
 REQUEST = {"v": 1, "id": "1-stop-ab", "kind": "stop", "origin": "terminal", "detail": "", "life": 0}
 ERROR = {

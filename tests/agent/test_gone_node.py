@@ -1,7 +1,7 @@
 """A node that is gone, in words."""
 
 from torchdeck.agent.gone_node import not_answering, ranks_on, started_again
-from torchdeck.plan.elastic import Elastic
+from torchdeck.contract.plan.elastic import Elastic
 
 
 def test_a_gone_node_is_named_with_its_ranks() -> None:

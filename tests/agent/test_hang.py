@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from support.waiting import wait_until
 from torchdeck.agent.hang import HangWatch, Standing, culprit, hang_limit
-from torchdeck.rundir.processes import read_stat
+from torchdeck.contract.processes import read_stat
 
 
 def standing(

@@ -9,7 +9,7 @@ import pytest
 from support.agent_run import Maker, with_policy
 from support.agent_scripts import WAITING, kill_and_wait
 from support.waiting import wait_until
-from torchdeck.rundir.processes import ProcessIdentity
+from torchdeck.contract.processes import ProcessIdentity
 
 
 def test_a_device_is_refused_while_another_run_has_it(make_run: Maker) -> None:

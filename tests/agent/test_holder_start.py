@@ -14,10 +14,10 @@ import pytest
 from support.open_files import open_files
 from support.waiting import wait_until
 from torchdeck.agent.holder_start import PROCESS_NAME
-from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.journal import JournalWriter
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import ProcessIdentity
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.journal import JournalWriter
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.processes import ProcessIdentity
 
 LIMIT = 30.0
 NODE = "localhost"

@@ -20,7 +20,7 @@ from torchdeck.agent.machine import MachineSampler, rank_memory
 from torchdeck.agent.script_progress import ScriptProgress
 from torchdeck.agent.stdout_series import StdoutSeries, written_position
 from torchdeck.agent.sync import Syncer
-from torchdeck.rundir.layout import RankLayout
+from torchdeck.contract.layout import RankLayout
 from torchdeck.telemetry.writer import MetricsWriter
 
 RUN = "test-run"

@@ -6,8 +6,8 @@ from typing import Any
 
 from torchdeck.agent.events import ResumePoint
 from torchdeck.agent.past import Launching, Past, fold_past
-from torchdeck.plan.elastic import Place
-from torchdeck.rundir.journal import Event
+from torchdeck.contract.journal import Event
+from torchdeck.contract.plan.elastic import Place
 
 HISTORY: list[tuple[str, dict[str, Any]]] = [
     ("agent_started", {}),

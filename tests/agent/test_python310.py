@@ -12,19 +12,13 @@ from support.agent_run import CORE, FAKE_TORCHRUN, Maker
 from support.old_python import python310
 from torchdeck.launch.shipping import ship
 
-STDLIB_ROOMS = ("rundir", "agent", "telemetry")
-NOT_SHIPPED = ("telemetry/reader", "telemetry/export")
+STDLIB_PACKAGES = ("contract", "agent", "telemetry")
 OTHERS = (
     "environment.py",
     "__init__.py",
-    "plan/__init__.py",
-    "plan/launch_plan.py",
-    "plan/slots.py",
     "distributed/__init__.py",
     "distributed/imports_that_stay.py",
     "distributed/torchrun.py",
-    "distributed/checkpoints/__init__.py",
-    "distributed/checkpoints/manifest.py",
 )
 
 
@@ -39,8 +33,7 @@ def old_python() -> str:
 
 def stdlib_modules(package: Path) -> list[str]:
     """Names of the shipped modules that import the standard library alone."""
-    files = [path for room in STDLIB_ROOMS for path in sorted((package / room).rglob("*.py"))]
-    files = [path for path in files if not path.relative_to(package).as_posix().startswith(NOT_SHIPPED)]
+    files = [path for part in STDLIB_PACKAGES for path in sorted((package / part).rglob("*.py"))]
     files += [package / name for name in OTHERS]
     names = [".".join(("torchdeck", *path.relative_to(package).with_suffix("").parts)) for path in files]
     return [name.removesuffix(".__init__") for name in names if not name.endswith("__main__")]

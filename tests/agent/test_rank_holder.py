@@ -13,7 +13,7 @@ import pytest
 from support.agent_run import CORE
 from support.waiting import wait_until
 from torchdeck.agent.failures import read_exit
-from torchdeck.rundir.layout import RankLayout, RunLayout
+from torchdeck.contract.layout import RankLayout, RunLayout
 
 SCRIPT = CORE / "torchdeck/agent/rank_holder.sh"
 

@@ -14,7 +14,7 @@ from support.checkpoint_files import FILES, flip, save_of
 from torchdeck.agent.attempt_plan import AttemptError
 from torchdeck.agent.events import ResumePoint
 from torchdeck.agent.resume_points import check_point, common_point, point_folder, resume_points
-from torchdeck.distributed.checkpoints.manifest import checkpoint_name, read_manifest
+from torchdeck.contract.checkpoints.manifest import checkpoint_name, read_manifest
 
 
 def point(step: int) -> ResumePoint:

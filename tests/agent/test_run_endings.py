@@ -11,7 +11,7 @@ from support.agent_run import Maker
 from support.agent_scripts import WAITING, kill_and_wait
 from support.waiting import wait_until
 from torchdeck.agent.local_attempt import LINGER_LIMIT
-from torchdeck.rundir.processes import processes_of_run
+from torchdeck.contract.processes import processes_of_run
 
 
 def test_a_run_that_ends_well_is_succeeded(make_run: Maker) -> None:

@@ -6,8 +6,8 @@ import threading
 from pathlib import Path
 
 from torchdeck.agent import startup
-from torchdeck.rundir.atomic import write_json
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.atomic import write_json
+from torchdeck.contract.layout import RunLayout
 
 NAME = "localhost"
 HELD = {"v": 1, "attempt": 1, "holder": {"pid": 1}, "torchrun": {"pid": 2}}

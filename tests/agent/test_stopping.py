@@ -8,7 +8,7 @@ import subprocess
 
 from support.agent_run import Maker, with_policy
 from support.agent_scripts import COOPERATIVE, WAITING
-from torchdeck.rundir.processes import RUN_ID_VARIABLE
+from torchdeck.contract.processes import RUN_ID_VARIABLE
 
 
 def test_a_script_is_stopped_by_sigterm_and_not_resumable(make_run: Maker) -> None:

@@ -155,7 +155,7 @@ def printed_steps(run: AgentRun) -> list[int]:
     """Steps of rank 0's rows from stdout, in order."""
     import struct
 
-    from torchdeck.telemetry.segment_format import decode_header
+    from torchdeck.contract.metrics.segment_format import decode_header
 
     steps = []
     for path in run.layout.attempt(1).rank(0).metrics.glob("*.metrics"):

@@ -6,7 +6,7 @@ import subprocess
 
 from support.waiting import wait_until
 from torchdeck.agent.torchrun_tree import TorchrunTree
-from torchdeck.rundir.processes import ProcessIdentity
+from torchdeck.contract.processes import ProcessIdentity
 
 
 def test_what_was_seen_is_known_after_torchruns_end() -> None:

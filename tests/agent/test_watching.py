@@ -10,7 +10,7 @@ from typing import Any
 from support.agent_run import AgentRun, Maker, with_policy
 from support.agent_scripts import COOPERATIVE
 from support.waiting import wait_for_value, wait_until
-from torchdeck.rundir.processes import ProcessIdentity
+from torchdeck.contract.processes import ProcessIdentity
 
 
 def training(run: AgentRun, rank: int) -> int:

@@ -19,6 +19,8 @@ from benchmarks.rows import Row
 from support.hosts import NoHostsError, TestHosts
 from support.local_stream import LocalStream, python_stream
 from support.waiting import wait_until
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.metrics.progress import read_progress
 from torchdeck.launch.controller import TICK
 from torchdeck.launch.remote.bootstrap import PYTHON_ARGUMENTS
 from torchdeck.launch.remote.dial import SshDial
@@ -31,8 +33,6 @@ from torchdeck.nodes.book.schema import NodeBook, NodeEntry
 from torchdeck.nodes.ssh.credentials import Credentials, NoAsker
 from torchdeck.nodes.ssh.target import target_for
 from torchdeck.nodes.start_line import python_line
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.telemetry.progress import read_progress
 
 NODES = 64
 RANKS = 8

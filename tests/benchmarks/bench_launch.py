@@ -11,10 +11,10 @@ from pathlib import Path
 
 from benchmarks.rows import Row
 from support.command import COMMAND, Command, agent_events, identity_in, wait_for_event
-from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.journal import read_journal
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import ProcessIdentity, read_stat
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.journal import read_journal
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.processes import ProcessIdentity, read_stat
 
 PAIRS = 5
 IDLE_WINDOW = 20.0

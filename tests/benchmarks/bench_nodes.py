@@ -27,13 +27,13 @@ from support.free_port import free_port
 from support.hosts import NoHostsError, TestHosts
 from support.hosts_run import HostsRun
 from support.waiting import wait_until
+from torchdeck.contract.layout import RunLayout
+from torchdeck.metrics.run_metrics import RunMetrics
 from torchdeck.nodes.book.schema import NodeBook, NodeEntry
 from torchdeck.nodes.probe.probing import probe_nodes
 from torchdeck.nodes.ssh.connection import Connection, connect
 from torchdeck.nodes.ssh.credentials import Credentials, NoAsker
 from torchdeck.nodes.ssh.target import target_of
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.telemetry.reader.run_metrics import RunMetrics
 
 ROUNDS = 5
 LIMIT = 300.0

@@ -11,10 +11,10 @@ from benchmarks.rows import Row
 from support.machines import PYTHON
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
+from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.launch.profiling import profile_model, wanted_traces
 from torchdeck.nodes.described import inventory_from
 from torchdeck.plan.known import Known
-from torchdeck.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.plan.planner import make_plan
 from torchdeck.plan.preview.document import document
 from torchdeck.plan.preview.preview import make_preview

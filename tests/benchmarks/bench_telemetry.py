@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.rows import Row
 from support.metrics import opened, rank_folder, segment_path, write_columns
-from torchdeck.telemetry.reader import RunMetrics
+from torchdeck.metrics import RunMetrics
 from torchdeck.telemetry.writer import MetricsWriter
 
 VALUES = {"loss": 2.34, "lr": 3e-4, "grad_norm": 1.1, "tokens_per_s": 123456.0, "step_time": 0.25}

@@ -22,7 +22,7 @@ from PySide6.QtWidgets import QApplication
 
 from benchmarks.rows import Row
 from support.metrics import rank_folder, segment_path, write_columns
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck_app.runs.plots.board import PlotBoard
 from torchdeck_app.theme.theme import Theme
 

@@ -18,10 +18,10 @@ from torchdeck.agent.gpus import SMI_FIELDS
 from torchdeck.agent.heartbeat import Heartbeat
 from torchdeck.agent.log_times import LogTimes
 from torchdeck.agent.rank_watch import RankState
+from torchdeck.contract.journal import JournalWriter
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.metrics.progress import ProgressFile
 from torchdeck.data.sample_log import SampleLogHeader, SampleLogWriter
-from torchdeck.rundir.journal import JournalWriter
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.telemetry.progress import ProgressFile
 from torchdeck.telemetry.writer import MetricsWriter
 
 OWN = {"step_time": 0.25, "memory_bytes": 6.1e9, "memory_peak_bytes": 7.2e9}

@@ -15,8 +15,8 @@ from support.histories import ALIVE, DEAD, controller_journal, ended, event, fin
 from support.metrics import write_rows
 from torchdeck.cli.display import JsonDisplay, PlainDisplay
 from torchdeck.cli.terminal import TerminalDisplay
-from torchdeck.rundir.journal import Event
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.journal import Event
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.links import UP, LinkState
 from torchdeck.runs.output import OutputLine
 from torchdeck.runs.state import CheckpointSeen

@@ -14,8 +14,8 @@ from support.made_runs import make_run
 from support.metrics import write_rows
 from torchdeck.cli.main import main
 from torchdeck.cli.metrics import _shown
-from torchdeck.rundir.journal import Event
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.journal import Event
+from torchdeck.contract.layout import RunLayout
 from torchdeck.telemetry.writer import MetricsWriter
 
 

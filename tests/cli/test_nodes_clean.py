@@ -15,12 +15,12 @@ from support.node_facts import node_facts
 from torchdeck.cli import nodes_clean
 from torchdeck.cli.nodes_chosen import ChosenNodes
 from torchdeck.cli.nodes_clean import orphans_once
+from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.reach import Reach
 from torchdeck.nodes.book.file import book_path
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError
 from torchdeck.nodes.probe.facts import NodeFacts
 from torchdeck.nodes.probe.here import LocalProcess
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.node_parts import left_on_nodes, note_left
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from torchdeck.cli import plan
-from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.contract.plan.launch_plan import LaunchPlan
 
 RUN = """\
 [run]

@@ -8,7 +8,7 @@ import pytest
 
 from torchdeck.cli import plan
 from torchdeck.cli.check import add_parser as add_check
-from torchdeck.plan.prediction import Prediction
+from torchdeck.contract.plan.prediction import Prediction
 
 RUN = """\
 [run]

@@ -31,9 +31,9 @@ from support.made_runs import IDS, line, make_run
 from support.run_homes import add_live_run
 from support.waiting import wait_until
 from torchdeck.cli.main import main
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.nodes.book.file import book_path
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import ProcessIdentity
 from torchdeck.runs.links import LOST, UP, LinkState, write_links
 
 FAILED = [*running_run(), ended(1, "failed", failure(1)), finished("FAILED", why="rank 1 failed")]

@@ -12,8 +12,8 @@ from support.made_runs import line, make_run
 from torchdeck.cli.display import PlainDisplay
 from torchdeck.cli.signals import FrontEndSignals
 from torchdeck.cli.watch import Watch
+from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.detached import start_detached
-from torchdeck.rundir.layout import RunLayout
 
 BRINGS_THE_END = """
 import sys, time

@@ -10,8 +10,8 @@ from torch import nn
 from support.allocator_events import real_allocations
 from support.recipe_ranks import FinishedRanks, recipe_settings, run_ranks
 from support.training import RECIPE
+from torchdeck.contract.checkpoints.manifest import checkpoint_name
 from torchdeck.distributed.activation_checkpointing import checkpoint_blocks
-from torchdeck.distributed.checkpoints.manifest import checkpoint_name
 from torchdeck.recipes.errors import RecipeError
 from torchdeck.recipes.loader import load_recipe
 

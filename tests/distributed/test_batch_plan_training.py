@@ -13,10 +13,10 @@ from fakes import masked_recipe
 from support.rank_here import RankHere
 from support.recipe_ranks import recipe_settings, run_ranks
 from support.training import final_state
+from torchdeck.contract.layout import RunLayout
 from torchdeck.data.batch_plan import BatchPlan, build_batch_plan, load_batch_plan, save_batch_plan
 from torchdeck.data.sample_log import SampleLog
 from torchdeck.distributed.seeding import seed_all
-from torchdeck.rundir.layout import RunLayout
 
 RECIPE = str(Path(masked_recipe.__file__))
 SAMPLES, SEED = 30, 5

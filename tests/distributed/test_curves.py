@@ -13,7 +13,7 @@ from support.recipe_ranks import recipe_settings, run_ranks
 from torchdeck.data.order import SampleOrder, global_batches, steps_per_epoch
 from torchdeck.distributed.batches import evaluation_batches
 from torchdeck.distributed.seeding import seed_all
-from torchdeck.telemetry.reader import RunMetrics
+from torchdeck.metrics import RunMetrics
 
 RECIPE = str(Path(masked_recipe.__file__))
 SAMPLES, MICROBATCH, GLOBAL_BATCH, SEED, CLIP, LR = 22, 3, 12, 5, 0.7, 0.02

@@ -6,7 +6,7 @@ from typing import Any
 from fakes import masked_recipe
 from support.forked_training import ForkedRun, run_forked
 from support.recipe_ranks import recipe_settings
-from torchdeck.distributed.checkpoints.manifest import read_manifest
+from torchdeck.contract.checkpoints.manifest import read_manifest
 
 
 def test_two_runs_are_the_same_bit_for_bit(tmp_path: Path) -> None:

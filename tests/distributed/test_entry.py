@@ -11,10 +11,10 @@ from support.forked_training import ForkedRun, run_forked
 from support.rank_here import RankHere
 from support.recipe_ranks import recipe_settings, run_ranks, start_ranks, wait_for_ranks
 from support.waiting import wait_until
-from torchdeck.distributed.checkpoints.listing import newest_complete
-from torchdeck.distributed.checkpoints.manifest import read_manifest
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.telemetry.progress import read_progress
+from torchdeck.contract.checkpoints.listing import newest_complete
+from torchdeck.contract.checkpoints.manifest import read_manifest
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.metrics.progress import read_progress
 
 OWN_RECIPE = """
 import torch

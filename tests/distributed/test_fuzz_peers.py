@@ -14,11 +14,11 @@ from support import hostile
 from support.fuzzing import read_all
 from torchdeck.agent.store_order import order_from
 from torchdeck.agent.store_strangers import StoreStrangers
+from torchdeck.contract.bounded_json import parse_json
+from torchdeck.contract.checkpoints.manifest import CheckpointError, FileEntry, Manifest, entries_from_json
 from torchdeck.distributed.checkpoints.answers import by_name, count, file_name, listed, manifest_of, text
-from torchdeck.distributed.checkpoints.manifest import CheckpointError, FileEntry, Manifest, entries_from_json
 from torchdeck.distributed.checkpoints.written_plans import plan_from_json, results_from_json
 from torchdeck.distributed.store.proof import Sealing, StrangerError, demand_proof
-from torchdeck.rundir.bounded_json import parse_json
 
 ITEM = ["shard", "weight", [0, 0], [0, 0], [2, 3], [4, 3], "float32", [True, False]]
 RESULTS = [[24, "__0_0.distcp", 0, 1200]]

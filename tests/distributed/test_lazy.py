@@ -19,7 +19,7 @@ def python(code: str) -> int:
 def test_light_parts_do_not_import_torch() -> None:
     """The package, the manifest, settings and the entry before it trains leave torch alone."""
     code = (
-        "import sys, torchdeck.distributed, torchdeck.distributed.checkpoints.manifest\n"
+        "import sys, torchdeck.distributed, torchdeck.contract.checkpoints.manifest\n"
         "import torchdeck.distributed.entry, torchdeck.distributed.settings, torchdeck.recipes.loader\n"
         "assert torchdeck.distributed.SettingsError.__name__ == 'SettingsError'\n"
         "sys.exit('torch' in sys.modules)"

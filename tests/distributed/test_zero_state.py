@@ -13,9 +13,9 @@ from support.deepspeed_jobs import run_jobs
 from support.deepspeed_python import ABSENT, deepspeed_environment, deepspeed_python
 from support.torch_process import run_torch
 from torchdeck.config.loader import config_from_dict
+from torchdeck.contract.plan.model_profile import TensorInfo
 from torchdeck.plan.memory.spec import Kind, StrategySpec, spec_from
 from torchdeck.plan.memory.zero import ZeroOptions, ZeroState, zero_state
-from torchdeck.plan.model_profile import TensorInfo
 
 pytestmark = pytest.mark.skipif(deepspeed_python() is None, reason=ABSENT)
 

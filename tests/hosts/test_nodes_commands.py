@@ -11,7 +11,7 @@ from typing import Any
 from support.command import Command
 from support.hosts import TestHosts
 from support.waiting import wait_until
-from torchdeck.rundir.processes import RUN_ID_VARIABLE
+from torchdeck.contract.processes import RUN_ID_VARIABLE
 
 HostsOf = Callable[..., TestHosts]
 

@@ -11,7 +11,7 @@ import pytest
 from support.command import Command
 from support.hosts_run import HostsRun
 from support.waiting import wait_until
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 
 AcrossOf = Callable[..., HostsRun]
 SCRIPT = """\

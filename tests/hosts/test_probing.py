@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from support.hosts import TestHosts
+from torchdeck.contract.processes import RUN_ID_VARIABLE
 from torchdeck.nodes.book.schema import NodeBook, NodeEntry
 from torchdeck.nodes.probe.probing import LIMIT, Connect, Probed, Question, clean_node, probe_nodes
 from torchdeck.nodes.ssh.connection import Connection, connect
 from torchdeck.nodes.ssh.credentials import Credentials, NoAsker
 from torchdeck.nodes.ssh.target import target_of
-from torchdeck.rundir.processes import RUN_ID_VARIABLE
 
 HostsOf = Callable[..., TestHosts]
 

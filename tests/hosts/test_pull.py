@@ -13,14 +13,14 @@ import pytest
 from support.command import Command
 from support.hosts import TestHosts
 from torchdeck.config.loader import load_config
-from torchdeck.distributed.checkpoints.listing import list_checkpoints
-from torchdeck.distributed.checkpoints.manifest import FileEntry, Manifest, read_manifest
-from torchdeck.distributed.checkpoints.verification import verify
+from torchdeck.contract.checkpoints.listing import list_checkpoints
+from torchdeck.contract.checkpoints.manifest import FileEntry, Manifest, read_manifest
+from torchdeck.contract.checkpoints.verification import verify
+from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.launcher import Intent, create_run
 from torchdeck.launch.looks import Looks
 from torchdeck.launch.prepare import plan_from, survey
 from torchdeck.launch.reach import Reach
-from torchdeck.rundir.layout import RunLayout
 
 HostsOf = Callable[..., TestHosts]
 RUN = '[run]\nscript = "train.py"\n[distributed]\nnodes = ["node1", "node2"]\nnproc = 1\ndevices = "cpu"\n'

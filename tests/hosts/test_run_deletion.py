@@ -13,7 +13,7 @@ from support.hosts import TestHosts
 from support.hosts_run import HOME, write_book
 from support.made_runs import IDS, make_run
 from support.typed_command import typed
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.deletion import remove, set_aside
 from torchdeck.runs.node_parts import left_on_nodes
 

@@ -12,8 +12,8 @@ import tomlkit
 from support.hosts_run import HostsRun
 from support.slow_link import SlowLink, through
 from support.waiting import wait_until
+from torchdeck.metrics.run_metrics import RunMetrics
 from torchdeck.runs.follower import read_run
-from torchdeck.telemetry.reader.run_metrics import RunMetrics
 
 AcrossOf = Callable[..., HostsRun]
 SPEED = 125_000

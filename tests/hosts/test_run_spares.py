@@ -10,8 +10,8 @@ from support.held_training import hold
 from support.hosts_run import HostsRun
 from support.training import Training, losses
 from support.waiting import wait_until
-from torchdeck.distributed.checkpoints.listing import list_checkpoints
-from torchdeck.distributed.checkpoints.verification import verify
+from torchdeck.contract.checkpoints.listing import list_checkpoints
+from torchdeck.contract.checkpoints.verification import verify
 from torchdeck.runs.follower import read_run
 
 AcrossOf = Callable[..., HostsRun]

@@ -11,7 +11,7 @@ from support.command import Command
 from support.held_training import hold
 from support.hosts_run import HostsRun
 from support.training import Training, losses, uninterrupted
-from torchdeck.distributed.checkpoints.listing import list_checkpoints
+from torchdeck.contract.checkpoints.listing import list_checkpoints
 
 AcrossOf = Callable[..., HostsRun]
 TWO = ("--no-gui", "--trust", "--set", 'distributed.nodes=["node1","node2"]')

@@ -15,7 +15,7 @@ from support.controlled_run import nothing_left
 from support.histories import controller_journal, ended, event, finished, running_run
 from support.made_runs import IDS, line, make_run
 from torchdeck.cli.main import main
-from torchdeck.distributed.checkpoints.verification import verify
+from torchdeck.contract.checkpoints.verification import verify
 
 RUN_FILE = """\
 [run]

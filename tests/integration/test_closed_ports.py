@@ -15,9 +15,9 @@ from support.command import Command, identity_in, wait_for_event
 from support.controlled_run import controllers, nothing_left
 from support.listening_sockets import listening
 from support.waiting import wait_until
-from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.journal import read_journal
-from torchdeck.rundir.processes import ProcessIdentity, processes_of_run
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.journal import read_journal
+from torchdeck.contract.processes import ProcessIdentity, processes_of_run
 
 RECIPE = """
 [run]

@@ -7,10 +7,10 @@ import pytest
 
 from support.command import Command, agent_events
 from support.training import Training, losses
-from torchdeck.distributed.checkpoints.listing import list_checkpoints
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.checkpoints.listing import list_checkpoints
+from torchdeck.contract.layout import RunLayout
 from torchdeck.plan.torchrun import RANK_ORDER
-from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.layout import RunLayout
 
 SAMPLES = 252
 """An epoch of 21 steps of 12 samples."""

@@ -11,7 +11,7 @@ import pytest
 from support.agent_run import cleaning, script, with_policy
 from support.gang_run import REAL, GangRun, gone_within, make_gang_plan
 from support.waiting import wait_until
-from torchdeck.rundir.processes import ProcessIdentity
+from torchdeck.contract.processes import ProcessIdentity
 
 pytest.importorskip("torch", reason="torchrun comes with torch")
 END_LIMIT = 40.0

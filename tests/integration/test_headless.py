@@ -26,8 +26,8 @@ from support.controlled_run import (
 )
 from support.waiting import wait_until
 from torchdeck.config.loader import load_config
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import processes_of_run
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.processes import processes_of_run
 from torchdeck.runs.follower import read_run
 
 COUNTING = """

@@ -17,8 +17,8 @@ from support.command import (
 )
 from support.held_training import hold
 from support.training import Training, assert_same_state, final_state, losses, uninterrupted
-from torchdeck.distributed.checkpoints.listing import list_checkpoints
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.checkpoints.listing import list_checkpoints
+from torchdeck.contract.layout import RunLayout
 
 PACE = 0.15
 TRIED = (("ddp", "fp32"), ("fsdp", "bf16"))

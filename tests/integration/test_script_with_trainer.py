@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from support.command import Command, wait_for_step
+from torchdeck.contract.layout import RunLayout
 from torchdeck.data.sample_log import SampleLog
-from torchdeck.rundir.layout import RunLayout
 
 SCRIPT = """
 import os

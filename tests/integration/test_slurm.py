@@ -12,9 +12,9 @@ from support.free_port import free_port
 from support.machines import config, node, plan
 from support.slurm import SlurmCluster, why_no_slurm
 from torchdeck.cli.main import main
+from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.nodes.interpreter import probe_interpreter
 from torchdeck.plan.export_sbatch import export_sbatch
-from torchdeck.plan.launch_plan import CodeTree
 
 NASTY = ["it's", 'say "so"', "$(touch pwned)", "a\nNODE\nb", "dos\r\nline", ""]
 TRAIN = """\

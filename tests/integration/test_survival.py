@@ -21,10 +21,10 @@ from support.held_training import hold
 from support.small_disk import mounted
 from support.training import Training, losses, uninterrupted
 from support.waiting import wait_until
-from torchdeck.distributed.checkpoints.listing import newest_complete
-from torchdeck.rundir.journal import read_journal
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import ProcessIdentity, processes_of_run
+from torchdeck.contract.checkpoints.listing import newest_complete
+from torchdeck.contract.journal import read_journal
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.processes import ProcessIdentity, processes_of_run
 
 
 @pytest.fixture(scope="module")

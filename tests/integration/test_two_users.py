@@ -17,8 +17,8 @@ import pytest
 from support.controlled_run import controllers
 from support.users import User, new_user, others_python
 from support.waiting import wait_until
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import processes_of_run
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.processes import processes_of_run
 from torchdeck.runs.follower import read_run
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start programs as other users")

@@ -19,7 +19,7 @@ import pytest
 from support.command import COMMAND, Command
 from support.controlled_run import controller_events, controllers, nothing_left, wait_for_state
 from support.waiting import wait_until
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.follower import read_run
 
 LEAVE, STOP = b"\x03", b"\x1c"

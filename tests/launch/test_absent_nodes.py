@@ -9,14 +9,14 @@ import pytest
 from support.node_facts import node_facts
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
+from torchdeck.contract.inventory import Inventory
+from torchdeck.contract.plan.launch_plan import AbsentNode
 from torchdeck.launch.absent_nodes import planned_nodes, without_absent
 from torchdeck.launch.node_looks import survey_nodes
 from torchdeck.launch.node_survey import NodeSurvey
 from torchdeck.nodes.book.schema import NodeBook
-from torchdeck.nodes.inventory import Inventory
 from torchdeck.nodes.probe.probing import Probed
 from torchdeck.nodes.ssh.host_keys import Verdict
-from torchdeck.plan.launch_plan import AbsentNode
 
 NAMES = ("n1", "n2", "n3", "n4")
 BOOK = NodeBook.model_validate({"nodes": {name: {"address": f"10.0.0.{name[1]}"} for name in NAMES}})

@@ -5,10 +5,10 @@ from itertools import count
 
 import pytest
 
+from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.launch.agent_keeper import MAX_STARTS, AgentKeeper, AgentUnavailableError
 from torchdeck.launch.requests import Request
 from torchdeck.launch.transport import Supervision
-from torchdeck.rundir.processes import ProcessIdentity
 from torchdeck.runs.history import RunHistory
 
 

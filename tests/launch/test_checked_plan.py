@@ -7,13 +7,13 @@ import pytest
 
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
+from torchdeck.contract.inventory import Inventory
+from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.launch import checked_plan as module
 from torchdeck.launch.checked_plan import checked_plan
 from torchdeck.launch.node_survey import NodeFault, NodeSurvey
 from torchdeck.launch.preflight.check import Check, failed
 from torchdeck.launch.prepare import Survey
-from torchdeck.nodes.inventory import Inventory
-from torchdeck.plan.launch_plan import CodeTree
 from torchdeck.plan.problems import PlanError
 
 FAULT = NodeFault("n2", "ssh", "nobody answers", "try again")

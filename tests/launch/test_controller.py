@@ -21,15 +21,15 @@ from support.controlled_run import (
 )
 from support.waiting import wait_until
 from torchdeck.agent import disk
+from torchdeck.contract.atomic import read_json, write_json
+from torchdeck.contract.checkpoints.manifest import checkpoint_name
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
-from torchdeck.distributed.checkpoints.manifest import checkpoint_name
 from torchdeck.launch.handle import Run
 from torchdeck.launch.launcher import start_controller
 from torchdeck.launch.requests import STOP, STOP_NOW, write_request
 from torchdeck.launch.taking_over import NotResumableError, RequestCarrier, ensure_controller, resume
-from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.rundir.atomic import read_json, write_json
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.follower import read_run
 from torchdeck.trust.trust_list import TrustList
 

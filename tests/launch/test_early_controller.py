@@ -20,12 +20,12 @@ from support.open_files import open_files
 from support.silent_node import launch_arguments, port_of, silent_host
 from support.waiting import wait_until
 from torchdeck.config.loader import config_from_dict
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.processes import RUN_ID_VARIABLE
 from torchdeck.launch.early_controller import EarlyController, early_controller
 from torchdeck.launch.launcher import Intent, create_run, start_run
 from torchdeck.launch.run_secrets import plan_secrets
-from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import RUN_ID_VARIABLE
 
 INTENT = Intent("# a test\n")
 

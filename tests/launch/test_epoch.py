@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.launch.epoch import ControllerEpoch, SupersededError
-from torchdeck.rundir.processes import ProcessIdentity
 
 FIRST = ProcessIdentity(1, 10, "b")
 SECOND = ProcessIdentity(2, 20, "b")

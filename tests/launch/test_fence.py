@@ -9,10 +9,10 @@ from support import histories
 from support.histories import event
 from support.inbox_node import InboxNode
 from torchdeck.agent.inbox import Inbox
+from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.launch.epoch import ControllerEpoch
 from torchdeck.launch.fence import Fence
 from torchdeck.launch.requests import Request, place_request
-from torchdeck.rundir.processes import ProcessIdentity
 from torchdeck.runs.history import RunHistory
 
 LOST = event("lost", 300.0, state="LOST", why="gone", life=0)

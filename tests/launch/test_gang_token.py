@@ -10,13 +10,13 @@ import pytest
 from support.gang_run import make_gang_plan
 from support.waiting import wait_until
 from torchdeck.agent.handover import Handover, handover_from
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.launch.agent_keeper import AgentUnavailableError
 from torchdeck.launch.gang_token import GangToken
 from torchdeck.launch.handovers import Handovers
 from torchdeck.launch.requests import Request
 from torchdeck.launch.transport import Supervision
-from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.rundir.processes import ProcessIdentity
 from torchdeck.runs.history import RunHistory
 
 LISTENING = ("10.0.0.1", 4711)

@@ -11,12 +11,12 @@ import pytest
 
 from support.run_files import load, write
 from torchdeck.config.schema import RunConfig
+from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.launch.checked_plan import checked_plan
 from torchdeck.launch.gate import Gate, NotTrustedError
 from torchdeck.launch.launcher import Intent, create_run
 from torchdeck.launch.looks import Looks
 from torchdeck.nodes.interpreter import probe_interpreter
-from torchdeck.nodes.inventory import InterpreterFacts
 from torchdeck.trust.trust_list import TrustError, TrustList
 
 RECIPE = '[run]\nrecipe = "model.py"\n[training]\nsteps = 1\n'

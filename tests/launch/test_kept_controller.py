@@ -13,10 +13,10 @@ from support.controlled_run import controller_events, new_run, wait_for_state
 from support.histories import created, running_run
 from support.made_runs import make_run
 from support.waiting import wait_until
+from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.detached import DetachedProcess
 from torchdeck.launch.kept_controller import FIRST_DELAY, LAST_DELAY, STEADY, KeptController
 from torchdeck.launch.launcher import start_controller
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.state import RunState
 from torchdeck.runs.view import RunView

@@ -9,10 +9,10 @@ import pytest
 
 from support.code_transfer import code_of, written
 from support.machines import config, plan
+from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launch.code.capture import CodeGoneError
 from torchdeck.launch.launcher import Intent, create_run
 from torchdeck.launch.shipping import ship
-from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.runs.directory import RunDirectoryError
 from torchdeck.runs.home import runs_folder
 

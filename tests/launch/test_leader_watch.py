@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from support.histories import event
+from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.leader_watch import LeaderWatch
 from torchdeck.launch.requests import STOP, STOP_NOW, write_request
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.history import RunHistory
 
 GRACE = 100.0

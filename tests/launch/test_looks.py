@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from support.machines import PYTHON, config, node
+from torchdeck.contract.inventory import InterpreterFacts, NodeInfo
 from torchdeck.launch import looks
 from torchdeck.launch.looks import LONG, SHORTLY, RememberedLooks
 from torchdeck.launch.reach import Reach
-from torchdeck.nodes.inventory import InterpreterFacts, NodeInfo
 from torchdeck.nodes.probe import probing
 from torchdeck.nodes.probe.probing import Probed, Question
 from torchdeck.trust.trust_list import TrustList

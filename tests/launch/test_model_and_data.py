@@ -12,6 +12,9 @@ from support.machines import PYTHON, node
 from support.previews import memory, profile
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
+from torchdeck.contract.inventory import Inventory
+from torchdeck.contract.plan.launch_plan import CodeTree
+from torchdeck.contract.plan.prediction import Prediction
 from torchdeck.data.batch_plan import (
     DataSource,
     build_batch_plan,
@@ -23,10 +26,7 @@ from torchdeck.launch.model_and_data import look_at, trace
 from torchdeck.launch.preflight.check import Check
 from torchdeck.launch.preflight.memory import check_memory
 from torchdeck.launch.prepare import Survey, plan_from, survey
-from torchdeck.nodes.inventory import Inventory
 from torchdeck.plan.known import Known
-from torchdeck.plan.launch_plan import CodeTree
-from torchdeck.plan.prediction import Prediction
 from torchdeck.plan.problems import PlanError
 
 

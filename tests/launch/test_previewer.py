@@ -13,10 +13,10 @@ from support.profiled_recipe import RUN, hanging, is_running, write_recipe
 from support.run_files import write
 from support.waiting import wait_until
 from torchdeck.config.loader import LoadedConfig, load_config
+from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.launch import profiling
 from torchdeck.launch.previewer import Previewer
 from torchdeck.launch.tracing_process import TracingFailedError
-from torchdeck.nodes.inventory import InterpreterFacts
 
 BYTE_GPT = '[run]\nrecipe = "byte-gpt"\n[training]\nsteps = 10\n[distributed]\ndevices = "cpu"\nnproc = 2\n'
 

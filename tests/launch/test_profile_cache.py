@@ -14,9 +14,9 @@ import torchdeck
 from support.profiled_recipe import RUN, trusted
 from support.run_files import load, write
 from torchdeck.config.schema import RunConfig
+from torchdeck.contract.inventory import InterpreterFacts
+from torchdeck.contract.plan.model_profile import ModelProfile
 from torchdeck.launch.profile_cache import KEPT, ProfileCache, profile_key
-from torchdeck.nodes.inventory import InterpreterFacts
-from torchdeck.plan.model_profile import ModelProfile
 
 PROFILE = ModelProfile("traced", (), (), ("",), "fp32", ())
 

@@ -12,10 +12,10 @@ import pytest
 from support.profiled_recipe import FEW, RUN, trusted, write_recipe
 from support.run_files import load, write
 from torchdeck.config.schema import RunConfig
+from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.data.batch_plan import build_batch_plan
 from torchdeck.launch import profiling
 from torchdeck.launch.profiling import ProfilingError, profile_model, wanted_traces
-from torchdeck.nodes.inventory import InterpreterFacts
 from torchdeck.plan.heaviest_microbatch import heaviest_microbatch, heavy_microbatches
 from torchdeck.tracing.request import PlannedBatch, WantedTrace
 

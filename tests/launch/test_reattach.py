@@ -9,9 +9,9 @@ import pytest
 
 from support.linked import linked
 from support.waiting import wait_until
+from torchdeck.contract.journal import JournalWriter
+from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.reattach import _caught_up, _lives
-from torchdeck.rundir.journal import JournalWriter
-from torchdeck.rundir.layout import RunLayout
 
 
 @pytest.mark.parametrize(

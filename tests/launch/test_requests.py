@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from torchdeck.agent.inbox import Inbox, InboxRequest
+from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.requests import STOP, STOP_NOW, read_requests, write_request
-from torchdeck.rundir.layout import RunLayout
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from torchdeck.contract.journal import JournalWriter
+from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.run_files import RunFiles
-from torchdeck.rundir.journal import JournalWriter
-from torchdeck.rundir.layout import RunLayout
 
 Told = tuple[str, str, dict[str, Any]]
 STARTED = {"identity": None, "life": 0}

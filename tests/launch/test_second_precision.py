@@ -11,16 +11,16 @@ from support.machines import PYTHON, byte_gpt, node
 from support.machines import config as config_of_script
 from support.small_profile import profile, trace
 from torchdeck.config.schema import RunConfig
+from torchdeck.contract.inventory import Inventory
+from torchdeck.contract.plan.launch_plan import CodeTree
+from torchdeck.contract.plan.model_profile import Event, ModelProfile
 from torchdeck.data.batch_plan import build_batch_plan
 from torchdeck.launch import profiling
 from torchdeck.launch.model_and_data import look_at
 from torchdeck.launch.prepare import Survey, plan_from, with_model
-from torchdeck.nodes.inventory import Inventory
 from torchdeck.plan.known import Known
-from torchdeck.plan.launch_plan import CodeTree
 from torchdeck.plan.memory.context import context_bytes
 from torchdeck.plan.memory.spec import StrategySpec
-from torchdeck.plan.model_profile import Event, ModelProfile
 from torchdeck.plan.preview import make_preview
 
 LARGE = 100_000

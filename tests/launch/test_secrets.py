@@ -13,12 +13,12 @@ import pytest
 from support.agent_run import NODE, make_plan, script
 from support.controlled_run import controllers, new_run, wait_for_state, wait_until_over
 from support.waiting import wait_until
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.launch.handle import Run
 from torchdeck.launch.launcher import LaunchError, start_controller
-from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import ProcessIdentity
 
 SHOWS_HASH = """
 import hashlib, os, time

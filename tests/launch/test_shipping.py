@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import torchdeck
-from torchdeck.launch.shipping import ShippingError, content_hash, ship, shipped_content
+from torchdeck.launch.shipping import PACKAGES, ShippingError, content_hash, ship, shipped_content
 
 PACKAGE = Path(torchdeck.__file__).parent
 
@@ -24,19 +26,18 @@ def test_shipped_folder_holds_what_nodes_need_and_no_more(torchdeck_home: Path) 
         "agent/__main__.py",
         "agent/rank_holder.sh",
         "telemetry/writer.py",
-        "plan/slots.py",
+        "contract/plan/slots.py",
     ):
         assert name in names
     assert {name.partition("/")[0] for name in names} == {
         "__init__.py",
         "environment.py",
-        "rundir",
+        "contract",
         "agent",
         "telemetry",
         "data",
         "distributed",
         "recipes",
-        "plan",
         "tracing",
     }
     assert not [name for name in names if "reader" in name or "__pycache__" in name]
@@ -48,9 +49,8 @@ def test_shipped_part_imports_alone(torchdeck_home: Path) -> None:
     names = [
         f"torchdeck.{name[:-3].replace('/', '.')}"
         for name in shipped_content(PACKAGE)
-        if name.split("/")[0] in ("agent", "rundir", "telemetry", "plan") and name.endswith(".py")
-        # a profile has numpy columns, and only the tracer writes one
-        if not name.endswith(("__init__.py", "__main__.py", "model_profile.py"))
+        if name.split("/")[0] in ("agent", "contract", "telemetry") and name.endswith(".py")
+        if not name.endswith(("__init__.py", "__main__.py"))
     ]
     code = f"""
 import importlib, sys
@@ -130,3 +130,23 @@ def test_unwritable_home_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(ShippingError, match="set another TORCHDECK_HOME"):
         ship(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["shipped"]
+
+
+def test_the_lists_of_the_runtime_bundle_agree() -> None:
+    """Where it is sent from, ruff's version of Python, and import-linter's contracts."""
+    project = tomllib.loads((PACKAGE.parents[1] / "pyproject.toml").read_text())
+    modules = {f"torchdeck.{name}" for name in PACKAGES} | {"torchdeck.environment"}
+    versions = project["tool"]["ruff"]["per-file-target-version"]
+    named = {
+        name
+        for pattern in versions
+        for name in re.findall(r"\w+", pattern.partition("{")[2].partition("}")[0])
+    }
+    assert named - {"integrations"} == {*PACKAGES, "__init__", "environment"}
+    contracts = {contract["name"]: contract for contract in project["tool"]["importlinter"]["contracts"]}
+    bundle = contracts["the runtime bundle knows nothing of the desktop side"]
+    assert {*bundle["source_modules"]} - {"torchdeck.integrations"} == modules
+    desktop = {
+        f"torchdeck.{path.stem}" for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"
+    } - {*bundle["source_modules"]}
+    assert {*bundle["forbidden_modules"]} == desktop

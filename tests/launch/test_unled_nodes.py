@@ -9,13 +9,13 @@ import pytest
 
 from support import histories
 from support.inbox_node import InboxNode
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.launch.epoch import ControllerEpoch
 from torchdeck.launch.reached_nodes import LINGER
 from torchdeck.launch.requests import STOP, STOP_NOW, write_request
 from torchdeck.launch.transport import Transport
 from torchdeck.launch.unled_nodes import UnledNodes
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import ProcessIdentity
 from torchdeck.runs.history import RunHistory
 
 

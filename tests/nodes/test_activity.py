@@ -7,8 +7,8 @@ from pathlib import Path
 
 from support.waiting import wait_for_value
 from torchdeck.agent.leases import Leases
+from torchdeck.contract.inventory import Device
 from torchdeck.nodes.activity import Activity, ActivityWatch
-from torchdeck.nodes.inventory import Device
 
 
 def test_the_machine_is_told_in_plausible_numbers(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from fakes.nvidia_smi import H100, fake_nvidia_smi
+from torchdeck.contract.inventory import Device
 from torchdeck.nodes.gpus import devices_from_nvml, devices_from_smi, probe_gpus
-from torchdeck.nodes.inventory import Device
 
 
 def test_nvidia_smi_is_read(tmp_path: Path) -> None:

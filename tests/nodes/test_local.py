@@ -2,7 +2,7 @@
 
 import os
 
-from torchdeck.nodes.inventory import Inventory
+from torchdeck.contract.inventory import Inventory
 from torchdeck.nodes.local import probe_local
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from support.machines import config, plan
+from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan, NodePlan
 from torchdeck.plan.code_paths import RUNNER, in_copy, where_it_lies
 from torchdeck.plan.export_sh import export_sh
-from torchdeck.plan.launch_plan import CodeTree, LaunchPlan, NodePlan
 
 FILES = ("train.py", "lib/a.py", "work/run.toml", "work/sub/x.py", "od@{d.py", "b\\\\c.py")
 CODE = CodeTree(dict.fromkeys(FILES, "ab" * 32), "/home/u/p", 7)

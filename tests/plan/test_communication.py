@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from support.machines import node
 from torchdeck.config.cluster import Cluster
-from torchdeck.nodes.inventory import Device, NodeInfo
+from torchdeck.contract.inventory import Device, NodeInfo
+from torchdeck.contract.plan.model_profile import ModelProfile, TensorInfo
 from torchdeck.plan.communication import Communication, Links, communication, links_from
 from torchdeck.plan.groups import divisors
 from torchdeck.plan.memory.spec import Kind, StrategySpec
-from torchdeck.plan.model_profile import ModelProfile, TensorInfo
 from torchdeck.plan.placement import NodeShare
 
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.machines import PYTHON, byte_gpt
+from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.nodes.described import inventory_from
-from torchdeck.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.plan.planner import make_plan
 from torchdeck.plan.problems import PlanError
 

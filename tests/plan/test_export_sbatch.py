@@ -18,9 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.machines import byte_gpt, config, node, plan
-from torchdeck.nodes.inventory import InterpreterFacts
+from torchdeck.contract.inventory import InterpreterFacts
+from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.plan.export_sbatch import export_sbatch
-from torchdeck.plan.launch_plan import CodeTree, LaunchPlan
 
 TEXTS = st.text(
     st.sampled_from("\\\"'%^&|<>()$`{}@*~#!; \n\r\tNODE")

@@ -11,11 +11,11 @@ import pytest
 
 from support.machines import byte_gpt, config, node, plan
 from torchdeck.config.loader import config_from_dict
+from torchdeck.contract.inventory import InterpreterFacts
+from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.nodes.interpreter import probe_interpreter
-from torchdeck.nodes.inventory import InterpreterFacts
 from torchdeck.plan.export_sbatch import export_sbatch
 from torchdeck.plan.export_sh import export_sh
-from torchdeck.plan.launch_plan import CodeTree, LaunchPlan
 
 NASTY = [
     "two words",

@@ -8,14 +8,14 @@ from support.machines import byte_gpt, node
 from support.previews import memory, preview, profile
 from support.small_profile import profile as small_profile
 from support.small_profile import trace as small_trace
+from torchdeck.contract.plan.model_profile import NO_BLOCKS, ONE_UNIT
+from torchdeck.contract.plan.prediction import Prediction
 from torchdeck.data.batch_plan import build_batch_plan
 from torchdeck.plan.fitting import capacities, free_bytes, spec_of, suggested
 from torchdeck.plan.known import Known
 from torchdeck.plan.memory.peak import predict_peak
 from torchdeck.plan.memory.spec import StrategySpec
-from torchdeck.plan.model_profile import NO_BLOCKS, ONE_UNIT
 from torchdeck.plan.placement import NodeShare
-from torchdeck.plan.prediction import Prediction
 from torchdeck.plan.preview.memory import make_memory
 
 

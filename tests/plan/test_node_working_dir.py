@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from support.machines import config, node, plan
-from torchdeck.plan.launch_plan import CodeTree
+from torchdeck.contract.plan.launch_plan import CodeTree
 
 CODE = CodeTree({"train.py": "ab" * 32}, "/home/u", 7)
 

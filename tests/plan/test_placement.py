@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.machines import config, node, plan
-from torchdeck.nodes.inventory import Device
+from torchdeck.contract.inventory import Device
 from torchdeck.plan.placement import visible
 from torchdeck.plan.problems import PlanError
 

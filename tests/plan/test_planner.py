@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.machines import byte_gpt, config, node, plan
-from torchdeck.plan.launch_plan import CodeTree, LaunchPlan
+from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
+from torchdeck.contract.plan.slots import SLOTS
 from torchdeck.plan.planner import describe_placement
-from torchdeck.plan.slots import SLOTS
 
 VALUES = {name: f"/filled/{name}" for name in SLOTS}
 TEXTS = st.text(st.sampled_from("@{}$'\"\\ \n") | st.characters(codec="utf-8", exclude_characters="\0"))

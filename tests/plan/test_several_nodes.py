@@ -8,9 +8,9 @@ import json
 import pytest
 
 from support.machines import config, node, plan
-from torchdeck.nodes.inventory import NodeInfo
-from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.plan.policy import Policy
+from torchdeck.contract.inventory import NodeInfo
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.plan.policy import Policy
 
 TWO = (node("a"), node("b"))
 ON_TWO = {"nodes": ["a", "b"], "nproc": 1, "devices": "cpu"}

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from support.machines import PYTHON, config, node, plan
-from torchdeck.nodes.inventory import InterpreterFacts, major_minor
+from torchdeck.contract.inventory import InterpreterFacts, major_minor
 
 
 def flags(argv: tuple[str, ...]) -> dict[str, str]:

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from support.audited_run import PER_EPOCH, SIZE, AuditedRun, Change, steps_of
+from torchdeck.contract.metrics.progress import ProgressFile
+from torchdeck.contract.plan.launch_plan import SmallerSize
+from torchdeck.contract.plan.prediction import PredictedData, PredictedMemory, Prediction, RankCounts
 from torchdeck.data.batch_plan import build_batch_plan, save_batch_plan
 from torchdeck.data.planned_steps import PlannedSteps
-from torchdeck.plan.launch_plan import SmallerSize
-from torchdeck.plan.prediction import PredictedData, PredictedMemory, Prediction, RankCounts
 from torchdeck.runs.audit.audit import audit_run
 from torchdeck.runs.audit.lines import table_lines, verdict_lines
 from torchdeck.runs.audit.result import Audit
 from torchdeck.runs.audit.samples import Limits
-from torchdeck.telemetry.progress import ProgressFile
 
 LEAST_MEMORY = PredictedMemory(
     ranks=((0, 1),),

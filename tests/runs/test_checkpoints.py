@@ -7,10 +7,10 @@ import pytest
 from support.checkpoint_files import save
 from support.histories import agent_started, controller_journal, ended, event, finished, started
 from support.made_runs import make_run
+from torchdeck.contract.checkpoints.manifest import CheckpointError
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import ProcessIdentity
 from torchdeck.runs.checkpoints import checkpoint_directory, delete_checkpoint, run_checkpoints
 
 PLAN = {"version": 1, "checkpoint": {"directory": "@{run_dir}/checkpoints"}}

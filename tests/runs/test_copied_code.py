@@ -11,8 +11,8 @@ from support.histories import controller_journal, running_run
 from support.machines import plan
 from support.made_runs import make_run
 from torchdeck.cli.main import main
-from torchdeck.plan.launch_plan import CodeTree
-from torchdeck.rundir.atomic import write_json
+from torchdeck.contract.atomic import write_json
+from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.runs.copied_code import code_sentence
 
 FILES = {"train.py": "ab" * 32, "lib.py": "cd" * 32}

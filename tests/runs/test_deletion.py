@@ -9,8 +9,8 @@ import pytest
 from support import machines
 from support.histories import agent_started, controller_journal, ended, event, finished, started
 from support.made_runs import IDS, line, make_run
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import ProcessIdentity
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.runs.deletion import FORGOTTEN, StillAliveError, put_back, remove, remove_forgotten, set_aside
 from torchdeck.runs.links import LOST, LinkState, write_links
 from torchdeck.runs.node_parts import left_on_nodes, note_left

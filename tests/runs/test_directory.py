@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from support.histories import controller_journal
 from support.made_runs import line, make_run
-from torchdeck.rundir.journal import NewerFormatError
+from torchdeck.contract.journal import NewerFormatError
 from torchdeck.runs.directory import (
     RUN_ID,
     RunDirectoryError,

@@ -13,8 +13,8 @@ import pytest
 from support.histories import controller_journal, ended, event, finished, running_run, started
 from support.made_runs import IDS, line, make_run
 from support.waiting import wait_until
-from torchdeck.rundir.journal import Event, JournalWriter, NewerFormatError
-from torchdeck.rundir.processes import ProcessIdentity
+from torchdeck.contract.journal import Event, JournalWriter, NewerFormatError
+from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.runs.follower import RunFollower, read_run
 from torchdeck.runs.state import RunState
 

@@ -12,7 +12,7 @@ import pytest
 
 from support.histories import agent_started, controller_journal, ended, event, finished, running_run, started
 from support.made_runs import IDS, line, make_run
-from torchdeck.rundir.journal import LINE_LIMIT, READ_LIMIT, JournalReader, NodeJournalReader
+from torchdeck.contract.journal import LINE_LIMIT, READ_LIMIT, JournalReader, NodeJournalReader
 from torchdeck.runs.deletion import set_aside
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.registry import RunRegistry

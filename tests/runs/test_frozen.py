@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.made_runs import make_run
-from torchdeck.rundir.journal import Event
+from torchdeck.contract.journal import Event
 from torchdeck.runs.frozen import FrozenRunFile, frozen_run_file
 
 TEXT = '[run]\nrecipe = "byte-gpt"\n[training]\nsteps = 10\n'

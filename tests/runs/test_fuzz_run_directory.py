@@ -18,12 +18,12 @@ from support.machines import config, node, plan
 from support.made_runs import line, make_run
 from support.reader_process import ReaderProcess
 from torchdeck.cli import runs_show
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.checkpoints.manifest import CheckpointError
+from torchdeck.contract.journal import NewerFormatError
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.launch.remote.own_files import own_files
-from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
-from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.journal import NewerFormatError
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.checkpoints import checkpoint_directory, retention_of
 from torchdeck.runs.directory import RunDirectoryError, open_run_directory
 from torchdeck.runs.failure import read_failure

@@ -17,7 +17,7 @@ from support.histories import (
     finished,
     started,
 )
-from torchdeck.rundir.journal import Event
+from torchdeck.contract.journal import Event
 from torchdeck.runs.history import RunHistory
 from torchdeck.runs.state import Liveness
 from torchdeck.runs.view import fold, view

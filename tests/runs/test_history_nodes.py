@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support import histories
-from torchdeck.rundir.journal import Event
+from torchdeck.contract.journal import Event
 from torchdeck.runs import reasons
 from torchdeck.runs.history import RunHistory
 from torchdeck.runs.state import RunState

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from torchdeck.rundir.journal import Event
-from torchdeck.rundir.processes import ProcessIdentity
+from torchdeck.contract.journal import Event
+from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.runs.history import RunHistory
 from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, UP, Links, LinkState
 from torchdeck.runs.liveness import look

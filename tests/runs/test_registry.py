@@ -9,8 +9,8 @@ import pytest
 
 from support.histories import controller_journal, created, ended, event, finished, running_run
 from support.made_runs import IDS, line, make_run
-from torchdeck.rundir.journal import NewerFormatError
-from torchdeck.rundir.processes import ProcessIdentity
+from torchdeck.contract.journal import NewerFormatError
+from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.runs.deletion import StillAliveError, remove, set_aside
 from torchdeck.runs.registry import RunNotFoundError, RunRegistry, UnreadableRun
 from torchdeck.runs.view import RunView

@@ -8,7 +8,7 @@ import pytest
 from support.histories import agent_started, controller_journal, ended, finished, started
 from support.made_runs import IDS, line, make_run
 from support.metrics import write_rows
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.run_list import RunList
 from torchdeck.runs.shared_follower import AS_GOOD, SharedFollower, SharedFollowers

@@ -16,7 +16,7 @@ from support.histories import (
     running_run,
     started,
 )
-from torchdeck.rundir.journal import Event
+from torchdeck.contract.journal import Event
 from torchdeck.runs.state import Liveness
 from torchdeck.runs.summary import TRACEBACK_LINES, shortened, summary_lines
 from torchdeck.runs.view import fold

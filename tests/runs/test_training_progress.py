@@ -10,11 +10,11 @@ import pytest
 
 from support.histories import ALIVE, DEAD, controller_journal, ended, running_run
 from support.metrics import opened, segment_path, write_columns, write_rows
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.metrics.progress import ProgressFile
 from torchdeck.runs.training_progress import ProgressReader
 from torchdeck.runs.training_progress_estimates import seconds_a_step, time_left, total_steps
 from torchdeck.runs.view import fold
-from torchdeck.telemetry.progress import ProgressFile
 
 
 def write_plan(run: Path, steps: object) -> None:

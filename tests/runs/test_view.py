@@ -25,7 +25,7 @@ from support.histories import (
     running_run,
     started,
 )
-from torchdeck.rundir.journal import Event
+from torchdeck.contract.journal import Event
 from torchdeck.runs.journal_damage import JournalDamage
 from torchdeck.runs.links import UP, LinkState
 from torchdeck.runs.state import Liveness, NodeLiveness, RunState

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from support.waiting import wait_until
-from torchdeck.plan.launch_plan import CodeTree, LaunchPlan, NodePlan, RankPlacement
-from torchdeck.plan.policy import CheckpointPolicy, Policy, StdoutPolicy
-from torchdeck.rundir.atomic import read_json, write_json
-from torchdeck.rundir.journal import Event, read_journal
-from torchdeck.rundir.layout import FORMAT_VERSION, RunLayout
-from torchdeck.rundir.processes import ProcessIdentity, processes_of_run
+from torchdeck.contract.atomic import read_json, write_json
+from torchdeck.contract.journal import Event, read_journal
+from torchdeck.contract.layout import FORMAT_VERSION, RunLayout
+from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan, NodePlan, RankPlacement
+from torchdeck.contract.plan.policy import CheckpointPolicy, Policy, StdoutPolicy
+from torchdeck.contract.processes import ProcessIdentity, processes_of_run
 
 CORE = Path(__file__).resolve().parents[2] / "core"
 FAKE_TORCHRUN = Path(__file__).resolve().parents[1] / "fakes" / "torchrun.py"

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 
 from support.waiting import wait_until
-from torchdeck.rundir.processes import ProcessIdentity
+from torchdeck.contract.processes import ProcessIdentity
 
 WAITING = """
 import os, sys, time
@@ -19,7 +19,7 @@ while True:
 COOPERATIVE = """
 import os, sys, time
 from pathlib import Path
-from torchdeck.telemetry.progress import ProgressFile
+from torchdeck.contract.metrics.progress import ProgressFile
 attempt = Path(os.environ["TORCHDECK_RUN_DIR"]) / "attempts" / os.environ["TORCHDECK_ATTEMPT"]
 progress = ProgressFile(attempt / "ranks" / os.environ["RANK"] / "progress")
 progress.report("starting", 0)

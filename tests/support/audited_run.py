@@ -13,13 +13,13 @@ import numpy as np
 from support.histories import ALIVE, controller_journal, ended, finished, running_run
 from support.made_runs import make_run
 from support.recipe_ranks import recipe_settings
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan, NodePlan, RankPlacement
+from torchdeck.contract.plan.policy import CheckpointPolicy, Policy, StdoutPolicy
+from torchdeck.contract.plan.prediction import Prediction
 from torchdeck.data.order import SampleOrder
 from torchdeck.data.sample_log import SampleLogHeader, SampleLogWriter
 from torchdeck.data.step_order import SeededSteps, StepOrder
-from torchdeck.plan.launch_plan import CodeTree, LaunchPlan, NodePlan, RankPlacement
-from torchdeck.plan.policy import CheckpointPolicy, Policy, StdoutPolicy
-from torchdeck.plan.prediction import Prediction
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.view import RunView, fold
 from torchdeck.telemetry.writer import MetricsWriter
 

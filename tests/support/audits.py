@@ -3,7 +3,7 @@
 from typing import Any
 
 from support.command import Command
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 
 
 def audit_of(command: Command, run: RunLayout) -> dict[str, Any]:

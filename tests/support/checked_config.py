@@ -5,11 +5,11 @@ from typing import Any
 
 from support.machines import PYTHON, node
 from torchdeck.config.loader import config_from_dict
+from torchdeck.contract.inventory import Inventory
+from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.launch.gate import Gate
 from torchdeck.launch.preflight import Check, preflight
 from torchdeck.launch.prepare import Survey, plan_from
-from torchdeck.nodes.inventory import Inventory
-from torchdeck.plan.launch_plan import CodeTree
 
 
 class CheckedConfig:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from torchdeck.contract.checkpoints.manifest import FileEntry, Manifest, checkpoint_name
+from torchdeck.contract.checkpoints.verification import hash_file
 from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
-from torchdeck.distributed.checkpoints.manifest import FileEntry, Manifest, checkpoint_name
-from torchdeck.distributed.checkpoints.verification import hash_file
 
 FILES = {"__0_0.distcp": b"weights" * 100, ".metadata": b"layout", "trainer.json": b"{}"}
 

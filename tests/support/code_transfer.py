@@ -11,11 +11,11 @@ from support.machines import plan
 from torchdeck.agent.link.frames import FrameReader
 from torchdeck.agent.snapshots.receive import Receiver
 from torchdeck.config.loader import config_from_dict
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.launch.code.capture import capture
 from torchdeck.launch.code.send import Sender
 from torchdeck.launch.code.user_code import read_user_code
-from torchdeck.plan.launch_plan import CodeTree
-from torchdeck.rundir.layout import RunLayout
 
 NODE = Path(__file__).parents[2] / "core/torchdeck/agent/snapshots/__main__.py"
 

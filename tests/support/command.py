@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from support.waiting import wait_until
-from torchdeck.rundir.journal import Event, read_journal
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import ProcessIdentity, processes_of_run
+from torchdeck.contract.journal import Event, read_journal
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.processes import ProcessIdentity, processes_of_run
 
 COMMAND = [sys.executable, "-m", "torchdeck.cli.main"]
 

@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 
 from support.waiting import wait_for_value, wait_until
+from torchdeck.contract.journal import Event, read_journal
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.processes import ProcessIdentity, processes_of_run
 from torchdeck.launch.launcher import Intent, create_run
-from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.rundir.journal import Event, read_journal
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import ProcessIdentity, processes_of_run
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.home import torchdeck_home
 from torchdeck.runs.view import RunView

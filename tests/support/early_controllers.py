@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from support.waiting import wait_until
+from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.launch.early_controller import PROCESS_NAME
-from torchdeck.rundir.processes import ProcessIdentity
 
 MODULE = "torchdeck.launch.waiting_controller"
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from support.measured_ranks import Job, measure
 from support.recipe_ranks import FinishedRanks
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ from typing import Any
 from support.agent_run import CORE, FAKE_TORCHRUN, kill_all, living
 from support.agent_run import make_plan as plan_of_one
 from support.waiting import wait_until
-from torchdeck.plan.launch_plan import LaunchPlan, NodePlan, RankPlacement
-from torchdeck.rundir.atomic import read_json, write_json
-from torchdeck.rundir.journal import Event, read_journal
-from torchdeck.rundir.layout import FORMAT_VERSION, NodeLayout, RunLayout
-from torchdeck.rundir.processes import ProcessIdentity, processes_of_run
+from torchdeck.contract.atomic import read_json, write_json
+from torchdeck.contract.journal import Event, read_journal
+from torchdeck.contract.layout import FORMAT_VERSION, NodeLayout, RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan, NodePlan, RankPlacement
+from torchdeck.contract.processes import ProcessIdentity, processes_of_run
 
 TOKEN = "the run's token"  # noqa: S105 - of a test
 FAKE = (sys.executable, str(FAKE_TORCHRUN))

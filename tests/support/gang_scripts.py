@@ -9,7 +9,7 @@ from pathlib import Path
 from support.cut_proxy import CutProxy
 from support.gang_run import GangRun
 from support.waiting import wait_until
-from torchdeck.rundir.processes import ProcessIdentity
+from torchdeck.contract.processes import ProcessIdentity
 
 Maker = Callable[..., GangRun]
 END_LIMIT = 60.0
@@ -28,7 +28,7 @@ while not Path("go").exists():
 COOPERATIVE = """
 import os, time
 from pathlib import Path
-from torchdeck.telemetry.progress import ProgressFile
+from torchdeck.contract.metrics.progress import ProgressFile
 attempt = Path(os.environ["TORCHDECK_RUN_DIR"]) / "attempts" / os.environ["TORCHDECK_ATTEMPT"]
 progress = ProgressFile(attempt / "ranks" / os.environ["RANK"] / "progress")
 shared = Path("asked")

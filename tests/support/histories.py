@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchdeck.rundir.journal import Event
+from torchdeck.contract.journal import Event
 from torchdeck.runs.state import Liveness, NodeLiveness
 
 AGENT = {"pid": 11, "start_ticks": 1, "boot": "b"}

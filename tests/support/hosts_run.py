@@ -20,8 +20,8 @@ from support.waiting import wait_until
 from torchdeck.agent.holder_start import PROCESS_NAME as HOLDER
 from torchdeck.agent.link.agent_start import PROCESS_NAME as AGENT
 from torchdeck.agent.link.names import mirrored
-from torchdeck.rundir.journal import Event, read_journal
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.journal import Event, read_journal
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.links import UP, read_links
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.launch.requests import Request, place_request
 from torchdeck.launch.transport import Supervision
-from torchdeck.rundir.processes import ProcessIdentity
 
 
 class InboxNode:

@@ -7,8 +7,8 @@ from typing import Any
 
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
-from torchdeck.nodes.inventory import Device, InterpreterFacts, Inventory, NodeInfo
-from torchdeck.plan.launch_plan import CodeTree, LaunchPlan
+from torchdeck.contract.inventory import Device, InterpreterFacts, Inventory, NodeInfo
+from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.plan.planner import make_plan
 
 PYTHON = InterpreterFacts("/usr/bin/python3", "3.11.7", "2.13.0+cpu", "2.4.6")

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from torchdeck.rundir.journal import Event
-from torchdeck.rundir.layout import FORMAT_VERSION, RunLayout
+from torchdeck.contract.journal import Event
+from torchdeck.contract.layout import FORMAT_VERSION, RunLayout
 
 IDS = ("20261121T034455Z-gpt-0a1b2c", "20261122T034455Z-gpt-1a1b2c", "20261123T034455Z-other-2a1b2c")
 

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import Dataset
 
+from torchdeck.contract.plan.model_profile import ModelProfile, TensorInfo
 from torchdeck.distributed.settings import FsdpSettings
 from torchdeck.distributed.units import units_of
-from torchdeck.plan.model_profile import ModelProfile, TensorInfo
 from torchdeck.recipes.loader import Recipe, load_recipe
 
 SHAPES: tuple[tuple[int, ...], ...] = (

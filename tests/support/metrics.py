@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.telemetry.reader import RunMetrics
-from torchdeck.telemetry.segment_format import SEGMENT_SUFFIX, encode_header
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.metrics.segment_format import SEGMENT_SUFFIX, encode_header
+from torchdeck.metrics import RunMetrics
 from torchdeck.telemetry.writer import MetricsWriter
 
 

@@ -6,13 +6,13 @@ import dataclasses
 from typing import Any
 
 from support.machines import PYTHON, byte_gpt
+from torchdeck.contract.inventory import Device, Inventory, NodeInfo
+from torchdeck.contract.plan.launch_plan import CodeTree
+from torchdeck.contract.plan.model_profile import ModelProfile, TensorInfo
+from torchdeck.contract.plan.prediction import PredictedMemory, Prediction
 from torchdeck.data.batch_plan import BatchPlan
-from torchdeck.nodes.inventory import Device, Inventory, NodeInfo
 from torchdeck.plan.known import Known
-from torchdeck.plan.launch_plan import CodeTree
-from torchdeck.plan.model_profile import ModelProfile, TensorInfo
 from torchdeck.plan.planner import make_plan
-from torchdeck.plan.prediction import PredictedMemory, Prediction
 from torchdeck.plan.preview import Preview, make_preview
 from torchdeck.plan.preview.memory import make_memory
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from torchdeck.contract.layout import RunLayout
 from torchdeck.distributed import entry
-from torchdeck.rundir.layout import RunLayout
 
 
 class RankHere:

@@ -15,7 +15,7 @@ from typing import Any
 
 from support.free_port import free_port
 from support.torch_process import TorchProcess
-from torchdeck.rundir.layout import RankLayout, RunLayout
+from torchdeck.contract.layout import RankLayout, RunLayout
 
 LIMIT = 200.0
 """Seconds a run of these tests may take."""

@@ -15,7 +15,7 @@ from support.histories import (
     running_run,
     started,
 )
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.runs.training_progress import TrainingProgress
 from torchdeck.runs.view import RunView, fold

@@ -8,9 +8,9 @@ from typing import Any
 
 from support.histories import agent_started, created, ended, event, failure, finished, started
 from support.made_runs import line, make_run
-from torchdeck.rundir.journal import Event
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import ProcessIdentity
+from torchdeck.contract.journal import Event
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.processes import ProcessIdentity
 
 PLAN = {"version": 1, "checkpoint": {"directory": "@{run_dir}/checkpoints"}}
 RUN_FILE = '# mine\n[run]\nrecipe = "byte-gpt"\n\n[training]\nsteps = 100\nlr = 3e-4\n'

@@ -1,6 +1,6 @@
 """A model of a root and two units with a trace that can be followed by hand."""
 
-from torchdeck.plan.model_profile import ROOT, Event, ModelProfile, TensorInfo, Trace
+from torchdeck.contract.plan.model_profile import ROOT, Event, ModelProfile, TensorInfo, Trace
 
 HEAD, BLOCK = 100, 1000
 """Elements of the root's weight, shape (10, 10), and of each block's, shape (50, 20)."""

@@ -10,8 +10,8 @@ import torch
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
 from support.command import Command
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.telemetry.reader import RunMetrics
+from torchdeck.contract.layout import RunLayout
+from torchdeck.metrics import RunMetrics
 
 RECIPE = Path(__file__).parent.parent / "fakes" / "paced_recipe.py"
 

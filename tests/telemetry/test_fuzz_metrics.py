@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from support import hostile
 from support.fuzzing import read_all
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.log_times import ROW
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.log_times import ROW
+from torchdeck.contract.metrics.progress import read_progress
+from torchdeck.contract.metrics.segment_format import SegmentError, decode_header
+from torchdeck.metrics import Grid, RunMetrics, rows_between, sampled
 from torchdeck.runs.logs.clock import LogClock
 from torchdeck.runs.training_progress import ProgressReader
 from torchdeck.runs.training_progress_estimates import seconds_a_step
-from torchdeck.telemetry.progress import read_progress
-from torchdeck.telemetry.reader import Grid, RunMetrics, rows_between, sampled
-from torchdeck.telemetry.segment_format import SegmentError, decode_header
 
 HEADER = {"torchdeck_metrics": 1, "source": "log", "keys": ["loss", "step_time"], "pid": 3, "created": 1e9}
 STEPS = st.sampled_from((0, 1, 2, 3, -1, 2**63 - 1, -(2**63))) | st.integers(-5, 500)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from support.metrics import opened, rank_folder
 from support.open_files import open_files
-from torchdeck.telemetry.reader import RunMetrics
+from torchdeck.metrics import RunMetrics
 from torchdeck.telemetry.writer import KEY_SET_LIMIT, TABLE_LIMIT, MetricsWriter
 
 

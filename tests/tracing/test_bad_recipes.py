@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from torchdeck.contract.plan.model_profile import ModelProfile
 from torchdeck.distributed.settings import FsdpSettings
-from torchdeck.plan.model_profile import ModelProfile
 from torchdeck.recipes.errors import RecipeError
 from torchdeck.tracing import tracer as tracer_module
 from torchdeck.tracing.faults import TracingError

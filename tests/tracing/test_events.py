@@ -8,8 +8,8 @@ import pytest
 from torch import nn
 
 from support.traced_models import GPT, recipe_of
+from torchdeck.contract.plan.model_profile import ROOT, Event, ModelProfile, Trace
 from torchdeck.distributed.settings import FsdpSettings
-from torchdeck.plan.model_profile import ROOT, Event, ModelProfile, Trace
 from torchdeck.tracing.request import TraceRequest, WantedTrace
 from torchdeck.tracing.tracer import trace_loaded
 

@@ -10,12 +10,12 @@ from fakes import packed_recipe
 from fakes.packed_recipe import SAMPLES, length
 from support.allocator_events import allocations_of
 from torchdeck.config.loader import config_from_dict
+from torchdeck.contract.plan.model_profile import ModelProfile
 from torchdeck.data.batch_plan import BatchPlan, build_batch_plan
 from torchdeck.data.planned_steps import PlannedSteps, needs_layout
 from torchdeck.distributed.batches import BatchLoader
 from torchdeck.distributed.settings import FsdpSettings
 from torchdeck.launch.profiling import wanted_traces
-from torchdeck.plan.model_profile import ModelProfile
 from torchdeck.recipes.errors import RecipeError
 from torchdeck.recipes.loader import Recipe, load_recipe
 from torchdeck.tracing.faults import TracingError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from PySide6.QtCore import QModelIndex, Qt, Signal
 from PySide6.QtWidgets import QAbstractItemView, QGridLayout, QHeaderView, QTableView, QWidget
 
+from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.nodes.activity import Activity
-from torchdeck.nodes.inventory import InterpreterFacts
 from torchdeck.nodes.software import SoftwareFacts
 from torchdeck.quantities import size
 from torchdeck_app.nodes.chart_grid import ChartGrid

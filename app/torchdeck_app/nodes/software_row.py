@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QGridLayout, QWidget
 
-from torchdeck.nodes.inventory import InterpreterFacts
+from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.nodes.software import SoftwareFacts
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.widgets.elided_label import ElidedLabel

@@ -6,10 +6,10 @@ import contextlib
 import time
 from collections.abc import Callable
 
+from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.detached import DetachedProcess
 from torchdeck.launch.launcher import LaunchError
 from torchdeck.launch.taking_over import Logins, take_up
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.follower import RunFollower
 
 LIMIT = 15.0

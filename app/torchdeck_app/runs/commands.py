@@ -10,13 +10,13 @@ from typing import Any
 from PySide6.QtCore import QObject, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 
+from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.detached import DetachedProcess
 from torchdeck.launch.node_deletion import NodeDeletion, delete_noted, delete_on_nodes
 from torchdeck.launch.node_logins import gather_logins
 from torchdeck.launch.requests import write_request
 from torchdeck.launch.taking_over import Logins as AskLogins
 from torchdeck.launch.taking_over import ensure_controller, resume
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.deletion import put_back, remove, remove_forgotten, run_of, set_aside
 from torchdeck.runs.node_parts import remote_nodes
 from torchdeck_app.bridge.logins import Logins

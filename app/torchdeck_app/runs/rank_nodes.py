@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.layout import RunLayout
 
 _MOST_RANKS = 1 << 17
 

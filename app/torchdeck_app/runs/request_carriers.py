@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QObject
 
+from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.detached import DetachedProcess
 from torchdeck.launch.requests import Request
 from torchdeck.launch.taking_over import Logins, RequestCarrier
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.follower import RunFollower
 from torchdeck_app.bridge.poller import Poller
 

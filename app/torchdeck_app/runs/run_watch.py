@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QObject
 
+from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.taking_over import wants_controller
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.deletion import living_alone
 from torchdeck.runs.links import Links, LinkState
 from torchdeck.runs.node_parts import remote_nodes

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from PySide6.QtWidgets import QMessageBox, QWidget
 
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.runs.view import RunView
 from torchdeck_app.runs.run_page import RunPage

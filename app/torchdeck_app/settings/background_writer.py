@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from torchdeck.rundir.atomic import write_bytes
+from torchdeck.contract.atomic import write_bytes
 
 RETRY = 5.0
 """Seconds after which what could not be written is tried again."""

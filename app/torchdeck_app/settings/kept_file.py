@@ -7,8 +7,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from torchdeck.rundir.bounded_file import read_bounded
-from torchdeck.rundir.bounded_json import JsonError, parse_json
+from torchdeck.contract.bounded_file import read_bounded
+from torchdeck.contract.bounded_json import JsonError, parse_json
 
 _LARGEST = 32 << 20
 """Bytes; texts that were not saved are in it."""

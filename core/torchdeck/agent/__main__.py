@@ -19,11 +19,11 @@ from torchdeck.agent.handover import Handover, HandoverError, read_handover
 from torchdeck.agent.holder_start import HolderStart, spare_holder
 from torchdeck.agent.past import fold_past
 from torchdeck.agent.startup import life_of_run, read_past, read_plan, take_lock
-from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
-from torchdeck.rundir.journal import NewerFormatError, PatientJournalWriter, read_journal
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.log_stream import log_to_standard_error
-from torchdeck.rundir.processes import ProcessIdentity
+from torchdeck.contract.journal import NewerFormatError, PatientJournalWriter, read_journal
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.log_stream import log_to_standard_error
+from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
+from torchdeck.contract.processes import ProcessIdentity
 
 EXIT_UNUSABLE = 2
 """The run directory cannot be used: no plan, or a newer format."""

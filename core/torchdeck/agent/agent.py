@@ -26,11 +26,11 @@ from torchdeck.agent.node import LocalNode
 from torchdeck.agent.own_clock import OwnClock
 from torchdeck.agent.part import Alone, Part
 from torchdeck.agent.past import Past
-from torchdeck.plan.elastic import Elastic
-from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.plan.policy import Policy
-from torchdeck.rundir.journal import PatientJournalWriter
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.journal import PatientJournalWriter
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.elastic import Elastic
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.plan.policy import Policy
 
 if TYPE_CHECKING:
     from torchdeck.agent.observation import Observation

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from torchdeck.agent.events import ResumePoint
-from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.plan.slots import fill, slot
-from torchdeck.rundir.atomic import write_json
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.atomic import write_json
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.plan.slots import fill, slot
 
 LOOPBACK = "127.0.0.1"
 
@@ -129,8 +129,8 @@ def resume_from(
     if policy in ("auto", "never") and not directory.is_dir():
         return "", None
     # hashing and JSON are for those who resume: a first start is quicker without them
-    from torchdeck.distributed.checkpoints.choose import choose_checkpoint
-    from torchdeck.distributed.checkpoints.manifest import CheckpointError
+    from torchdeck.contract.checkpoints.choose import choose_checkpoint
+    from torchdeck.contract.checkpoints.manifest import CheckpointError
 
     try:
         choice = choose_checkpoint(

@@ -7,7 +7,7 @@ from enum import Enum
 
 from torchdeck.agent.events import Failure, NodeClean
 from torchdeck.agent.failures import CRASHES, EXIT_DELAY
-from torchdeck.plan.elastic import Place
+from torchdeck.contract.plan.elastic import Place
 
 
 class Ending(Enum):

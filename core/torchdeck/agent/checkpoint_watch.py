@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from torchdeck.rundir.folder_names import FolderNames
+from torchdeck.contract.folder_names import FolderNames
 
 
 class SeenCheckpoint(NamedTuple):
@@ -52,7 +52,7 @@ class CheckpointWatch:
         if self._dismissed.get(folder.name) == changed:
             return None
         self._dismissed[folder.name] = changed
-        from torchdeck.distributed.checkpoints.manifest import CheckpointError, read_manifest
+        from torchdeck.contract.checkpoints.manifest import CheckpointError, read_manifest
 
         try:
             manifest = read_manifest(folder)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from torchdeck.agent.events import Failure, ResumePoint
-from torchdeck.plan.elastic import Place
+from torchdeck.contract.plan.elastic import Place
 
 
 class AcquireLeases(NamedTuple):

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from torchdeck.rundir.inodes import inodes_left
+from torchdeck.contract.inodes import inodes_left
 
 CHECKPOINT_FACTOR = 1.5
 """Times the last checkpoint's size that must be free: a new one is whole before an old one goes."""

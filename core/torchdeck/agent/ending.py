@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Iterable
 
-from torchdeck.rundir.processes import ProcessIdentity, descendants, processes_of_run, read_stat
+from torchdeck.contract.processes import ProcessIdentity, descendants, processes_of_run, read_stat
 
 
 class Sweep:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from torchdeck.agent import commands as do
 from torchdeck.agent.attempt_state import AttemptState, Ending
-from torchdeck.plan.policy import Policy
+from torchdeck.contract.plan.policy import Policy
 
 KILL_LIMIT = 15.0
 """Seconds after SIGKILL until a process in the kernel's hands is given up."""

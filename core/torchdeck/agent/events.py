@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from torchdeck.plan.elastic import Place
+from torchdeck.contract.plan.elastic import Place
 
 
 class Failure(NamedTuple):

@@ -15,12 +15,12 @@ from torchdeck.agent.gang_node import GangNode
 from torchdeck.agent.node import LocalNode
 from torchdeck.agent.part import Part
 from torchdeck.agent.verdict import is_resumable
-from torchdeck.plan.elastic import Elastic, Place
-from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.plan.smaller_plan import smaller_plan
-from torchdeck.rundir.atomic import write_bytes
-from torchdeck.rundir.journal import PatientJournalWriter
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.atomic import write_bytes
+from torchdeck.contract.journal import PatientJournalWriter
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.elastic import Elastic, Place
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.plan.smaller_plan import smaller_plan
 
 if TYPE_CHECKING:
     from torchdeck.agent.observation import Observation

@@ -11,9 +11,9 @@ from typing import Any
 
 from torchdeck.agent.events import Failure
 from torchdeck.agent.file_clock import CLOCK_STEP, FILE_ERROR, files_ahead
-from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.bounded_file import read_bounded
-from torchdeck.rundir.layout import AttemptLayout, RankLayout
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.bounded_file import read_bounded
+from torchdeck.contract.layout import AttemptLayout, RankLayout
 
 TAIL_BYTES = 256 * 1024
 """How much of a log's end is searched for a traceback."""

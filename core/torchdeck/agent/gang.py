@@ -19,8 +19,8 @@ from torchdeck.agent.intent import Intent
 from torchdeck.agent.past import Past
 from torchdeck.agent.recovery import Recovery, Restart
 from torchdeck.agent.verdict import describe_failure, final_state
-from torchdeck.plan.elastic import Elastic
-from torchdeck.plan.policy import Policy
+from torchdeck.contract.plan.elastic import Elastic
+from torchdeck.contract.plan.policy import Policy
 
 QUEUE_RETRY = 1.0
 """Seconds between two tries to lease devices while queued."""

@@ -9,7 +9,7 @@ from torchdeck.agent import events as on
 from torchdeck.agent.attempt_plan import Given
 from torchdeck.agent.node import LocalNode
 from torchdeck.agent.offering import Offering
-from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.contract.plan.launch_plan import LaunchPlan
 
 
 class GangNode(LocalNode):

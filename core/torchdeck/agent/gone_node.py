@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torchdeck.plan.elastic import Roster
+from torchdeck.contract.plan.elastic import Roster
 
 
 def not_answering(node: str, seconds: float, ranks: Sequence[int] = ()) -> str:

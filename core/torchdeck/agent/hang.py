@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from torchdeck.rundir.processes import read_stat
+from torchdeck.contract.processes import read_stat
 
 SLOW_STEPS = 5
 """A rank may take this many times its 99th percentile step before it is flagged."""

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from torchdeck.agent.rank_watch import RankState
-from torchdeck.rundir.atomic import read_json, write_json
-from torchdeck.rundir.layout import FORMAT_VERSION
-from torchdeck.rundir.processes import ProcessIdentity
+from torchdeck.contract.atomic import read_json, write_json
+from torchdeck.contract.layout import FORMAT_VERSION
+from torchdeck.contract.processes import ProcessIdentity
 
 
 class Heartbeat:

@@ -23,10 +23,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # -I leaves the shipped folder out
 
-from torchdeck.rundir.atomic import read_json, sync_file, sync_folder, write_json
-from torchdeck.rundir.layout import FORMAT_VERSION, NodeLayout, RunLayout
-from torchdeck.rundir.log_stream import log_to_standard_error
-from torchdeck.rundir.processes import ProcessIdentity, without_run_variables
+from torchdeck.contract.atomic import read_json, sync_file, sync_folder, write_json
+from torchdeck.contract.layout import FORMAT_VERSION, NodeLayout, RunLayout
+from torchdeck.contract.log_stream import log_to_standard_error
+from torchdeck.contract.processes import ProcessIdentity, without_run_variables
 
 FIRST_DELAY = 0.2
 """Seconds before a dead agent is started again; doubles with each one that dies young."""

@@ -18,7 +18,7 @@ from typing import Any
 from torchdeck.agent import holder
 from torchdeck.agent.forked_process import forked, has_one_thread
 from torchdeck.agent.process_title import set_process_title
-from torchdeck.rundir.processes import without_run_variables
+from torchdeck.contract.processes import without_run_variables
 
 PROCESS_NAME = "torchdeck-hold"
 ExitCode = Callable[[], int | None]

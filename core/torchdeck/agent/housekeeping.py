@@ -10,7 +10,7 @@ from torchdeck.agent.every import Every
 from torchdeck.agent.gpus import Sampler, gpu_sampler
 from torchdeck.agent.machine import MachineSampler, rank_memory
 from torchdeck.agent.sync import Syncer
-from torchdeck.rundir.layout import NodeLayout, RunLayout
+from torchdeck.contract.layout import NodeLayout, RunLayout
 from torchdeck.telemetry.writer import MetricsWriter
 
 SYNC_INTERVAL = 1.0

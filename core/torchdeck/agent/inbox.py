@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.layout import FORMAT_VERSION
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.layout import FORMAT_VERSION
 
 CONTROLLER = "controller"
 REPLACED = "replaced"

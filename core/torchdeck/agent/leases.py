@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.lock_file import try_lock
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.lock_file import try_lock
 
 
 def lease_path(folder: Path, device: str) -> Path:

@@ -15,11 +15,11 @@ from torchdeck.agent.handover import NOTHING, Handover
 from torchdeck.agent.holder_start import ExitCode, HolderStart
 from torchdeck.agent.store_order import VARIABLE, StoreOrder, key_of
 from torchdeck.agent.store_strangers import StoreStrangers
-from torchdeck.plan.launch_plan import NodePlan
-from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.compiled import compile_cache
-from torchdeck.rundir.layout import AttemptLayout, AttemptNodeLayout
-from torchdeck.rundir.processes import ProcessIdentity, without_run_variables
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.compiled import compile_cache
+from torchdeck.contract.layout import AttemptLayout, AttemptNodeLayout
+from torchdeck.contract.plan.launch_plan import NodePlan
+from torchdeck.contract.processes import ProcessIdentity, without_run_variables
 
 LAUNCH_LIMIT = 60.0
 """Seconds from the holder's start until it must have started torchrun."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from torchdeck.rundir.layout import RankLayout
-from torchdeck.rundir.log_times import ROW, LogLengths, whole_rows
+from torchdeck.contract.layout import RankLayout
+from torchdeck.contract.log_times import ROW, LogLengths, whole_rows
 
 
 class LogTimes:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from torchdeck.agent.disk import free_bytes
-from torchdeck.rundir.processes import PROC
+from torchdeck.contract.processes import PROC
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from torchdeck.agent.disk import existing_folder
 from torchdeck.agent.events import Failure
-from torchdeck.rundir.inodes import inodes_left
+from torchdeck.contract.inodes import inodes_left
 
 INODES_GONE = 16
 """As few as none: what failed has removed some files since."""

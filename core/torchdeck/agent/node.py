@@ -22,11 +22,11 @@ from torchdeck.agent.no_room import with_inodes
 from torchdeck.agent.node_devices import NodeDevices
 from torchdeck.agent.preparation import Preparation
 from torchdeck.agent.torchrun_tree import TorchrunTree
-from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.journal import JournalWriter
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import NODE_VARIABLE, ProcessIdentity, boot_id
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.journal import JournalWriter
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.processes import NODE_VARIABLE, ProcessIdentity, boot_id
 
 SWEEP_LIMIT = 10.0
 """Seconds after SIGKILL until what still lives is given up."""

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from torchdeck.agent import events as on
 from torchdeck.agent.leases import Leases
-from torchdeck.plan.elastic import Place
-from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.rundir.journal import JournalWriter
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import ProcessIdentity
+from torchdeck.contract.journal import JournalWriter
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.elastic import Place
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.processes import ProcessIdentity
 
 
 class NodeDevices:

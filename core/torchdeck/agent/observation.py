@@ -18,11 +18,11 @@ from torchdeck.agent.printed_numbers import PrintedNumbers
 from torchdeck.agent.rank_watch import RankState, RankWatch
 from torchdeck.agent.stdout_series import StdoutSeries
 from torchdeck.agent.sync import Syncer
-from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
-from torchdeck.plan.slots import fill
-from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.journal import JournalWriter
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.journal import JournalWriter
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
+from torchdeck.contract.plan.slots import fill
 
 STOP_THREADS = 2.0
 """Seconds for the threads to end."""
@@ -83,8 +83,8 @@ class Observation:
         """Path of this run's newest complete checkpoint; empty when there is none."""
         if not self._directory.is_dir():
             return ""
-        from torchdeck.distributed.checkpoints.listing import list_checkpoints
-        from torchdeck.distributed.checkpoints.manifest import CheckpointError
+        from torchdeck.contract.checkpoints.listing import list_checkpoints
+        from torchdeck.contract.checkpoints.manifest import CheckpointError
 
         try:
             found = list_checkpoints(self._directory)

@@ -8,9 +8,9 @@ from pathlib import Path
 from torchdeck.agent.attempt_plan import AttemptError, choose_port
 from torchdeck.agent.events import Offered, ResumePoint
 from torchdeck.agent.resume_points import resume_points
-from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.plan.slots import fill
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.plan.slots import fill
 
 
 class Offering:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from torchdeck.agent.events import Failure, ResumePoint
-from torchdeck.plan.elastic import Place
-from torchdeck.rundir.journal import Event
+from torchdeck.contract.journal import Event
+from torchdeck.contract.plan.elastic import Place
 
 SMALLER, REPLACED = "smaller", "replaced"
 """Reasons of an attempt that does without a place: with fewer ranks, or with a spare node in its stead."""

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from torchdeck.agent.attempt_plan import AttemptError, Given, PreparedAttempt, prepare_attempt
 from torchdeck.agent.gpus import gone_devices
-from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan
 
 
 class Preparation:

@@ -11,9 +11,9 @@ from torchdeck.agent.failures import read_exit, read_number
 from torchdeck.agent.hang import Standing
 from torchdeck.agent.own_clock import OwnClock
 from torchdeck.agent.script_progress import ScriptProgress
-from torchdeck.rundir.layout import AttemptLayout, RankLayout
-from torchdeck.rundir.processes import PROC
-from torchdeck.telemetry.progress import WATCHED_PHASES, Progress, read_progress
+from torchdeck.contract.layout import AttemptLayout, RankLayout
+from torchdeck.contract.metrics.progress import WATCHED_PHASES, Progress, read_progress
+from torchdeck.contract.processes import PROC
 
 TRAINED_PHASES = frozenset(("training", "evaluating", "saving", "stopping", "done"))
 """Phases that a rank reaches only once it trains."""

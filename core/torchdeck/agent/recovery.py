@@ -7,8 +7,8 @@ from typing import NamedTuple
 from torchdeck.agent.attempt_state import AttemptState
 from torchdeck.agent.events import Failure
 from torchdeck.agent.past import REPLACED, SMALLER, Past
-from torchdeck.plan.elastic import Elastic, Place, Roster
-from torchdeck.plan.policy import Policy
+from torchdeck.contract.plan.elastic import Elastic, Place, Roster
+from torchdeck.contract.plan.policy import Policy
 
 PORT_RETRIES = 3
 """Attempts that follow a lost port; they do not count against max_restarts."""

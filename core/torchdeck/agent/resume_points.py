@@ -12,8 +12,8 @@ from torchdeck.agent.attempt_plan import AttemptError
 from torchdeck.agent.events import ResumePoint
 
 if TYPE_CHECKING:
-    from torchdeck.distributed.checkpoints.listing import CheckpointInfo
-    from torchdeck.distributed.checkpoints.manifest import Manifest
+    from torchdeck.contract.checkpoints.listing import CheckpointInfo
+    from torchdeck.contract.checkpoints.manifest import Manifest
 
 OWN = "own"
 ASKED = "asked"
@@ -44,8 +44,8 @@ def resume_points(
     Raises:
         AttemptError: what it should resume from is not sound.
     """
-    from torchdeck.distributed.checkpoints.choose import choose_checkpoint
-    from torchdeck.distributed.checkpoints.manifest import CheckpointError, read_manifest
+    from torchdeck.contract.checkpoints.choose import choose_checkpoint
+    from torchdeck.contract.checkpoints.manifest import CheckpointError, read_manifest
 
     try:
         own = _sound(directory, run_id, damaged, OWN, first=first) if number > 1 else ()
@@ -119,8 +119,8 @@ def check_point(folder: Path, point: ResumePoint) -> None:
     """
     if point.parts:
         return
-    from torchdeck.distributed.checkpoints.listing import inspect
-    from torchdeck.distributed.checkpoints.manifest import CheckpointError, read_manifest
+    from torchdeck.contract.checkpoints.listing import inspect
+    from torchdeck.contract.checkpoints.manifest import CheckpointError, read_manifest
 
     found = inspect(folder)
     try:
@@ -143,8 +143,8 @@ def _sound(
 ) -> tuple[ResumePoint, ...]:
     if not directory.is_dir():
         return ()
-    from torchdeck.distributed.checkpoints.choose import Refused, all_damaged, candidates, summary
-    from torchdeck.distributed.checkpoints.verification import verify
+    from torchdeck.contract.checkpoints.choose import Refused, all_damaged, candidates, summary
+    from torchdeck.contract.checkpoints.verification import verify
 
     found: list[ResumePoint] = []
     refused: list[Refused] = []

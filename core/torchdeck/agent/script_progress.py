@@ -7,8 +7,13 @@ import struct
 from pathlib import Path
 from typing import NamedTuple
 
-from torchdeck.telemetry.progress import StepTimes
-from torchdeck.telemetry.segment_format import HEADER_LIMIT, SEGMENT_SUFFIX, SegmentError, decode_header
+from torchdeck.contract.metrics.progress import StepTimes
+from torchdeck.contract.metrics.segment_format import (
+    HEADER_LIMIT,
+    SEGMENT_SUFFIX,
+    SegmentError,
+    decode_header,
+)
 
 _ROW = struct.Struct("<qd")
 

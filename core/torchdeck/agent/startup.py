@@ -8,12 +8,12 @@ from pathlib import Path
 
 from torchdeck.agent.attempt_plan import describe_size
 from torchdeck.agent.past import Past, fold_past
-from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
-from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.journal import Event, read_journal
-from torchdeck.rundir.layout import AttemptNodeLayout, NodeLayout, RunLayout
-from torchdeck.rundir.lock_file import try_lock
-from torchdeck.rundir.processes import ProcessIdentity
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.journal import Event, read_journal
+from torchdeck.contract.layout import AttemptNodeLayout, NodeLayout, RunLayout
+from torchdeck.contract.lock_file import try_lock
+from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
+from torchdeck.contract.processes import ProcessIdentity
 
 LOOKED_AT = 0.2
 """Seconds in which whoever only looks whether an agent lives (`lock_file.is_held`) lets go of its lock."""

@@ -8,8 +8,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from torchdeck.rundir.layout import RankLayout
-from torchdeck.telemetry.segment_format import (
+from torchdeck.contract.layout import RankLayout
+from torchdeck.contract.metrics.segment_format import (
     SEGMENT_SUFFIX,
     STEP_BYTES,
     TIME_BYTES,

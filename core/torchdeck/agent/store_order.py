@@ -14,7 +14,7 @@ import select
 from pathlib import Path
 from typing import NamedTuple
 
-from torchdeck.rundir.bounded_json import parse_json_object
+from torchdeck.contract.bounded_json import parse_json_object
 
 VARIABLE = "TORCHDECK_STORE_ORDER"
 """Set: the order stands on standard input."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from torchdeck.rundir.atomic import read_json
+from torchdeck.contract.atomic import read_json
 
 _LONGEST = 500
 """Characters of a reason."""

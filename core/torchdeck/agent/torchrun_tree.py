@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from torchdeck.rundir.processes import ProcessIdentity, descendants
+from torchdeck.contract.processes import ProcessIdentity, descendants
 
 INTERVAL = 10.0
 """Seconds between two looks."""

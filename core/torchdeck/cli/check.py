@@ -14,7 +14,7 @@ from torchdeck.cli.progress_line import LOOKING, TRACING, progress_line
 from torchdeck.cli.reach import looks_for
 from torchdeck.cli.run_source import EXAMPLES, add_run_source, load_run_source
 from torchdeck.cli.trusting import TRUST_HELP, trust_run_source
-from torchdeck.nodes.inventory import LOCALHOST
+from torchdeck.contract.inventory import LOCALHOST
 
 if TYPE_CHECKING:
     from torchdeck.config.loader import LoadedConfig

@@ -38,7 +38,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run_verify(args: argparse.Namespace) -> int:
     """Hash what was asked for; 1 when something is damaged, 2 when it is not there."""
-    from torchdeck.distributed.checkpoints.verification import verify
+    from torchdeck.contract.checkpoints.verification import verify
 
     try:
         asked = chosen(args.id, args.step, every=args.all)

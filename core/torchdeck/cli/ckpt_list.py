@@ -14,7 +14,7 @@ from torchdeck.cli.json_text import json_text
 from torchdeck.quantities import size
 
 if TYPE_CHECKING:
-    from torchdeck.distributed.checkpoints.listing import CheckpointInfo
+    from torchdeck.contract.checkpoints.listing import CheckpointInfo
     from torchdeck.runs.checkpoints import Standing
     from torchdeck.runs.state import CheckpointSeen
 

@@ -7,9 +7,9 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from torchdeck.distributed.checkpoints.listing import CheckpointInfo
+    from torchdeck.contract.checkpoints.listing import CheckpointInfo
+    from torchdeck.contract.layout import RunLayout
     from torchdeck.distributed.checkpoints.retention import Retention
-    from torchdeck.rundir.layout import RunLayout
     from torchdeck.runs.state import CheckpointSeen
 
 WHERE = "a run's id, the beginning of one, its name, or a directory with checkpoints"
@@ -21,8 +21,8 @@ class CkptUsageError(Exception):
 
 def checkpoints_of(asked: str) -> list[CheckpointInfo]:
     """What lies where a path or a run's id points; raises CkptUsageError."""
-    from torchdeck.distributed.checkpoints.listing import inspect, list_checkpoints
-    from torchdeck.distributed.checkpoints.manifest import CheckpointError
+    from torchdeck.contract.checkpoints.listing import inspect, list_checkpoints
+    from torchdeck.contract.checkpoints.manifest import CheckpointError
 
     folder = _folder(asked)
     alone = inspect(folder) or _freely_named(folder)
@@ -36,8 +36,8 @@ def checkpoints_of(asked: str) -> list[CheckpointInfo]:
 
 def _freely_named(folder: Path) -> CheckpointInfo | None:
     """A checkpoint or export under a name that no run gives, such as one that was converted."""
-    from torchdeck.distributed.checkpoints.listing import CheckpointInfo
-    from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, CheckpointError, read_manifest
+    from torchdeck.contract.checkpoints.listing import CheckpointInfo
+    from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError, read_manifest
 
     if not (folder / MANIFEST_NAME).exists():
         return None
@@ -54,8 +54,8 @@ def _freely_named(folder: Path) -> CheckpointInfo | None:
 
 def on_a_node(asked: str, here: Sequence[CheckpointInfo]) -> CheckpointSeen | None:
     """The newest checkpoint of the run, as `runs show` has it, if it lies on another node and not here."""
-    from torchdeck.nodes.inventory import LOCALHOST
-    from torchdeck.rundir.journal import NewerFormatError
+    from torchdeck.contract.inventory import LOCALHOST
+    from torchdeck.contract.journal import NewerFormatError
     from torchdeck.runs.follower import read_run
 
     layout = _layout(asked)
@@ -93,7 +93,7 @@ def _folder(asked: str) -> Path:
 
 def _layout(asked: str) -> RunLayout | None:
     """The run that is named, by its directory too; None for another folder."""
-    from torchdeck.rundir.layout import RunLayout
+    from torchdeck.contract.layout import RunLayout
 
     path = Path(asked).expanduser()
     if asked and path.is_dir():
@@ -103,7 +103,7 @@ def _layout(asked: str) -> RunLayout | None:
 
 
 def _find_run(asked: str) -> RunLayout:
-    from torchdeck.rundir.journal import NewerFormatError
+    from torchdeck.contract.journal import NewerFormatError
     from torchdeck.runs.directory import RunDirectoryError
     from torchdeck.runs.home import HomeError, torchdeck_home
     from torchdeck.runs.registry import RunNotFoundError, RunRegistry
@@ -116,7 +116,7 @@ def _find_run(asked: str) -> RunLayout:
 
 def _directory_of(layout: RunLayout) -> Path:
     """Where the run's plan says its checkpoints lie."""
-    from torchdeck.distributed.checkpoints.manifest import CheckpointError
+    from torchdeck.contract.checkpoints.manifest import CheckpointError
     from torchdeck.runs.checkpoints import checkpoint_directory
 
     try:
@@ -143,8 +143,8 @@ def chosen(asked: str, step: str | None, *, every: bool) -> list[CheckpointInfo]
 
 
 def _chosen(found: Sequence[CheckpointInfo], step: str | None, *, every: bool) -> list[CheckpointInfo]:
-    from torchdeck.distributed.checkpoints.listing import is_leftover
-    from torchdeck.distributed.checkpoints.manifest import checkpoint_name
+    from torchdeck.contract.checkpoints.listing import is_leftover
+    from torchdeck.contract.checkpoints.manifest import checkpoint_name
 
     if every and step is not None:
         raise CkptUsageError("give STEP or --all, not both")

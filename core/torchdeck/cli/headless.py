@@ -21,12 +21,12 @@ from torchdeck.cli.signals import FrontEndSignals
 
 if TYPE_CHECKING:
     from torchdeck.config.loader import LoadedConfig
+    from torchdeck.contract.layout import RunLayout
+    from torchdeck.contract.plan.launch_plan import LaunchPlan
     from torchdeck.launch.detached import DetachedProcess
     from torchdeck.launch.early_controller import EarlyController
     from torchdeck.launch.preflight import Check
     from torchdeck.launch.reach import Reach
-    from torchdeck.plan.launch_plan import LaunchPlan
-    from torchdeck.rundir.layout import RunLayout
 
 OBJECTS_UNTIL_COLLECTION = 50_000
 """More than Python's 700."""
@@ -148,7 +148,7 @@ def watch_run(
 ) -> int:
     """Show a run until it is over; the exit code that says how it ended."""
     from torchdeck.cli.watch import Watch, display_for
-    from torchdeck.rundir.journal import NewerFormatError
+    from torchdeck.contract.journal import NewerFormatError
 
     try:
         display = display_for(layout.root.name, as_json=as_json, attached=signals.attached)

@@ -134,7 +134,7 @@ def _target(path: str | None) -> Path:
 
 
 def _write(contents: Mapping[Path, str]) -> None:
-    from torchdeck.rundir.atomic import write_bytes
+    from torchdeck.contract.atomic import write_bytes
 
     for path, text in contents.items():
         path.parent.mkdir(parents=True, exist_ok=True)

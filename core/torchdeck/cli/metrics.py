@@ -13,7 +13,7 @@ from torchdeck.cli.run_lookup import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.quantities import size
 
 if TYPE_CHECKING:
-    from torchdeck.telemetry.export import Selection
+    from torchdeck.metrics.export import Selection
 
 WHOLE = 1e15
 """Below it a float tells one whole number from the next."""
@@ -61,8 +61,8 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 @says_what_is_wrong
 def run(args: argparse.Namespace) -> int:
     """Show or export; 2 when there is nothing of that name, or the export cannot be made."""
-    from torchdeck.telemetry.export import ExportError, export, select
-    from torchdeck.telemetry.reader import RunMetrics
+    from torchdeck.metrics import RunMetrics
+    from torchdeck.metrics.export import ExportError, export, select
 
     contradiction = _contradiction(args)
     if contradiction is not None:
@@ -120,7 +120,7 @@ def _shown(name: str, value: float | str) -> str:
 
 def _table(selection: Selection) -> list[dict[str, Any]]:
     """The newest row of each series."""
-    from torchdeck.telemetry.export.rows import json_number
+    from torchdeck.metrics.export.rows import json_number
 
     table = []
     for name, owner in selection.keys:

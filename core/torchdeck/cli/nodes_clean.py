@@ -102,8 +102,8 @@ def _deleted(folders: Sequence[Leftover], reach: Reach) -> Sequence[NodeDeletion
 
 def _is_controlled(run: RunHere, chosen: ChosenNodes) -> bool:
     """Whether a controller of this home is about to start an agent for the run again."""
-    from torchdeck.rundir.journal import NewerFormatError
-    from torchdeck.rundir.layout import RunLayout
+    from torchdeck.contract.journal import NewerFormatError
+    from torchdeck.contract.layout import RunLayout
     from torchdeck.runs.follower import read_run
     from torchdeck.runs.home import runs_folder
 

@@ -10,7 +10,7 @@ from torchdeck.cli import exit_codes
 from torchdeck.cli.safe_output import write_document
 
 if TYPE_CHECKING:
-    from torchdeck.plan.launch_plan import LaunchPlan
+    from torchdeck.contract.plan.launch_plan import LaunchPlan
 
 
 def plan_failure(sentence: str) -> int:
@@ -52,7 +52,7 @@ def _export_job(plan: LaunchPlan, out: Path | None) -> int:
 
 def write_file(path: Path, text: str) -> int:
     """Write `text` whole or not at all, and say where."""
-    from torchdeck.rundir.atomic import write_bytes
+    from torchdeck.contract.atomic import write_bytes
 
     try:
         write_bytes(path, text.encode("utf-8"))
@@ -64,7 +64,7 @@ def write_file(path: Path, text: str) -> int:
 
 
 def _write_scripts(scripts: dict[str, str], out: Path) -> int:
-    from torchdeck.rundir.atomic import write_bytes
+    from torchdeck.contract.atomic import write_bytes
 
     try:
         out.mkdir(parents=True, exist_ok=True)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torchdeck.config.schema import RunConfig
+    from torchdeck.contract.layout import RunLayout
     from torchdeck.launch.looks import Looks
     from torchdeck.launch.reach import Reach
-    from torchdeck.rundir.layout import RunLayout
 
 
 def reach_for(config: RunConfig, home: Path) -> Reach | None:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from functools import wraps
 
 from torchdeck.cli.exit_codes import USAGE
-from torchdeck.rundir.bounded_file import UnreadableFileError
-from torchdeck.rundir.journal import NewerFormatError
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.bounded_file import UnreadableFileError
+from torchdeck.contract.journal import NewerFormatError
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.directory import RunDirectoryError
 from torchdeck.runs.home import HomeError, torchdeck_home
 from torchdeck.runs.registry import RunNotFoundError, RunRegistry

@@ -14,9 +14,9 @@ from torchdeck.cli.progress_line import progress_line
 from torchdeck.cli.signals import FrontEndSignals
 
 if TYPE_CHECKING:
+    from torchdeck.contract.layout import RunLayout
     from torchdeck.launch.detached import DetachedProcess
     from torchdeck.launch.reach import Reach
-    from torchdeck.rundir.layout import RunLayout
 
 ATTACHING = "asking the run's nodes what they have of it"
 

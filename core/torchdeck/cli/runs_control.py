@@ -14,8 +14,8 @@ from torchdeck.cli.json_text import json_text
 from torchdeck.cli.reach import logins_of
 from torchdeck.cli.run_lookup import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.cli.signals import FrontEndSignals
-from torchdeck.rundir.journal import NewerFormatError
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.journal import NewerFormatError
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.links import UP, Links, LinkState, read_links
 from torchdeck.runs.state import RunState

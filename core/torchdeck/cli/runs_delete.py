@@ -13,8 +13,8 @@ from torchdeck.cli.json_text import json_text
 from torchdeck.cli.run_lookup import ID_HELP, find_run, says_what_is_wrong
 
 if TYPE_CHECKING:
+    from torchdeck.contract.layout import RunLayout
     from torchdeck.launch.node_deletion import NodeDeletion
-    from torchdeck.rundir.layout import RunLayout
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -83,7 +83,7 @@ def _agreed(layout: RunLayout, nodes: Sequence[str]) -> bool:
 
 def _on_nodes_alone(run_id: str, names: Sequence[str], *, as_json: bool) -> int:
     """What is left on nodes of a run that is over, or that is not here any more."""
-    from torchdeck.rundir.layout import RunLayout
+    from torchdeck.contract.layout import RunLayout
     from torchdeck.runs.deletion import living_alone
     from torchdeck.runs.directory import RUN_ID
     from torchdeck.runs.follower import read_run

@@ -14,7 +14,7 @@ from torchdeck.cli.exit_codes import USAGE
 from torchdeck.cli.json_text import json_text
 from torchdeck.cli.run_lookup import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.cli.safe_output import write_log_line
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.output import OutputFollower, OutputLine
 

@@ -16,9 +16,9 @@ from torchdeck.cli.run_lookup import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.quantities import size
 
 if TYPE_CHECKING:
+    from torchdeck.contract.layout import RunLayout
+    from torchdeck.contract.plan.launch_plan import LaunchPlan
     from torchdeck.launch.pull.results import Pulled, Sources
-    from torchdeck.plan.launch_plan import LaunchPlan
-    from torchdeck.rundir.layout import RunLayout
 
 PULLED = "pulled"
 """Folder in the run's directory here for what nodes have made beside checkpoints."""
@@ -52,13 +52,13 @@ def run(args: argparse.Namespace) -> int:
     from torchdeck.cli.nodes_asking import terminal_asker
     from torchdeck.cli.nodes_chosen import InTurn
     from torchdeck.config.problems import ConfigError
+    from torchdeck.contract.atomic import read_json
+    from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
     from torchdeck.launch.pull.fetching import NotWholeError
     from torchdeck.launch.pull.results import sources_of
     from torchdeck.launch.reach import Reach
     from torchdeck.nodes.probe.conversation import ProbeError
     from torchdeck.nodes.ssh.errors import SshError
-    from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
-    from torchdeck.rundir.atomic import read_json
 
     layout = find_run(args.id)
     pulled: list[Pulled] = []

@@ -11,7 +11,7 @@ from torchdeck.cli.run_lookup import find_run
 from torchdeck.config.loader import load_config_text
 from torchdeck.config.problems import ConfigError
 from torchdeck.config.toml_text import toml_value
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.frozen import frozen_run_file
 from torchdeck.runs.state import RunState

@@ -12,9 +12,9 @@ from typing import Any
 
 from torchdeck.cli.json_text import json_text
 from torchdeck.cli.run_lookup import ID_HELP, find_run, says_what_is_wrong
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.layout import RunLayout
 from torchdeck.quantities import duration, moment
-from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs import fields as read
 from torchdeck.runs import reasons
 from torchdeck.runs.audit.lines import DEFECT, table_lines

@@ -15,12 +15,12 @@ from torchdeck.cli.exit_codes import RUN_FAILED, STOPPED
 from torchdeck.cli.node_notes import NodeNotes
 from torchdeck.cli.signals import FrontEndSignals
 from torchdeck.cli.unread import EXIT_CODE, is_unread, silence
+from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.detached import DetachedProcess
 from torchdeck.launch.kept_controller import KeptController
 from torchdeck.launch.launcher import LaunchError
 from torchdeck.launch.requests import STOP, STOP_NOW, write_request
 from torchdeck.launch.taking_over import RequestCarrier, ensure_controller
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.audit.result import Audit
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.links import LinkState

@@ -8,7 +8,7 @@ from torchdeck.config.distributed import Distributed
 from torchdeck.config.node_names import expand_all
 from torchdeck.config.ranges import parse_range
 from torchdeck.config.schema import RunConfig
-from torchdeck.nodes.inventory import LOCALHOST
+from torchdeck.contract.inventory import LOCALHOST
 
 
 def node_names(config: RunConfig, *, named: bool = True) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from torchdeck.config.document import parse
-from torchdeck.rundir.bounded_file import read_bounded
+from torchdeck.contract.bounded_file import read_bounded
 
 MOST_FILES = 16
 """Files of a chain of `extends` that are looked at."""

@@ -13,8 +13,8 @@ from torchdeck.config.node_names import NodeNameError, expand
 from torchdeck.config.problems import shown
 from torchdeck.config.ranges import RangeError, count_range, parse_range
 from torchdeck.config.spelling import nearest
+from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.nodes.gpu_models import gpu_model, gpu_names
-from torchdeck.nodes.inventory import LOCALHOST
 
 _STRATEGY: KeyPath = ("distributed", "strategy")
 _NODES: KeyPath = ("distributed", "nodes")

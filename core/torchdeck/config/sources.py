@@ -13,8 +13,8 @@ from torchdeck.config.document import KeyPath, TooDeepError, parse, scan
 from torchdeck.config.keys import EXTENDS
 from torchdeck.config.layers import Layer, Origin
 from torchdeck.config.problems import ConfigError, Problem, kind, shown
+from torchdeck.contract.bounded_file import UnreadableFileError, read_bounded
 from torchdeck.quantities import size
-from torchdeck.rundir.bounded_file import UnreadableFileError, read_bounded
 
 MAX_BYTES = 1 << 20
 """Longer files are not run files."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torchdeck.contract.atomic import write_json
+from torchdeck.contract.bounded_json import JsonError, read_json_file
 from torchdeck.data.checked import checked_rank, whole_number
 from torchdeck.data.order import PositionError, position_count, position_counts
-from torchdeck.rundir.atomic import write_json
-from torchdeck.rundir.bounded_json import JsonError, read_json_file
 
 if TYPE_CHECKING:
     from torchdeck.data.batch_plan.columns import Microbatch

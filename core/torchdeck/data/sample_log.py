@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from torchdeck.contract.bounded_file import open_regular
+from torchdeck.contract.bounded_json import parse_json
 from torchdeck.data.order import Ids
-from torchdeck.rundir.bounded_file import open_regular
-from torchdeck.rundir.bounded_json import parse_json
 
 SAMPLE_LOG_VERSION = 1
 

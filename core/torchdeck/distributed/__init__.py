@@ -1,6 +1,6 @@
 """Training inside the ranks: strategies, trainer, checkpoints; and whatever `torchdeck.data` has.
 
-Names are resolved on first use, so that importing a light part (`torchdeck.distributed.checkpoints.manifest`,
+Names are resolved on first use, so that importing a light part (`torchdeck.contract.checkpoints.manifest`,
 or `DistributedRangeSplitter` from here) does not import torch.
 """
 
@@ -35,7 +35,7 @@ HOMES = {
     "wrap_model_ddp": "torchdeck.distributed.wrapping",
     "wrap_model_fsdp": "torchdeck.distributed.wrapping",
     "auto_resume": "torchdeck.distributed.checkpoints.resuming",
-    "find_latest_checkpoint": "torchdeck.distributed.checkpoints.choose",
+    "find_latest_checkpoint": "torchdeck.contract.checkpoints.choose",
     "augment_image": "torchdeck.distributed.augmented_dataset",
     "check_agreement": "torchdeck.distributed.agreement",
     "make_strategy": "torchdeck.distributed.strategies.registry",

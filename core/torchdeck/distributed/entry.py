@@ -16,16 +16,16 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import NoReturn
 
+from torchdeck.contract.checkpoints.manifest import CheckpointError
+from torchdeck.contract.metrics.progress import ProgressFile
 from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.order import PositionError
 from torchdeck.distributed.checked import SettingsError
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.error_file import torchrun_error_file, write_error
 from torchdeck.distributed.imports_that_stay import imports_that_stay
 from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.environment import LauncherVariableError, Place, RunContext
 from torchdeck.recipes.errors import RecipeError, RecipeImportError
-from torchdeck.telemetry.progress import ProgressFile
 
 EXPLAINED = (
     RecipeError,

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
-from torchdeck.rundir.atomic import write_bytes
+from torchdeck.contract.atomic import write_bytes
 
 
 def error_content(error: BaseException, *, now: float, explained: bool = False) -> bytes:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from torchdeck.rundir.bounded_json import LIMIT, JsonError, parse_json
+from torchdeck.contract.bounded_json import LIMIT, JsonError, parse_json
 
 Group = dist.ProcessGroup | None
 """None: the default group. Its tensors are on the CPU."""

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from torchdeck.config.chosen_nodes import wanted
 from torchdeck.config.schema import RunConfig
+from torchdeck.contract.inventory import InterpreterFacts, Inventory
+from torchdeck.contract.plan.launch_plan import AbsentNode
 from torchdeck.launch.node_survey import NodeSurvey
 from torchdeck.launch.stand_ins import like
-from torchdeck.nodes.inventory import InterpreterFacts, Inventory
 from torchdeck.nodes.ssh.host_keys import Verdict as HostKey
-from torchdeck.plan.launch_plan import AbsentNode
 
 
 class PlannedNodes(NamedTuple):

@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.launch.code.digests import Digests
 from torchdeck.launch.code.user_code import read_user_code
-from torchdeck.plan.launch_plan import CodeTree
 
 MAX_FILES = 2_000
 MAX_BYTES = 64 * 2**20

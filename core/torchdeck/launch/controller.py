@@ -16,6 +16,12 @@ from typing import TYPE_CHECKING
 
 from torchdeck.agent.inbox import CONTROLLER
 from torchdeck.agent.startup import life_of_run
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.journal import NewerFormatError, PatientJournalWriter
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.elastic import Elastic, Place
+from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
+from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.launch.agent_keeper import AgentKeeper, AgentUnavailableError
 from torchdeck.launch.epoch import ControllerEpoch, SupersededError
 from torchdeck.launch.fence import Fence
@@ -30,12 +36,6 @@ from torchdeck.launch.run_secrets import Entrusted, read_entrusted
 from torchdeck.launch.shipping import ShippingError, ship
 from torchdeck.launch.transport import Transport
 from torchdeck.launch.unled_nodes import UnledNodes
-from torchdeck.plan.elastic import Elastic, Place
-from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
-from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.journal import NewerFormatError, PatientJournalWriter
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import ProcessIdentity
 from torchdeck.runs.history import RunHistory
 
 if TYPE_CHECKING:

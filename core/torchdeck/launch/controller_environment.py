@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from torchdeck.rundir.processes import without_run_variables
+from torchdeck.contract.processes import without_run_variables
 from torchdeck.runs.home import HOME_VARIABLE
 
 

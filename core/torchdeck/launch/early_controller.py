@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.agent.forked_process import forked, has_one_thread
+from torchdeck.contract.processes import RUN_VARIABLES
 from torchdeck.launch.controller_environment import controller_environment
 from torchdeck.launch.detached import PIPE_LIMIT, DetachedProcess, start_waiting
-from torchdeck.rundir.processes import RUN_VARIABLES
 
 if TYPE_CHECKING:
     from torchdeck.config.schema import RunConfig
+    from torchdeck.contract.layout import RunLayout
     from torchdeck.launch.run_secrets import RunSecrets
-    from torchdeck.rundir.layout import RunLayout
 
 GO = b"\n"
 """After the order: the run's directory is there. Where this does not come, the controller looks itself."""

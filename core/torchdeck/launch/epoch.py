@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from torchdeck.contract.layout import FORMAT_VERSION
+from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.launch.file_lock import locked
-from torchdeck.rundir.layout import FORMAT_VERSION
-from torchdeck.rundir.processes import ProcessIdentity
 
 LOCK_SIZE = 4096
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from torchdeck.config.distributed import Distributed
 from torchdeck.config.schema import RunConfig
+from torchdeck.contract.bounded_file import UnreadableFileError, read_bounded
+from torchdeck.contract.bounded_json import JsonError, parse_json
+from torchdeck.contract.plan.model_profile import ModelProfile
 from torchdeck.launch.profiling import wanted_traces
 from torchdeck.plan.memory.closed_form import closed_form_profile
 from torchdeck.plan.memory.model_shape import ModelShape
 from torchdeck.plan.memory.shape_derivation import EstimateError, derive_shape
-from torchdeck.plan.model_profile import ModelProfile
-from torchdeck.rundir.bounded_file import UnreadableFileError, read_bounded
-from torchdeck.rundir.bounded_json import JsonError, parse_json
 
 _MOST_SCALED = 2.0
 """How far the parameters that are given may be from those of the shape."""

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
-from torchdeck.nodes.inventory import LOCALHOST
+from torchdeck.contract.inventory import LOCALHOST
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.plan.slots import fill
 from torchdeck.plan.code_paths import is_copied
-from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.plan.slots import fill
 from torchdeck.trust.trust_list import TrustError, TrustList
 from torchdeck.trust.writers import Writers, other_writers, other_writers_below
 

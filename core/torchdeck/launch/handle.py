@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.detached import DetachedProcess
 from torchdeck.launch.requests import STOP, STOP_NOW, write_request
 from torchdeck.launch.taking_over import ensure_controller
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.view import RunView
 

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Mapping
 
 from torchdeck.agent.handover import NOTHING, Handover
-from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.contract.plan.launch_plan import LaunchPlan
 
 TOKEN_BYTES = 32
 

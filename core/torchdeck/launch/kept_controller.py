@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.detached import DetachedProcess
 from torchdeck.launch.taking_over import Logins, ensure_controller
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.view import RunView
 
 FIRST_DELAY = 2.0

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torchdeck
+from torchdeck.contract.atomic import write_bytes, write_json
+from torchdeck.contract.inodes import why_refused
+from torchdeck.contract.journal import JournalWriter
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launch.code.capture import capture
 from torchdeck.launch.controller_environment import controller_environment
 from torchdeck.launch.detached import DetachedProcess, start_detached
 from torchdeck.launch.run_secrets import MissingSecretError, plan_secrets, run_secrets
 from torchdeck.launch.shipping import ship
-from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.rundir.atomic import write_bytes, write_json
-from torchdeck.rundir.inodes import why_refused
-from torchdeck.rundir.journal import JournalWriter
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.directory import RunDirectoryError, create_run_directory, reveal, shown
 from torchdeck.runs.home import runs_folder
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.lost_leader import Follower, LostLeader, Seen
 from torchdeck.launch.requests import STOP_NOW, read_requests
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.history import RunHistory
 from torchdeck.runs.state import RunState
 

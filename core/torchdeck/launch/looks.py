@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
+from torchdeck.contract.inventory import InterpreterFacts, NodeInfo
+from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.launch.code.digests import Digests
 from torchdeck.launch.code_tree import Digest, code_of_run, content_digest
 from torchdeck.launch.gate import Gate
 from torchdeck.launch.model_and_data import OnProgress, read_batch_plan
 from torchdeck.nodes.interpreter import probe_interpreter
-from torchdeck.nodes.inventory import InterpreterFacts, NodeInfo
 from torchdeck.nodes.local import probe_local
-from torchdeck.plan.launch_plan import CodeTree
 from torchdeck.runs.home import usual_home
 
 if TYPE_CHECKING:

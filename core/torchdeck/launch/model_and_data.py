@@ -11,13 +11,13 @@ from torchdeck.config.estimate import Estimate
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
 from torchdeck.config.training import Training
-from torchdeck.nodes.inventory import InterpreterFacts
+from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.plan.known import Known
 from torchdeck.plan.problems import problem
 
 if TYPE_CHECKING:
+    from torchdeck.contract.plan.model_profile import ModelProfile
     from torchdeck.data.batch_plan import BatchPlan
-    from torchdeck.plan.model_profile import ModelProfile
 
 OnProgress = Callable[[str], None]
 """Told what is waited for, in a few words."""

@@ -11,11 +11,11 @@ from torchdeck.config.chosen_nodes import described_names
 from torchdeck.config.problems import ConfigError, Problem
 from torchdeck.config.schema import RunConfig
 from torchdeck.config.spelling import nearest
+from torchdeck.contract.inventory import LOCALHOST, NodeInfo
 from torchdeck.launch.absent_nodes import without_absent
 from torchdeck.launch.chosen_nodes import chosen
 from torchdeck.launch.node_survey import KEY, NodeFault, NodeSurvey
 from torchdeck.nodes.book.schema import NodeBook, NodeEntry
-from torchdeck.nodes.inventory import LOCALHOST, NodeInfo
 from torchdeck.nodes.probe.facts import NodeFacts, Route, interpreter_facts, node_info
 from torchdeck.nodes.probe.probing import Probed
 from torchdeck.nodes.ssh.errors import TargetError

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
-from torchdeck.nodes.inventory import LOCALHOST, InterpreterFacts, NodeInfo
-from torchdeck.plan.launch_plan import AbsentNode
+from torchdeck.contract.inventory import LOCALHOST, InterpreterFacts, NodeInfo
+from torchdeck.contract.plan.launch_plan import AbsentNode
 
 if TYPE_CHECKING:
     from torchdeck.nodes.probe.probing import Probed

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from torchdeck.contract.inventory import LOCALHOST
+from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.run_files import RunFiles
-from torchdeck.nodes.inventory import LOCALHOST
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.links import UP, Links
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from torchdeck.config.chosen_nodes import node_names
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.contract.inventory import LOCALHOST, InterpreterFacts, Inventory
+from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.launch.absent_nodes import planned_nodes
 from torchdeck.launch.code.secret_settings import secrets_in_settings
 from torchdeck.launch.gate import Held
@@ -25,10 +27,8 @@ from torchdeck.launch.model_and_data import (
 from torchdeck.launch.node_survey import NodeSurvey, is_here_alone
 from torchdeck.launch.stand_ins import stand_ins
 from torchdeck.nodes.described import inventory_from
-from torchdeck.nodes.inventory import LOCALHOST, InterpreterFacts, Inventory
 from torchdeck.plan.absent_nodes import begun_without
 from torchdeck.plan.known import Known
-from torchdeck.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.plan.planner import make_plan
 from torchdeck.plan.problems import PlanError
 

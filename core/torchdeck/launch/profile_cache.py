@@ -14,10 +14,10 @@ from typing import Any
 
 import torchdeck
 from torchdeck.config.schema import RunConfig
+from torchdeck.contract.atomic import read_json, write_bytes
+from torchdeck.contract.inventory import InterpreterFacts
+from torchdeck.contract.plan.model_profile import ModelProfile, ProfileFormatError
 from torchdeck.launch.code_tree import Digest, content_digest, read_code_tree
-from torchdeck.nodes.inventory import InterpreterFacts
-from torchdeck.plan.model_profile import ModelProfile, ProfileFormatError
-from torchdeck.rundir.atomic import read_json, write_bytes
 
 KEPT = 64
 """Profiles that are kept; the ones unused for longest go first."""

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.contract.inventory import InterpreterFacts
+from torchdeck.contract.plan.model_profile import ModelProfile, ProfileFormatError
 from torchdeck.data.planned_steps import needs_layout
 from torchdeck.launch.code_tree import Digest, content_digest
 from torchdeck.launch.gate import Gate, NotTrustedError
@@ -17,9 +19,7 @@ from torchdeck.launch.profile_cache import ProfileCache, profile_key
 from torchdeck.launch.shipping import ShippingError
 from torchdeck.launch.tracing_process import TracingFailedError, trace_in_process
 from torchdeck.nodes.interpreter import probe_interpreter
-from torchdeck.nodes.inventory import InterpreterFacts
 from torchdeck.plan.heaviest_microbatch import heavy_microbatches
-from torchdeck.plan.model_profile import ModelProfile, ProfileFormatError
 from torchdeck.tracing.request import REQUEST_VERSION, PlannedBatch, WantedTrace
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.agent.startup import life_of_run
+from torchdeck.contract.inventory import LOCALHOST
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.processes import processes_of_run
 from torchdeck.launch.transport import LocalTransport, Transport
-from torchdeck.nodes.inventory import LOCALHOST
-from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import processes_of_run
 from torchdeck.runs.history import RunHistory
 from torchdeck.runs.links import UP
 

@@ -9,22 +9,22 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import NamedTuple
 
+from torchdeck.contract.atomic import write_bytes
+from torchdeck.contract.bounded_json import JsonError, parse_json
+from torchdeck.contract.inventory import LOCALHOST
+from torchdeck.contract.journal import JournalWriter, reader_of_node
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.launch.launcher import journal_created
 from torchdeck.launch.reach import Reach
 from torchdeck.launch.reached_nodes import NodesNotKnownError, ReachedNodes
 from torchdeck.launch.remote.link import NodeLink
 from torchdeck.launch.remote.transport import SshTransport
 from torchdeck.launch.shipping import ShippingError, ship
-from torchdeck.nodes.inventory import LOCALHOST
 from torchdeck.nodes.probe.conversation import ProbeError
 from torchdeck.nodes.probe.remote_files import RemoteFiles, RemoteRuns
 from torchdeck.nodes.probe.talking import talk
 from torchdeck.nodes.ssh.errors import SshError
-from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
-from torchdeck.rundir.atomic import write_bytes
-from torchdeck.rundir.bounded_json import JsonError, parse_json
-from torchdeck.rundir.journal import JournalWriter, reader_of_node
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.directory import RUN_ID
 from torchdeck.runs.home import runs_folder
 from torchdeck.runs.links import NEEDS_LOGIN, REFUSED, UP

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchdeck.config.schema import RunConfig
+from torchdeck.contract.inventory import InterpreterFacts
+from torchdeck.contract.plan.model_profile import ModelProfile
 from torchdeck.launch.code_tree import Digest, content_digest
 from torchdeck.launch.model_and_data import OnProgress, UntracedError
 from torchdeck.launch.profile_cache import ProfileCache
 from torchdeck.launch.profiling import AskedProfile, ProfilingError, asked_profile, trace_profile
-from torchdeck.nodes.inventory import InterpreterFacts
-from torchdeck.plan.model_profile import ModelProfile
 
 if TYPE_CHECKING:
     from torchdeck.data.batch_plan import BatchPlan

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from torchdeck.rundir.atomic import read_json, write_json
-from torchdeck.rundir.layout import FORMAT_VERSION, RunLayout
+from torchdeck.contract.atomic import read_json, write_json
+from torchdeck.contract.layout import FORMAT_VERSION, RunLayout
 
 STOP = "stop"
 STOP_NOW = "stop_now"

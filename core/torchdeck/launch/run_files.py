@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torchdeck.rundir.journal import Event, JournalReader, reader_of_node
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.journal import Event, JournalReader, reader_of_node
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs import fields as read
 from torchdeck.runs.history import RunHistory
 

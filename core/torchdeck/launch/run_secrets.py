@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from os import fstat
 from typing import Any, NamedTuple
 
-from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
-from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 
 _TABLES = ("secrets", "logins")
 READ_LIMIT = 10.0

@@ -14,24 +14,10 @@ from torchdeck.launch.file_lock import locked
 
 __all__ = ["PACKAGE", "ShippingError", "content_hash", "ship", "shipped_content"]
 
-FILES = (
-    "__init__.py",
-    "environment.py",
-    "plan/__init__.py",
-    "plan/elastic.py",
-    "plan/fingerprint.py",
-    "plan/launch_plan.py",
-    "plan/model_profile.py",
-    "plan/policy.py",
-    "plan/prediction.py",
-    "plan/smaller_plan.py",
-    "plan/slots.py",
-)
-"""Single files that are shipped, relative to the package."""
-ROOMS = ("rundir", "agent", "telemetry", "data", "distributed", "recipes", "tracing")
-"""Folders that are shipped with all they hold."""
-LEFT_OUT = ("telemetry/reader", "telemetry/export")
-"""Beginnings of names in them that only the desktop side uses."""
+FILES = ("__init__.py", "environment.py")
+"""Single files of the runtime bundle, relative to the package."""
+PACKAGES = ("contract", "agent", "telemetry", "data", "distributed", "recipes", "tracing")
+"""Packages of the runtime bundle, with all they hold. Lists in pyproject.toml are tested against this one."""
 
 
 class ShippingError(Exception):
@@ -83,11 +69,11 @@ def ship(home: Path, package: Path | None = None) -> Path:
 
 def _names(package: Path) -> Iterator[str]:
     yield from FILES
-    for room in ROOMS:
-        for folder, folders, files in os.walk(package / room):
+    for part in PACKAGES:
+        for folder, folders, files in os.walk(package / part):
             folders[:] = sorted(name for name in folders if name != "__pycache__")
             inside = Path(folder).relative_to(package).as_posix()
             for file in files:
                 name = f"{inside}/{file}"
-                if file.endswith((".py", ".sh")) and not name.startswith(LEFT_OUT):
+                if file.endswith((".py", ".sh")):
                     yield name

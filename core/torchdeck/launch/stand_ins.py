@@ -13,8 +13,8 @@ from typing import NamedTuple
 from torchdeck.config.chosen_nodes import node_names
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
+from torchdeck.contract.inventory import InterpreterFacts, Inventory, NodeInfo
 from torchdeck.launch.node_survey import NodeSurvey
-from torchdeck.nodes.inventory import InterpreterFacts, Inventory, NodeInfo
 
 
 class StandIns(NamedTuple):

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.agent.disk import low_disk
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.inventory import LOCALHOST
+from torchdeck.contract.journal import JournalWriter
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
+from torchdeck.contract.plan.slots import fill
 from torchdeck.launch.detached import DetachedProcess
 from torchdeck.launch.file_lock import locked
 from torchdeck.launch.gate import Gate
 from torchdeck.launch.launcher import LaunchError, start_controller
 from torchdeck.launch.nodes_alone import nodes_alone, seen_alone
-from torchdeck.nodes.inventory import LOCALHOST
-from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
-from torchdeck.plan.slots import fill
-from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.journal import JournalWriter
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.follower import RunFollower, read_run
 from torchdeck.runs.links import Links
 from torchdeck.runs.state import RunState
@@ -191,7 +191,7 @@ def _has_checkpoint(layout: RunLayout, found: RunView) -> bool:
     """A run whose end nobody wrote may have saved after the last event: only the folder knows."""
     if found.state is not RunState.LOST:
         return False
-    from torchdeck.distributed.checkpoints.listing import newest_complete
+    from torchdeck.contract.checkpoints.listing import newest_complete
 
     plan = _plan(layout)
     values = {"run_id": found.id, "run_dir": str(layout.root)}

@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 from typing import IO, Any
 
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.contract.compiled import compile_cache
 from torchdeck.launch.shipping import ShippingError, ship
-from torchdeck.rundir.compiled import compile_cache
 
 _READ_SIZE = 1 << 16
 _TAIL = 4096

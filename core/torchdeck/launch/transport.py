@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from torchdeck.agent.handing_on import HandoverAsk
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import NodePlan
+from torchdeck.contract.plan.slots import fill
+from torchdeck.contract.processes import ProcessIdentity, without_run_variables
 from torchdeck.launch.detached import DetachedProcess, start_detached
 from torchdeck.launch.requests import Request, place_request
-from torchdeck.plan.launch_plan import NodePlan
-from torchdeck.plan.slots import fill
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import ProcessIdentity, without_run_variables
 
 LOG_TAIL = 2_000
 """Bytes of the agent's log that are quoted when it does not start."""

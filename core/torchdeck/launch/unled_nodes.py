@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.epoch import ControllerEpoch
 from torchdeck.launch.reached_nodes import LINGER
 from torchdeck.launch.requests import STOP_NOW, read_requests
 from torchdeck.launch.transport import Transport
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.history import RunHistory
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
+from torchdeck.contract.inventory import LOCALHOST
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.lock_file import is_held
+from torchdeck.contract.processes import processes_of_run
 from torchdeck.launch.requests import Request, place_request, write_request
-from torchdeck.nodes.inventory import LOCALHOST
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.lock_file import is_held
-from torchdeck.rundir.processes import processes_of_run
 
 _POLL = 0.1
 

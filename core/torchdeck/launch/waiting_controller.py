@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.controller import run_controller
 from torchdeck.launch.private_memory import keep_memory_private
 from torchdeck.launch.run_secrets import entrusted_from
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.home import torchdeck_home
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from torchdeck.agent.gpus import Sampler, gpu_sampler
 from torchdeck.agent.leases import lease_holder
 from torchdeck.agent.machine import MachineSampler
 from torchdeck.agent.probe.system import nearest, usable_cores
+from torchdeck.contract.inventory import Device
 from torchdeck.nodes.core_loads import CoreLoads
 from torchdeck.nodes.gpus import probe_gpus
-from torchdeck.nodes.inventory import Device
 from torchdeck.nodes.process_name import process_name
 
 PROCESSES = 12

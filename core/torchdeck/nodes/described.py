@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torchdeck.config.cluster import Cluster, ClusterNodes
 from torchdeck.config.node_names import expand
+from torchdeck.contract.inventory import Device, Inventory, NodeInfo
 from torchdeck.nodes.gpu_models import gpu_model
-from torchdeck.nodes.inventory import Device, Inventory, NodeInfo
 
 
 def inventory_from(cluster: Cluster) -> Inventory:

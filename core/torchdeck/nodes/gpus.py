@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 from torchdeck.agent.probe.gpus import listed_gpus
-from torchdeck.nodes.inventory import Device
+from torchdeck.contract.inventory import Device
 
 _DRIVER_SIGNS = (Path("/dev/nvidiactl"), Path("/proc/driver/nvidia"), Path("/dev/dxg"))
 """One of them is there wherever the driver is (the last on WSL)."""

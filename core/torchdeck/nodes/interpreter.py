@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from torchdeck.nodes.inventory import InterpreterFacts
+from torchdeck.contract.inventory import InterpreterFacts
 
 _QUESTION = """
 import json, platform

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from torchdeck.agent.probe.system import main_memory, usable_cores
+from torchdeck.contract.inventory import NodeInfo
 from torchdeck.nodes.gpus import probe_gpus
-from torchdeck.nodes.inventory import NodeInfo
 
 
 def probe_local(name: str = "localhost") -> NodeInfo:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from torchdeck.config.training import Training
-from torchdeck.plan.launch_plan import Batch
+from torchdeck.contract.plan.launch_plan import Batch
 
 SCALING: Mapping[str, Callable[[float], float]] = {
     "none": lambda _: 1.0,

@@ -9,9 +9,9 @@ from functools import lru_cache
 from typing import Any
 
 from torchdeck.config.schema import RunConfig
-from torchdeck.plan.launch_plan import CodeTree, NodePlan
-from torchdeck.plan.slots import escape, fill, slot, split
-from torchdeck.rundir.file_names import text_of
+from torchdeck.contract.file_names import text_of
+from torchdeck.contract.plan.launch_plan import CodeTree, NodePlan
+from torchdeck.contract.plan.slots import escape, fill, slot, split
 
 VARIABLE = "TORCHDECK_CODE"
 """In ranks: the copy of the working directory."""

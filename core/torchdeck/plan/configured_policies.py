@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from torchdeck.config.schema import RunConfig
-from torchdeck.plan.policy import CheckpointPolicy, Policy, StdoutPolicy
-from torchdeck.plan.slots import escape, slot
+from torchdeck.contract.plan.policy import CheckpointPolicy, Policy, StdoutPolicy
+from torchdeck.contract.plan.slots import escape, slot
 
 
 def checkpoint_policy(config: RunConfig) -> CheckpointPolicy:

@@ -7,8 +7,8 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
+from torchdeck.contract.plan.launch_plan import LaunchPlan, NodePlan
 from torchdeck.plan.code_paths import starts_in_copy, where_it_lies
-from torchdeck.plan.launch_plan import LaunchPlan, NodePlan
 from torchdeck.plan.shell_words import (
     CODE_PLACE,
     PREPARE,

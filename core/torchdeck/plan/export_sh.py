@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 
+from torchdeck.contract.plan.launch_plan import LaunchPlan, NodePlan
 from torchdeck.plan.code_paths import starts_in_copy, where_it_lies
-from torchdeck.plan.launch_plan import LaunchPlan, NodePlan
 from torchdeck.plan.shell_words import (
     CODE_PLACE,
     PREPARE,

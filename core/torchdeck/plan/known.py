@@ -9,8 +9,8 @@ from torchdeck.config.training import Training
 
 if TYPE_CHECKING:
     # numpy comes with these, and a script has neither
+    from torchdeck.contract.plan.model_profile import ModelProfile
     from torchdeck.data.batch_plan import BatchPlan
-    from torchdeck.plan.model_profile import ModelProfile
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from torchdeck.config.ranges import count_range
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
-from torchdeck.nodes.inventory import InterpreterFacts
-from torchdeck.plan.launch_plan import NodePlan
+from torchdeck.contract.inventory import InterpreterFacts
+from torchdeck.contract.plan.launch_plan import NodePlan
+from torchdeck.contract.plan.slots import escape, slot
 from torchdeck.plan.placement import NodeShare
 from torchdeck.plan.rank_environment import UNSET, rank_environment
-from torchdeck.plan.slots import escape, slot
 from torchdeck.plan.torchrun import C10D_ENVIRONMENT, Meeting, torchrun_argv
 
 

@@ -9,8 +9,8 @@ from torchdeck.config.chosen_nodes import most_taken, wanted
 from torchdeck.config.distributed import Distributed
 from torchdeck.config.problems import Problem
 from torchdeck.config.ranges import count_range
-from torchdeck.nodes.inventory import Device, Inventory, NodeInfo
-from torchdeck.plan.launch_plan import RankPlacement
+from torchdeck.contract.inventory import Device, Inventory, NodeInfo
+from torchdeck.contract.plan.launch_plan import RankPlacement
 from torchdeck.plan.problems import problem
 
 

@@ -7,21 +7,21 @@ from functools import partial
 
 from torchdeck.config.chosen_nodes import wanted
 from torchdeck.config.schema import RunConfig
-from torchdeck.nodes.inventory import InterpreterFacts, Inventory
+from torchdeck.contract.inventory import InterpreterFacts, Inventory
+from torchdeck.contract.plan.launch_plan import Batch, CodeTree, LaunchPlan, NodePlan
+from torchdeck.contract.plan.policy import CheckpointPolicy
+from torchdeck.contract.plan.prediction import Prediction
+from torchdeck.contract.plan.slots import SLOTS, split
 from torchdeck.plan.batch import plan_batch
 from torchdeck.plan.code_paths import run_from_copy
 from torchdeck.plan.configured_policies import checkpoint_policy, stdout_policy, supervision_policy
 from torchdeck.plan.groups import ShardGroups, shard_groups
 from torchdeck.plan.known import Known
-from torchdeck.plan.launch_plan import Batch, CodeTree, LaunchPlan, NodePlan
 from torchdeck.plan.node_plans import node_plans
 from torchdeck.plan.placement import NodeShare, crowding, lowered, place, rank_placements, weaker
-from torchdeck.plan.policy import CheckpointPolicy
-from torchdeck.plan.prediction import Prediction
 from torchdeck.plan.problems import PlanError, problem
 from torchdeck.plan.recipe_settings import recipe_settings
 from torchdeck.plan.sizes import beside_the_gang, check_alike, may_change, smaller_sizes
-from torchdeck.plan.slots import SLOTS, split
 from torchdeck.plan.torchrun import RANK_ORDER
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from torchdeck.config.schema import RunConfig
+from torchdeck.contract.plan.model_profile import NO_BLOCKS, ONE_UNIT, ModelProfile
+from torchdeck.contract.plan.prediction import Prediction
 from torchdeck.plan.fitting import fitted, spec_of
 from torchdeck.plan.known import Known
 from torchdeck.plan.memory.spec import FULLY_SHARDED
-from torchdeck.plan.model_profile import NO_BLOCKS, ONE_UNIT, ModelProfile
 from torchdeck.plan.placement import NodeShare
 from torchdeck.plan.predict_data import data_notes, predict_data
-from torchdeck.plan.prediction import Prediction
 
 
 def predict(config: RunConfig, shares: Sequence[NodeShare], backend: str, known: Known) -> Prediction:

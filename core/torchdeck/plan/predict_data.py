@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from torchdeck.config.training import Training
+from torchdeck.contract.plan.prediction import PredictedData, RankCounts
 from torchdeck.data.batch_plan import BatchPlan, BatchPlanError
 from torchdeck.plan.data_order import step_order
 from torchdeck.plan.known import Known
 from torchdeck.plan.planned_counts import PlannedCounts
-from torchdeck.plan.prediction import PredictedData, RankCounts
 from torchdeck.plan.problems import PlanError, problem
 from torchdeck.plan.seeded_counts import Counts, SeededCounts
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from torchdeck.contract.plan.slots import escape, slot
+from torchdeck.contract.plan.smaller_plan import WITHIN_ONE_MACHINE
 from torchdeck.plan.placement import NodeShare
-from torchdeck.plan.slots import escape, slot
-from torchdeck.plan.smaller_plan import WITHIN_ONE_MACHINE
 
 UNSET: tuple[str, ...] = ("PET_*", "TORCH_ELASTIC_WORKER_IDENTICAL")
 """Removed from what is inherited: defaults of torchrun's flags; what doubles ranks on uneven nodes."""

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from torchdeck.config.schema import Checkpoint, RunConfig
-from torchdeck.plan.launch_plan import Batch
-from torchdeck.plan.slots import escape
+from torchdeck.contract.plan.launch_plan import Batch
+from torchdeck.contract.plan.slots import escape
 
 RECIPE_VERSION = 1
 _TELEMETRY = {"every", "stats_every", "profile_steps"}

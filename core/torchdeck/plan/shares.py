@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from torchdeck.nodes.inventory import Inventory
-from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.contract.inventory import Inventory
+from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.plan.placement import NodeShare
 
 

@@ -6,8 +6,8 @@ import itertools
 import shlex
 from collections.abc import Mapping, Sequence
 
-from torchdeck.plan.launch_plan import CodeTree, LaunchPlan, NodePlan
-from torchdeck.plan.slots import escape, slot, split
+from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan, NodePlan
+from torchdeck.contract.plan.slots import escape, slot, split
 from torchdeck.shown_text import shown_line
 
 VARIABLES: Mapping[str, str] = {

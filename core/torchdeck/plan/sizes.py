@@ -8,10 +8,10 @@ from dataclasses import replace
 from torchdeck.config.distributed import Distributed
 from torchdeck.config.ranges import count_range
 from torchdeck.config.schema import RunConfig
+from torchdeck.contract.plan.launch_plan import Batch, SmallerSize
+from torchdeck.contract.plan.prediction import Prediction
 from torchdeck.plan.batch import other_batch, smaller_batch
-from torchdeck.plan.launch_plan import Batch, SmallerSize
 from torchdeck.plan.placement import NodeShare
-from torchdeck.plan.prediction import Prediction
 from torchdeck.plan.problems import PlanError, problem
 from torchdeck.plan.rank_environment import rank_environment
 

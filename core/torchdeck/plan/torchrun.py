@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torchdeck.nodes.inventory import InterpreterFacts, Version
+from torchdeck.contract.inventory import InterpreterFacts, Version
+from torchdeck.contract.plan.slots import escape, slot
 from torchdeck.plan.placement import NodeShare
-from torchdeck.plan.slots import escape, slot
 
 _SIGNALS_FLAG = (2, 10)
 _SHUTDOWN_FLAG = (2, 12)

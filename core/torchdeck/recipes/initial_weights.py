@@ -29,8 +29,8 @@ def load_initial_weights(model: nn.Module, start: str) -> None:
     if traced or RunContext.from_env().resume is not None:
         return
     # torchdeck.distributed imports the recipes
+    from torchdeck.contract.checkpoints.manifest import CheckpointError
     from torchdeck.distributed.checkpoints.exchange.exchanging import open_source
-    from torchdeck.distributed.checkpoints.manifest import CheckpointError
     from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX
 
     try:

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from torchdeck.contract.bounded_file import open_regular
 from torchdeck.recipes.errors import RecipeError
 from torchdeck.recipes.text_files import STDLIB, ordered_files
-from torchdeck.rundir.bounded_file import open_regular
 
 CONTEXT = 256
 """Longest sample where [model] does not say; longer ones are cut."""

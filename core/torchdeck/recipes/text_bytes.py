@@ -11,9 +11,9 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import Dataset
 
+from torchdeck.contract.bounded_file import open_regular
 from torchdeck.recipes.errors import RecipeError
 from torchdeck.recipes.text_files import STDLIB, ordered_files
-from torchdeck.rundir.bounded_file import open_regular
 
 Corpus = npt.NDArray[np.uint8]
 """Text, one element a byte, shape (bytes,)."""

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.checkpoints.listing import CheckpointInfo, is_leftover, list_checkpoints
+from torchdeck.contract.checkpoints.manifest import FINAL_NAME, CheckpointError
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.slots import UnknownSlotError, fill
 from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
-from torchdeck.distributed.checkpoints.listing import CheckpointInfo, is_leftover, list_checkpoints
-from torchdeck.distributed.checkpoints.manifest import FINAL_NAME, CheckpointError
 from torchdeck.distributed.checkpoints.retention import Retention, is_named_by_step
-from torchdeck.plan.slots import UnknownSlotError, fill
-from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.follower import read_run
 
 

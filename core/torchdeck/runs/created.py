@@ -6,9 +6,9 @@ import calendar
 import time
 from collections.abc import Mapping
 
-from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.journal import Event
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.journal import Event
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.directory import RUN_ID
 
 _COPIED = ("name", "kind", "target", "strategy", "world_size", "fingerprint")

@@ -10,10 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from torchdeck.agent.snapshots.folder import free, read_manifest
-from torchdeck.nodes.inventory import LOCALHOST
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.lock_file import is_held
-from torchdeck.rundir.processes import processes_of_run
+from torchdeck.contract.inventory import LOCALHOST
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.lock_file import is_held
+from torchdeck.contract.processes import processes_of_run
 from torchdeck.runs.directory import RUN_ID
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.home import runs_folder

@@ -7,11 +7,11 @@ import re
 import time
 from pathlib import Path
 
-from torchdeck.rundir.bounded_file import open_regular
-from torchdeck.rundir.bounded_json import JsonError, parse_json_object
-from torchdeck.rundir.inodes import why_refused
-from torchdeck.rundir.journal import LINE_LIMIT, NewerFormatError
-from torchdeck.rundir.layout import FORMAT_VERSION, RunLayout
+from torchdeck.contract.bounded_file import open_regular
+from torchdeck.contract.bounded_json import JsonError, parse_json_object
+from torchdeck.contract.inodes import why_refused
+from torchdeck.contract.journal import LINE_LIMIT, NewerFormatError
+from torchdeck.contract.layout import FORMAT_VERSION, RunLayout
 
 RUN_ID = re.compile(r"\d{8}T\d{6}Z-[a-z0-9-]+-[0-9a-f]{6}")
 SLUG_LENGTH = 40

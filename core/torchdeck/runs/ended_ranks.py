@@ -7,7 +7,7 @@ import re
 import signal
 
 from torchdeck.agent.failures import read_exit, signal_of
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.state import AttemptView, Failure, RankExit
 
 _RANK = re.compile(r"[0-9]{1,7}", re.ASCII)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs import reasons
 from torchdeck.runs.state import RankExit, RunState
 from torchdeck.runs.troubleshooting import Recognised, diagnose

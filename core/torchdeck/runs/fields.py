@@ -7,7 +7,7 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
-from torchdeck.rundir.journal import LATEST, Event
+from torchdeck.contract.journal import LATEST, Event
 from torchdeck.runs.state import AttemptView, DeviceHolder, Failure
 
 _LARGEST = 2**63

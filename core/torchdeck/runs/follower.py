@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.folder_names import FolderNames
-from torchdeck.rundir.journal import Event, JournalReader, reader_of_node
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.folder_names import FolderNames
+from torchdeck.contract.journal import Event, JournalReader, reader_of_node
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.created import rebuilt_created
 from torchdeck.runs.ended_ranks import read_exit_files
 from torchdeck.runs.history import RunHistory

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from torchdeck.config.overridden_text import with_overrides
-from torchdeck.rundir.journal import JournalReader
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.journal import JournalReader
+from torchdeck.contract.layout import RunLayout
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from torchdeck.rundir.journal import Event
+from torchdeck.contract.journal import Event
 from torchdeck.runs import fields as read
 from torchdeck.runs.state import Hang
 

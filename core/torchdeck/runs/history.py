@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 
-from torchdeck.rundir.journal import Event
-from torchdeck.rundir.processes import ProcessIdentity
+from torchdeck.contract.journal import Event
+from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.runs import fields as read
 from torchdeck.runs.hangs_seen import HangsSeen
 from torchdeck.runs.nodes_seen import NodesSeen

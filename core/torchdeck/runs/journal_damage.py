@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
+from torchdeck.contract.journal import JournalReader, NodeJournalReader
 from torchdeck.quantities import size
-from torchdeck.rundir.journal import JournalReader, NodeJournalReader
 
 
 @dataclass(frozen=True)

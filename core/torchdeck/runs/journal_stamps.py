@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Self
 
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 
 
 @dataclass(frozen=True)

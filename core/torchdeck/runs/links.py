@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from torchdeck.rundir.atomic import read_json, write_json
-from torchdeck.rundir.journal import LATEST
-from torchdeck.rundir.layout import FORMAT_VERSION, RunLayout
+from torchdeck.contract.atomic import read_json, write_json
+from torchdeck.contract.journal import LATEST
+from torchdeck.contract.layout import FORMAT_VERSION, RunLayout
 
 CONNECTING = "connecting"
 UP = "up"

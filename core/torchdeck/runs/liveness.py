@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from torchdeck.rundir.processes import ProcessIdentity, boot_id, processes_of_run
+from torchdeck.contract.processes import ProcessIdentity, boot_id, processes_of_run
 from torchdeck.runs.history import RunHistory
 from torchdeck.runs.links import UP, Links, LinkState
 from torchdeck.runs.state import Liveness, NodeLiveness

@@ -10,10 +10,10 @@ import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from torchdeck.nodes.inventory import LOCALHOST
-from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
-from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.inventory import LOCALHOST
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.runs.directory import RUN_ID
 from torchdeck.runs.home import runs_folder
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchdeck.rundir.journal import Event
+from torchdeck.contract.journal import Event
 from torchdeck.runs import fields as read
 
 

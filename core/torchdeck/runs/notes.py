@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torchdeck.rundir.atomic import read_json, write_json
+from torchdeck.contract.atomic import read_json, write_json
 from torchdeck.runs.locked_file import locked
 
 FILE_NAME = "notes.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchdeck.distributed.checkpoints.manifest import CheckpointError, read_manifest
+from torchdeck.contract.checkpoints.manifest import CheckpointError, read_manifest
 from torchdeck.runs.view import RunView
 
 

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchdeck.rundir.journal import NewerFormatError
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.journal import NewerFormatError
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.directory import RUN_ID, RunDirectoryError, open_run_directory
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.home import runs_folder

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.deletion import living_alone
 from torchdeck.runs.directory import open_run_directory
 from torchdeck.runs.journal_stamps import JournalStamps

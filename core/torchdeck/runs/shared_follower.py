@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.journal_stamps import JournalStamps
 from torchdeck.runs.links import Links

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from torchdeck.contract.journal import Event, JournalReader, reader_of_node
+from torchdeck.contract.layout import NodeLayout, RunLayout
 from torchdeck.quantities import brief, duration, size
-from torchdeck.rundir.journal import Event, JournalReader, reader_of_node
-from torchdeck.rundir.layout import NodeLayout, RunLayout
 from torchdeck.runs import fields as read
 from torchdeck.runs import reasons
 from torchdeck.runs.state import Hang

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from torchdeck.contract.layout import RunLayout
 from torchdeck.quantities import rate, size
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.state import RankView
 from torchdeck.runs.training_progress_estimates import seconds_a_step, time_left, total_steps
 from torchdeck.runs.view import RunView
 
 if TYPE_CHECKING:
-    from torchdeck.telemetry.reader import Latest, RunMetrics
+    from torchdeck.metrics import Latest, RunMetrics
 
 LOSS = "loss"
 CURVE_COLUMNS = 48
@@ -162,7 +162,7 @@ class ProgressReader:
         if self._metrics is None:
             if not any(self._layout.attempts.glob("*/ranks/*/metrics/*")):
                 return {}
-            from torchdeck.telemetry.reader import RunMetrics
+            from torchdeck.metrics import RunMetrics
 
             self._metrics = RunMetrics(self._layout.root)
         self._metrics.refresh()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.metrics.progress import read_progress
 from torchdeck.quantities import duration
-from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.telemetry.progress import read_progress
 
 if TYPE_CHECKING:
-    from torchdeck.telemetry.reader import RunMetrics
+    from torchdeck.metrics import RunMetrics
 
 PLAIN = 600.0
 """Seconds from which a remaining time is said without its seconds."""
@@ -54,7 +54,7 @@ def seconds_a_step(metrics: RunMetrics, name: str, rank: int) -> float | None:
     """
     import numpy as np
 
-    from torchdeck.telemetry.reader.owned_segment import rows_of
+    from torchdeck.metrics.owned_segment import rows_of
 
     parts = metrics.parts(name, rank)
     if not parts:

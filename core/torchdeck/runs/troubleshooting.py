@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from torchdeck.rundir.layout import AttemptLayout, RunLayout
+from torchdeck.contract.layout import AttemptLayout, RunLayout
 from torchdeck.runs.troubleshooting_own import how_to_go_on, own_exception
 from torchdeck.runs.view import RunView
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME
-from torchdeck.rundir.atomic import read_json, write_json
+from torchdeck.contract.atomic import read_json, write_json
+from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME
 from torchdeck.runs.locked_file import locked
 
 FILE_NAME = "verified.json"

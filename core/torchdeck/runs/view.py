@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torchdeck.rundir.journal import Event
+from torchdeck.contract.journal import Event
 from torchdeck.runs import fields as read
 from torchdeck.runs import reasons
 from torchdeck.runs.ended_ranks import judged_by_ranks

@@ -1,5 +1,4 @@
-"""Metrics, progress, and numbers read from what scripts print.
+"""Writing metrics, and reading the numbers that scripts print.
 
-What is sent to nodes (writing, progress, reading of stdout) is standard library, Python 3.10; reader/ is not,
-and needs numpy.
+Standard library, Python 3.10: this runs in ranks and agents. `torchdeck.metrics` reads what they write.
 """

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from torchdeck.telemetry.segment_format import encode_header
+from torchdeck.contract.metrics.segment_format import encode_header
 
 
 class _File(NamedTuple):

@@ -19,8 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, SupportsFloat
 
+from torchdeck.contract.metrics.segment_format import NAME_LIMIT, SEGMENT_SUFFIX, SOURCES
 from torchdeck.telemetry.numbers import as_float, as_step, describe, outside_autograd
-from torchdeck.telemetry.segment_format import NAME_LIMIT, SEGMENT_SUFFIX, SOURCES
 from torchdeck.telemetry.segment_writer import Table
 
 KEY_SET_LIMIT = 64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from torchdeck.plan.model_profile import ROOT, Event, Trace
+from torchdeck.contract.plan.model_profile import ROOT, Event, Trace
 from torchdeck.tracing.request import WantedTrace
 from torchdeck.tracing.storages import Change, Mark, StorageLog
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 from torch.utils.hooks import RemovableHandle
 
-from torchdeck.plan.model_profile import ROOT, Event
+from torchdeck.contract.plan.model_profile import ROOT, Event
 from torchdeck.tracing.units import UnitMap
 
 Note = Callable[[Event, int], None]

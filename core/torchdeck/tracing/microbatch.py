@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_leaves
 
+from torchdeck.contract.plan.model_profile import Trace
 from torchdeck.distributed.precision import Precision
 from torchdeck.distributed.trainer.losses import checked_loss
-from torchdeck.plan.model_profile import Trace
 from torchdeck.recipes.loader import Recipe
 from torchdeck.tracing.classify import make_trace
 from torchdeck.tracing.faults import explained

@@ -25,7 +25,7 @@ class PlannedBatch:
 
 @dataclass(frozen=True)
 class WantedTrace:
-    """One trace to make; see `torchdeck.plan.model_profile.Trace`."""
+    """One trace to make; see `torchdeck.contract.plan.model_profile.Trace`."""
 
     microbatch: int
     """Samples; with a batch plan just the trace's name."""

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_map_only
 
+from torchdeck.contract.plan.model_profile import NO_BLOCKS, ModelProfile
 from torchdeck.distributed.activation_checkpointing import checkpoint_blocks
 from torchdeck.distributed.precision import DTYPES
 from torchdeck.distributed.seeding import seed_all
 from torchdeck.distributed.trainer.setup import build_model
 from torchdeck.distributed.units import blocks_of
-from torchdeck.plan.model_profile import NO_BLOCKS, ModelProfile
 from torchdeck.recipes.errors import RecipeImportError
 from torchdeck.recipes.loader import Recipe, load_recipe
 from torchdeck.tracing.batch import TracingData, open_data

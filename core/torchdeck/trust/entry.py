@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from torchdeck.rundir.bounded_file import read_bounded
+from torchdeck.contract.bounded_file import read_bounded
 from torchdeck.trust.writers import other_writers
 
 MOST_BYTES = 8 << 20

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from torchdeck.rundir.atomic import read_json, write_json
-from torchdeck.rundir.bounded_file import UnreadableFileError
-from torchdeck.rundir.lock_file import try_lock
+from torchdeck.contract.atomic import read_json, write_json
+from torchdeck.contract.bounded_file import UnreadableFileError
+from torchdeck.contract.lock_file import try_lock
 from torchdeck.trust.entry import Trusted, is_path
 from torchdeck.trust.writers import Writers, other_writers
 

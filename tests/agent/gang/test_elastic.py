@@ -12,9 +12,9 @@ from torchdeck.agent import events as on
 from torchdeck.agent.gang import Gang
 from torchdeck.agent.past import Past, fold_past
 from torchdeck.agent.recovery import PORT_RETRIES
-from torchdeck.plan.elastic import Elastic, Place
-from torchdeck.plan.policy import Policy
-from torchdeck.rundir.journal import Event
+from torchdeck.contract.journal import Event
+from torchdeck.contract.plan.elastic import Elastic, Place
+from torchdeck.contract.plan.policy import Policy
 
 RECIPE = Policy(cooperative_stop=True, max_restarts=2, restart_delay=2.0, kill_grace=10.0)
 ONE_NODE = Elastic([("a", 3)], [(1, 2)])

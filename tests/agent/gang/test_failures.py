@@ -13,7 +13,7 @@ from torchdeck.agent.escalation import KILL_LIMIT
 from torchdeck.agent.gang import NODE_GRACE
 from torchdeck.agent.past import fold_past
 from torchdeck.agent.recovery import NEVER_RAN_RETRIES
-from torchdeck.rundir.journal import Event
+from torchdeck.contract.journal import Event
 
 
 def test_restarts_are_counted_and_delayed() -> None:

@@ -12,8 +12,8 @@ from torchdeck.agent import commands as do
 from torchdeck.agent import events as on
 from torchdeck.agent.gang import Gang
 from torchdeck.agent.recovery import NEVER_RAN_RETRIES, PORT_RETRIES
-from torchdeck.plan.elastic import Elastic, Place, Roster
-from torchdeck.plan.policy import Policy
+from torchdeck.contract.plan.elastic import Elastic, Place, Roster
+from torchdeck.contract.plan.policy import Policy
 
 POLICIES = st.builds(
     Policy,

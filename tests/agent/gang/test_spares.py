@@ -8,8 +8,8 @@ from torchdeck.agent import events as on
 from torchdeck.agent.gang import Gang
 from torchdeck.agent.gone_node import not_answering
 from torchdeck.agent.past import fold_past
-from torchdeck.plan.elastic import Elastic, Place
-from torchdeck.rundir.journal import Event
+from torchdeck.contract.journal import Event
+from torchdeck.contract.plan.elastic import Elastic, Place
 
 SPARE = Elastic([("a", 1), ("b", 1)], (), [("s", 1), ("t", 1)])
 GONE = not_answering("b", 5.0, [1])

@@ -18,7 +18,7 @@ from support.gang_scripts import Maker
 from support.listening_sockets import listening
 from support.waiting import wait_until
 from torchdeck.agent.store_order import key_of
-from torchdeck.rundir.processes import processes_of_run
+from torchdeck.contract.processes import processes_of_run
 
 pytest.importorskip("torch", reason="torchrun comes with torch")
 OURS = (sys.executable, str(CORE / "torchdeck/distributed/torchrun.py"))

@@ -12,7 +12,7 @@ from support.gang_run import GangRun
 from support.gang_scripts import SHORT_GRACE, WAITING, Maker, go, up, wait_for_another
 from support.waiting import wait_until
 from torchdeck.agent.node import TOLD_LIMIT
-from torchdeck.rundir.atomic import read_json
+from torchdeck.contract.atomic import read_json
 
 
 @pytest.mark.parametrize("names", [("alpha",), ("beta",), ("alpha", "beta")])

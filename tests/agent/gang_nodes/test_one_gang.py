@@ -9,8 +9,8 @@ from support.agent_scripts import kill
 from support.gang_run import gone_within
 from support.gang_scripts import COOPERATIVE, END_LIMIT, WAITING, Maker, go, up
 from support.waiting import wait_until
-from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.rundir.atomic import read_json
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.plan.launch_plan import LaunchPlan
 
 
 def test_a_run_on_three_nodes(make_gang: Maker) -> None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from support.checkpoint_files import save_of
 from support.gang_run import GangRun
 from support.gang_scripts import Maker
-from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, read_manifest
-from torchdeck.rundir.atomic import write_bytes
+from torchdeck.contract.atomic import write_bytes
+from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, read_manifest
 
 
 def checkpoints(run: GangRun, name: str, *steps: int, copies: bool = False) -> None:

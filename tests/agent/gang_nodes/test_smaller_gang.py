@@ -6,9 +6,9 @@ import dataclasses
 
 from support.agent_run import with_policy
 from support.gang_scripts import SHORT_GRACE, WAITING, Maker, go, up_through_a_proxy
-from torchdeck.plan.launch_plan import LaunchPlan, SmallerSize
-from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.processes import ProcessIdentity
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.plan.launch_plan import LaunchPlan, SmallerSize
+from torchdeck.contract.processes import ProcessIdentity
 
 
 def shrinking(plan: LaunchPlan) -> LaunchPlan:

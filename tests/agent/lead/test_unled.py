@@ -8,7 +8,7 @@ from torchdeck.agent import commands as do
 from torchdeck.agent import events as on
 from torchdeck.agent.lead.unled import WHY, Unled
 from torchdeck.agent.recovery import NEVER_RAN_RETRIES
-from torchdeck.plan.policy import Policy
+from torchdeck.contract.plan.policy import Policy
 
 GRACE = 5.0
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from torchdeck.agent.link import segments
 from torchdeck.agent.link.sources import Sources
 from torchdeck.agent.link.tails import TAIL
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.metrics.segment_format import decode_header, encode_header
 from torchdeck.launch.remote.mirror import Mirror, have_json
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.telemetry.segment_format import decode_header, encode_header
 
 NODE = "n1"
 SEGMENT = "trainer-1-2-ab-0.metrics"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from torchdeck.agent.link.finding import Finder
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 
 LONG_AGO = 1_000_000_000.0
 

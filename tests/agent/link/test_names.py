@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchdeck.agent.link.names import Level, Mirrored, Way, is_node_name, mirrored
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 
 HERE = RunLayout(Path())
 

@@ -18,7 +18,7 @@ from torchdeck.agent.snapshots.folder import (
     store_of,
 )
 from torchdeck.agent.snapshots.manifest import Entry, Manifest
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 
 CONTENT = b"print(1)\n"
 HASH = hashlib.sha256(CONTENT).hexdigest()

@@ -11,7 +11,7 @@ from support.code_transfer import captured, content_below, transfer, written
 from torchdeck.agent.link.frames import FrameReader, encode
 from torchdeck.agent.snapshots.manifest import Entry, Manifest
 from torchdeck.agent.snapshots.receive import Receiver
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 
 FILES = {
     "train.py": b"print(1)\n" * 300,

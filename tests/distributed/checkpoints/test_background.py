@@ -5,8 +5,8 @@ import threading
 import pytest
 import torch
 
+from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.checkpoints.background import BackgroundWriter
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.checkpoints.staging import Staging
 
 

@@ -14,13 +14,13 @@ from torch import nn
 
 from support.checkpoint_files import flip
 from torchdeck.cli import ckpt
+from torchdeck.contract.checkpoints.choose import choose_checkpoint
+from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError
+from torchdeck.contract.checkpoints.verification import verify
 from torchdeck.distributed import CheckpointManager, auto_resume, find_latest_checkpoint
-from torchdeck.distributed.checkpoints.choose import choose_checkpoint
 from torchdeck.distributed.checkpoints.exchange import exchanging
 from torchdeck.distributed.checkpoints.loading import load_all
-from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, CheckpointError
 from torchdeck.distributed.checkpoints.resuming import peers_of, train_state
-from torchdeck.distributed.checkpoints.verification import verify
 
 FLIPS = 200
 

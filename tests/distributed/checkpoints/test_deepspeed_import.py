@@ -13,8 +13,8 @@ import torch
 from support.deepspeed_jobs import run_jobs
 from support.deepspeed_python import ABSENT, deepspeed_environment, deepspeed_python
 from support.torch_process import run_torch
+from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.checkpoints.deepspeed_import import is_deepspeed, read_deepspeed
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
 
 STEP = "global_step1"
 

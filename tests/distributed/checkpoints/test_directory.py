@@ -9,11 +9,11 @@ import pytest
 
 from support.checkpoint_files import fill, flip, save
 from support.small_disk import mounted
+from torchdeck.contract.checkpoints.listing import list_checkpoints
+from torchdeck.contract.checkpoints.manifest import CheckpointError, read_manifest
+from torchdeck.contract.checkpoints.verification import verify
 from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
-from torchdeck.distributed.checkpoints.listing import list_checkpoints
-from torchdeck.distributed.checkpoints.manifest import CheckpointError, read_manifest
 from torchdeck.distributed.checkpoints.retention import Retention
-from torchdeck.distributed.checkpoints.verification import verify
 
 
 def _names(directory: Path) -> list[str]:

@@ -15,13 +15,13 @@ from torch import nn
 from torch.distributed.checkpoint.state_dict_loader import load
 
 from support.checkpoint_files import flip
+from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError, read_manifest
+from torchdeck.contract.checkpoints.verification import verify
 from torchdeck.distributed import CheckpointManager, DistributedStrategy, auto_resume
 from torchdeck.distributed.checkpoints.exchange import exchanging
-from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, CheckpointError, read_manifest
 from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.store import CheckpointStore, TrainState
 from torchdeck.distributed.checkpoints.training_tensors import ModuleTensors
-from torchdeck.distributed.checkpoints.verification import verify
 from torchdeck.distributed.trainer.ema import Ema, EmaTensors
 
 

@@ -26,14 +26,14 @@ from support import hostile
 from support.fuzzing import read_all
 from support.reader_process import Reader
 from support.refusals import refused
+from torchdeck.contract.checkpoints.listing import list_checkpoints
+from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError, FileEntry, Manifest
+from torchdeck.contract.checkpoints.verification import verify
 from torchdeck.distributed.checkpoints.exchange.imported import open_weights
 from torchdeck.distributed.checkpoints.exchange.safetensors_file import SafetensorsFile
 from torchdeck.distributed.checkpoints.inert_pickle import read_pickle
-from torchdeck.distributed.checkpoints.listing import list_checkpoints
-from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, CheckpointError, FileEntry, Manifest
 from torchdeck.distributed.checkpoints.metadata import METADATA_NAME, CheckedReader
 from torchdeck.distributed.checkpoints.rank_file import read_rank_file
-from torchdeck.distributed.checkpoints.verification import verify
 
 SHARD = "__0_0.distcp"
 TENSOR = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}

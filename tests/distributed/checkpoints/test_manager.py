@@ -13,15 +13,15 @@ from torch import nn
 from support.checkpoint_files import flip
 from support.torch_process import run_torch
 from support.torch_servers import TESTS
+from torchdeck.contract.checkpoints import verification
+from torchdeck.contract.checkpoints.manifest import CheckpointError, FileEntry, read_manifest
+from torchdeck.contract.checkpoints.verification import hash_file, verify
 from torchdeck.distributed import (
     CheckpointManager,
     DistributedStrategy,
     auto_resume,
     find_latest_checkpoint,
 )
-from torchdeck.distributed.checkpoints import verification
-from torchdeck.distributed.checkpoints.manifest import CheckpointError, FileEntry, read_manifest
-from torchdeck.distributed.checkpoints.verification import hash_file, verify
 
 
 def _training() -> tuple[nn.Module, torch.optim.Optimizer]:

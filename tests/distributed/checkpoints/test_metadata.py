@@ -17,8 +17,8 @@ from torch.distributed.checkpoint.metadata import (
     TensorStorageMetadata,
 )
 
+from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.checkpoints import dcp
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.checkpoints.metadata import METADATA_NAME, CheckedReader
 from torchdeck.distributed.checkpoints.peers import Peers
 

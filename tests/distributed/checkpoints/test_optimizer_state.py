@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
+from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.checkpoints.optimizer_state import (
     check_same_optimizers,
     describe_optimizers,

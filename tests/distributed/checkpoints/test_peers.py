@@ -2,8 +2,8 @@
 
 import pytest
 
+from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.checkpoints.answers import count
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.checkpoints.peers import Peers, sentence
 
 

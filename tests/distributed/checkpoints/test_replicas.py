@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from support.checkpoint_files import manifest_of
 from support.ranked_scenario import scenario
+from torchdeck.contract.checkpoints.manifest import CheckpointError, FileEntry, Manifest, read_manifest
 from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
 from torchdeck.distributed.checkpoints.disks import Disks
-from torchdeck.distributed.checkpoints.manifest import CheckpointError, FileEntry, Manifest, read_manifest
 from torchdeck.distributed.checkpoints.replicas import copyings
 
 A, B = "node 0 (a)", "node 1 (b)"

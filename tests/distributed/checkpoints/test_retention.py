@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.checkpoint_files import manifest_of
-from torchdeck.distributed.checkpoints.listing import CheckpointInfo
-from torchdeck.distributed.checkpoints.manifest import checkpoint_name
+from torchdeck.contract.checkpoints.listing import CheckpointInfo
+from torchdeck.contract.checkpoints.manifest import checkpoint_name
 from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.settings import CheckpointSettings
 

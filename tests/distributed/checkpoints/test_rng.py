@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
+from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.checkpoints.rng import derive_rng, restore_rng, rng_state
 
 

@@ -14,11 +14,11 @@ from torch import nn
 from support.checkpoint_files import flip
 from support.ranked_scenario import scenario
 from support.small_disk import mounted
-from torchdeck.distributed.checkpoints.listing import list_checkpoints
-from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, CheckpointError, Manifest, read_manifest
+from torchdeck.contract.checkpoints.listing import list_checkpoints
+from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError, Manifest, read_manifest
+from torchdeck.contract.checkpoints.verification import hash_file, verify
 from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.store import CheckpointStore, TrainState
-from torchdeck.distributed.checkpoints.verification import hash_file, verify
 
 
 @pytest.mark.parametrize(

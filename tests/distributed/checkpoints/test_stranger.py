@@ -16,20 +16,20 @@ import torch
 from torch import nn
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
-from torchdeck.distributed import CheckpointManager, auto_resume
-from torchdeck.distributed.checkpoints.choose import choose_checkpoint
-from torchdeck.distributed.checkpoints.exchange import exchanging
-from torchdeck.distributed.checkpoints.exchange.single import open_single
-from torchdeck.distributed.checkpoints.manifest import (
+from torchdeck.contract.checkpoints.choose import choose_checkpoint
+from torchdeck.contract.checkpoints.manifest import (
     MANIFEST_NAME,
     CheckpointError,
     FileEntry,
     Manifest,
     read_manifest,
 )
+from torchdeck.contract.checkpoints.verification import hash_file, verify
+from torchdeck.distributed import CheckpointManager, auto_resume
+from torchdeck.distributed.checkpoints.exchange import exchanging
+from torchdeck.distributed.checkpoints.exchange.single import open_single
 from torchdeck.distributed.checkpoints.metadata import METADATA_NAME, CheckedReader
 from torchdeck.distributed.checkpoints.trainer_file import read_trainer_file
-from torchdeck.distributed.checkpoints.verification import hash_file, verify
 
 Plant = Callable[[Path, Path], None]
 """Puts something into a checkpoint's folder that would make a marker, if it ran."""

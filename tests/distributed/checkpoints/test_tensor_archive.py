@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
+from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.checkpoints.rank_file import read_rank_file
 from torchdeck.distributed.checkpoints.tensor_archive import Span, check_archive
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
+from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.checkpoints.trainer_file import TRAINER_NAME, TrainerFile, read_trainer_file
 
 plain = st.recursive(

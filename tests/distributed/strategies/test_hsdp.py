@@ -7,7 +7,7 @@ import pytest
 
 from fakes import masked_recipe
 from support.recipe_ranks import FinishedRanks, recipe_settings, run_ranks
-from torchdeck.telemetry.reader import RunMetrics
+from torchdeck.metrics import RunMetrics
 
 RECIPE = str(Path(masked_recipe.__file__))
 SAMPLES, MICROBATCH, GLOBAL_BATCH, STEPS, CLIP = 22, 3, 12, 7, 0.7

@@ -5,7 +5,7 @@ from typing import Any
 
 from support.forked_training import ForkedRun, run_forked
 from support.recipe_ranks import recipe_settings
-from torchdeck.distributed.checkpoints.manifest import read_manifest
+from torchdeck.contract.checkpoints.manifest import read_manifest
 
 RECIPE = """
 import os

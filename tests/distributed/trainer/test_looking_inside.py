@@ -15,10 +15,10 @@ from support.forked_training import ForkedRun, run_forked
 from support.metrics import opened, values_by_step
 from support.rank_here import RankHere
 from support.recipe_ranks import FinishedRanks, recipe_settings
+from torchdeck.contract.layout import RunLayout
 from torchdeck.distributed.seeding import seed_all
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.statistics import tensor_statistics
-from torchdeck.rundir.layout import RunLayout
 
 RECIPE = """
 import torch

@@ -9,14 +9,14 @@ import pytest
 from support.rank_here import RankHere
 from support.recipe_ranks import FinishedRanks, recipe_settings, run_ranks
 from support.waiting import wait_until
+from torchdeck.contract.checkpoints.listing import list_checkpoints
+from torchdeck.contract.checkpoints.manifest import read_manifest
+from torchdeck.contract.checkpoints.verification import verify
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.metrics.progress import read_progress
 from torchdeck.distributed.checkpoints import store
-from torchdeck.distributed.checkpoints.listing import list_checkpoints
-from torchdeck.distributed.checkpoints.manifest import read_manifest
 from torchdeck.distributed.checkpoints.saving import Written, write_all
-from torchdeck.distributed.checkpoints.verification import verify
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.telemetry.progress import read_progress
-from torchdeck.telemetry.reader import RunMetrics
+from torchdeck.metrics import RunMetrics
 
 RECIPE = """
 import os, pathlib, time

@@ -6,9 +6,9 @@ from PySide6.QtGui import QImage
 
 from support.desktop import Desktop, Window
 from support.waiting import wait_until
+from torchdeck.metrics import RunMetrics
 from torchdeck.runs.registry import RunRegistry
 from torchdeck.runs.view import RunView
-from torchdeck.telemetry.reader import RunMetrics
 
 LONG = 90.0
 """Seconds for torchrun, which imports torch."""

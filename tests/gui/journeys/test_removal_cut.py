@@ -12,7 +12,7 @@ from support.hosts import TestHosts
 from support.hosts_run import HOME, write_book
 from support.made_runs import IDS, make_run
 from support.waiting import wait_until
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.node_parts import left_on_nodes
 
 RUN = IDS[0]

@@ -6,10 +6,10 @@ import pytest
 
 from support.desktop import Desktop, Window
 from support.waiting import wait_for_value, wait_until
+from torchdeck.metrics import RunMetrics
 from torchdeck.runs.registry import RunRegistry
 from torchdeck.runs.state import RunState
 from torchdeck.runs.view import RunView
-from torchdeck.telemetry.reader import RunMetrics
 
 LONG = 90.0
 """Seconds for what imports torch."""

@@ -11,9 +11,9 @@ from PySide6.QtWidgets import QLabel, QPushButton
 from pytestqt.qtbot import QtBot
 
 from gui.nodes.conftest import SLOW
+from torchdeck.contract.inventory import Device, InterpreterFacts
 from torchdeck.nodes.activity import Activity, DeviceActivity, Owner, ProcessActivity
 from torchdeck.nodes.interpreter import installed_version
-from torchdeck.nodes.inventory import Device, InterpreterFacts
 from torchdeck.nodes.software import SoftwareFacts, probe_software
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.nodes.editing.node_dialog import NodeDialog

@@ -11,8 +11,8 @@ from pytestqt.qtbot import QtBot
 from support.histories import ended, event, finished
 from support.made_runs import line
 from support.run_homes import add_live_run, run_id
-from torchdeck.rundir.journal import Event
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.journal import Event
+from torchdeck.contract.layout import RunLayout
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.bridge.run_list import RunListPoller
 from torchdeck_app.runs.place import RunsPlace

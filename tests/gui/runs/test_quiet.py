@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 
 from support.histories import agent_started, controller_journal, started
 from support.made_runs import make_run
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.run_list import RunEntry, RunsSeen
 from torchdeck.runs.training_progress import TrainingProgress

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytestqt.qtbot import QtBot
 
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck_app.runs.logs.bar import LogBar
 from torchdeck_app.runs.logs.page import Choice, LogPage, Search
 from torchdeck_app.runs.logs.reader import LogReader

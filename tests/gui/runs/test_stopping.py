@@ -14,9 +14,9 @@ from support.made_runs import line
 from support.metrics import write_rows
 from support.run_entries import live_view, over_view, progress, run_id
 from support.run_homes import add_live_run, add_run
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.launch.requests import read_requests
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import ProcessIdentity
 from torchdeck_app.runs.place import RunsPlace
 from torchdeck_app.runs.run_page import RunPage
 from torchdeck_app.runs.unsaved import unsaved_steps, what_is_lost

@@ -8,7 +8,7 @@ from pathlib import Path
 
 READERS = (
     "torchdeck.runs.",
-    "torchdeck.rundir.",
+    "torchdeck.contract.",
     "torchdeck.telemetry.",
     "torchdeck_app.runs.",
     "torchdeck_app.bridge.",

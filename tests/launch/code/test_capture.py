@@ -13,9 +13,9 @@ from support.machines import config, plan
 from torchdeck.agent.snapshots.blobs import BlobStore
 from torchdeck.agent.snapshots.folder import read_manifest, store_of
 from torchdeck.agent.snapshots.manifest import Blob
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.launch.code.capture import CodeGoneError, capture
-from torchdeck.plan.launch_plan import CodeTree, LaunchPlan
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.deletion import remove
 
 PARTS = st.binary(min_size=1, max_size=4).filter(

@@ -11,9 +11,9 @@ from support.machines import plan
 from support.waiting import wait_until
 from torchdeck.agent.attempt_plan import AttemptError, prepare_attempt
 from torchdeck.config.loader import config_from_dict
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.launch.prepare import plan_from, survey
-from torchdeck.plan.launch_plan import CodeTree
-from torchdeck.rundir.layout import RunLayout
 
 HELPER = "VALUE = 'before'\n"
 CHANGED = "VALUE = 'after'\n"

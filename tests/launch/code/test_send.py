@@ -7,8 +7,8 @@ import pytest
 
 from support.code_transfer import captured, content_below, start_node, written
 from torchdeck.agent.link.frames import Frame, FrameReader, encode
+from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.code.send import CodeNotSentError, Progress, Sender, send_over
-from torchdeck.rundir.layout import RunLayout
 
 FILES = {
     "train.py": b"print(1)\n",

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from support.code_transfer import code_of, written
 from torchdeck.config.loader import config_from_dict
+from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.launch.code.user_code import read_user_code
-from torchdeck.plan.launch_plan import CodeTree
 
 PRINT = hashlib.sha256(b"print(1)").hexdigest()
 

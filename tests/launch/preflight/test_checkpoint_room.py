@@ -13,16 +13,16 @@ from support.node_facts import GIB, node_facts
 from support.small_profile import BLOCK, HEAD, profile
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
+from torchdeck.contract.inventory import LOCALHOST, Inventory, NodeInfo
+from torchdeck.contract.plan.launch_plan import CodeTree
+from torchdeck.contract.plan.model_profile import ModelProfile
 from torchdeck.launch.node_survey import NodeSurvey
 from torchdeck.launch.preflight.check import Check
 from torchdeck.launch.preflight.model import check_model
 from torchdeck.launch.preflight.room import profiled_bytes, share_of
 from torchdeck.launch.prepare import Survey, plan_from
-from torchdeck.nodes.inventory import LOCALHOST, Inventory, NodeInfo
 from torchdeck.nodes.probe.probing import Probed
 from torchdeck.plan.known import Known
-from torchdeck.plan.launch_plan import CodeTree
-from torchdeck.plan.model_profile import ModelProfile
 
 PARAMETERS = HEAD + 2 * BLOCK
 HOME = "/root/.local/share/torchdeck"

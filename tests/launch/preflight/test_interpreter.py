@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from support.checked_config import CheckedConfig, assert_refused
+from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.launch.preflight.interpreter import check_interpreter
-from torchdeck.nodes.inventory import InterpreterFacts
 
 
 @pytest.mark.parametrize(

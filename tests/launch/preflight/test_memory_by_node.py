@@ -10,13 +10,13 @@ from support.machines import PYTHON
 from support.previews import GIB, memory
 from support.small_profile import profile
 from torchdeck.config.loader import config_from_dict
+from torchdeck.contract.inventory import Device, Inventory, NodeInfo
+from torchdeck.contract.plan.launch_plan import CodeTree
+from torchdeck.contract.plan.prediction import Prediction
 from torchdeck.launch.preflight.check import Check
 from torchdeck.launch.preflight.memory import check_memory
 from torchdeck.launch.prepare import Survey, plan_from
-from torchdeck.nodes.inventory import Device, Inventory, NodeInfo
 from torchdeck.plan.known import Known
-from torchdeck.plan.launch_plan import CodeTree
-from torchdeck.plan.prediction import Prediction
 
 
 def node(number: int, free: int, gpus: int) -> NodeInfo:

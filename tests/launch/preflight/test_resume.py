@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from support.checked_config import CheckedConfig, assert_refused
 from support.checkpoint_files import save
-from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, read_manifest
+from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, read_manifest
 
 WEIGHTS = "__0_0.distcp"
 """One of the files that `save` makes."""

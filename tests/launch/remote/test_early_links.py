@@ -12,6 +12,7 @@ import tomlkit
 
 from support.hosts import TestHosts
 from support.waiting import wait_until
+from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.reach import Reach
 from torchdeck.launch.remote.early_link import EarlyLink
 from torchdeck.launch.remote.early_links import EarlyLinks
@@ -19,7 +20,6 @@ from torchdeck.launch.remote.link import LinkTarget, NodeLink
 from torchdeck.launch.remote.node_dial import dial_of
 from torchdeck.launch.shipping import ship
 from torchdeck.nodes.book.file import book_path
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.links import UP
 
 LIMIT = 30.0

@@ -13,9 +13,9 @@ from support.fuzzing import read_all
 from torchdeck.agent.link.flow import Window
 from torchdeck.agent.link.frames import FrameError, FrameReader
 from torchdeck.agent.link.sources import Sources
+from torchdeck.contract.atomic import write_json
 from torchdeck.launch.remote.mirror import Mirror, MirrorRefusedError
 from torchdeck.launch.remote.session import LinkLostError, LinkSession
-from torchdeck.rundir.atomic import write_json
 
 LOG = "attempts/1/ranks/0/stdout.log"
 OF_NODE = (

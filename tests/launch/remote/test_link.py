@@ -28,10 +28,10 @@ WRITER = """
 import itertools, sys, threading, time
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from torchdeck.rundir.atomic import write_json
-from torchdeck.rundir.journal import JournalWriter
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.telemetry.progress import ProgressFile
+from torchdeck.contract.atomic import write_json
+from torchdeck.contract.journal import JournalWriter
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.metrics.progress import ProgressFile
 from torchdeck.telemetry.writer import MetricsWriter
 layout, node = RunLayout(Path(sys.argv[2])), sys.argv[3]
 journal = JournalWriter(layout.node(node).journal)

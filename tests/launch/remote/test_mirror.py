@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from support.agent_run import make_plan
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import RankPlacement, SmallerSize
 from torchdeck.launch.remote.mirror import Mirror, MirrorRefusedError
 from torchdeck.launch.remote.own_files import own_files
-from torchdeck.plan.launch_plan import RankPlacement, SmallerSize
-from torchdeck.rundir.layout import RunLayout
 
 LOG = "attempts/1/ranks/0/stdout.log"
 BEAT = "nodes/n1/heartbeat.json"

@@ -11,6 +11,7 @@ import pytest
 from support.hosts import TestHosts
 from support.linked import NODE, LinkedRun
 from support.waiting import wait_until
+from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.remote.bootstrap import PYTHON_ARGUMENTS
 from torchdeck.launch.remote.dial import SshDial
 from torchdeck.launch.remote.link import LinkTarget, NodeLink
@@ -18,7 +19,6 @@ from torchdeck.nodes.book.schema import NodeBook, NodeEntry
 from torchdeck.nodes.ssh.credentials import Credentials, NoAsker
 from torchdeck.nodes.ssh.target import target_for
 from torchdeck.nodes.start_line import python_line
-from torchdeck.rundir.layout import RunLayout
 
 Hosts = Callable[..., TestHosts]
 

@@ -12,11 +12,11 @@ from fakes.nvidia_smi import fake_nvidia_smi
 from support.old_python import python310
 from support.piped_process import piped_process
 from support.waiting import wait_until
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.processes import RUN_ID_VARIABLE
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError, PythonEndedError
 from torchdeck.nodes.probe.facts import NodeFacts, facts_from, interpreter_facts, node_info
 from torchdeck.nodes.probe.sent_code import ARGUMENTS
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import RUN_ID_VARIABLE
 
 LIMIT = 60.0
 

@@ -15,11 +15,11 @@ from support.fuzzing import read_all
 from support.saying_process import SayingProcess
 from torchdeck.agent.probe import answer
 from torchdeck.agent.probe.runs import is_supervised, is_supervised_anywhere
+from torchdeck.contract.layout import RunLayout
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError
 from torchdeck.nodes.probe.facts import NodeFacts, facts_from, interpreter_facts, node_info
 from torchdeck.nodes.probe.monitoring import _sample
 from torchdeck.nodes.probe.remote_files import RemoteFiles
-from torchdeck.rundir.layout import RunLayout
 
 FACTS = {
     "v": 1,

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from support.small_profile import profile
+from torchdeck.contract.plan.model_profile import ModelProfile
 from torchdeck.plan.memory.peak import predict_peak
 from torchdeck.plan.memory.remembered import KEPT, remembered
 from torchdeck.plan.memory.spec import StrategySpec
-from torchdeck.plan.model_profile import ModelProfile
 
 
 def test_the_same_question_is_answered_once() -> None:

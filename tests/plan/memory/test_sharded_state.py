@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.small_profile import profile
+from torchdeck.contract.plan.model_profile import TensorInfo
 from torchdeck.plan.memory.sharding import local_bytes, local_rows, padded_elements
 from torchdeck.plan.memory.spec import StrategySpec
 from torchdeck.plan.memory.state import sharded_state
-from torchdeck.plan.model_profile import TensorInfo
 
 
 def fsdp(ranks: int, **more: object) -> StrategySpec:

@@ -7,8 +7,8 @@ import numpy as np
 
 from support.machines import config, node, plan
 from support.previews import memory, preview, with_memory
+from torchdeck.contract.inventory import Inventory
 from torchdeck.data.batch_plan import build_batch_plan
-from torchdeck.nodes.inventory import Inventory
 from torchdeck.plan.preview import make_preview
 
 KEYS = {

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from torchdeck.contract.plan.model_profile import TensorInfo
 from torchdeck.plan.memory.spec import Kind, StrategySpec
-from torchdeck.plan.model_profile import TensorInfo
 from torchdeck.plan.preview.tensors import TensorTable
 
 SPEC = StrategySpec("fsdp", world_size=4, shard=4)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from support import hostile
 from support.fuzzing import read_all
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.logs.line_pattern import LinePattern
 from torchdeck.runs.logs.merged import MergedLog
 from torchdeck.runs.logs.search import ERRORS, LineSearch

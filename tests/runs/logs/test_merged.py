@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torchdeck.agent.log_times import LogTimes
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.log_times import ROW
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.log_times import ROW
 from torchdeck.runs.logs.clock import LogClock
 from torchdeck.runs.logs.line_index import LineIndex
 from torchdeck.runs.logs.line_pattern import LinePattern, PatternError, SlowPatternError

@@ -16,7 +16,7 @@ from support.checkpoint_scenarios.small_training import (
     refusal,
     train,
 )
-from torchdeck.distributed.checkpoints.verification import verify
+from torchdeck.contract.checkpoints.verification import verify
 
 
 def one_rank_fails(folder: Path, limited_rank: str) -> dict[str, Any]:

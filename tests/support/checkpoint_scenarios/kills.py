@@ -20,11 +20,11 @@ from support.checkpoint_scenarios.small_training import (
     train,
 )
 from support.forked_rank import Outcome
-from torchdeck.distributed.checkpoints.choose import choose_checkpoint
-from torchdeck.distributed.checkpoints.listing import list_checkpoints, newest_complete
+from torchdeck.contract.checkpoints.choose import choose_checkpoint
+from torchdeck.contract.checkpoints.listing import list_checkpoints, newest_complete
+from torchdeck.contract.checkpoints.verification import verify
 from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.store import CheckpointError, CheckpointStore, TrainState
-from torchdeck.distributed.checkpoints.verification import verify
 
 KEPT = (2, 3)
 """In the killed saves: a multiple of `keep_every`, and the best."""

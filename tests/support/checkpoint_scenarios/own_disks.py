@@ -20,10 +20,10 @@ from support.checkpoint_scenarios.small_training import (
     refusal,
     train,
 )
-from torchdeck.distributed.checkpoints.choose import choose_checkpoint
-from torchdeck.distributed.checkpoints.listing import list_checkpoints
+from torchdeck.contract.checkpoints.choose import choose_checkpoint
+from torchdeck.contract.checkpoints.listing import list_checkpoints
+from torchdeck.contract.checkpoints.verification import verify
 from torchdeck.distributed.checkpoints.model_state import model_tensors
-from torchdeck.distributed.checkpoints.verification import verify
 
 
 def own_disks(folder: Path, per_node: str) -> dict[str, Any]:

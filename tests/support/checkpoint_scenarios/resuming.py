@@ -20,7 +20,7 @@ from support.checkpoint_scenarios.small_training import (
     refusal,
     train,
 )
-from torchdeck.distributed.checkpoints.choose import choose_checkpoint
+from torchdeck.contract.checkpoints.choose import choose_checkpoint
 from torchdeck.distributed.checkpoints.model_state import model_tensors
 from torchdeck.distributed.checkpoints.store import TrainState
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from torchdeck.config.chosen_nodes import node_names
 from torchdeck.config.loader import LoadedConfig
 from torchdeck.config.problems import ConfigError
+from torchdeck.contract.inventory import LOCALHOST
+from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launch.all_checks import all_checks
 from torchdeck.launch.checked_plan import PreflightError, checked_plan
 from torchdeck.launch.chosen_nodes import knocking
@@ -19,8 +21,6 @@ from torchdeck.launch.looks import Looks
 from torchdeck.launch.prepare import survey
 from torchdeck.launch.reach import Reach
 from torchdeck.launch.shipping import ShippingError
-from torchdeck.nodes.inventory import LOCALHOST
-from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.runs.directory import RunDirectoryError
 from torchdeck.runs.home import HomeError, torchdeck_home
 from torchdeck.trust.trust_list import TrustError

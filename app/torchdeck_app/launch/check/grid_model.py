@@ -7,7 +7,7 @@ from typing import Any
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 from PySide6.QtGui import QColor
 
-from torchdeck.nodes.inventory import LOCALHOST
+from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.shown_text import shown
 from torchdeck_app.launch.check.grid import Grid
 from torchdeck_app.launch.check.looks import LOOKS

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from PySide6.QtCore import QObject, Signal
 
+from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launch.reach import Reach
-from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck_app.bridge.operations import Operation, Operations
 from torchdeck_app.launch.check.calls import Differs, Refused, Started, Starter, Wanted
 from torchdeck_app.launch.check.rows import CheckRow, check_rows

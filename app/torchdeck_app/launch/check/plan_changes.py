@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.contract.plan.launch_plan import LaunchPlan
 
 LIMIT = 12
 """Changes that are told one by one."""

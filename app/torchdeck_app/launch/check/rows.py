@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from torchdeck.config.problems import Problem
+from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.launch.preflight.check import Check, Status
-from torchdeck.nodes.inventory import LOCALHOST
 from torchdeck_app.launch.problems.rows import ProblemRow
 
 Remedy = Literal["", "trust", "queue", "problem"]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchdeck.config.sources import MAX_BYTES
+from torchdeck.contract.atomic import write_bytes
 from torchdeck.quantities import size
-from torchdeck.rundir.atomic import write_bytes
 
 
 class FileError(Exception):

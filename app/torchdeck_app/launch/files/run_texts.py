@@ -8,10 +8,10 @@ from pathlib import Path
 from time import strptime
 from typing import Any, NamedTuple
 
+from torchdeck.contract.bounded_file import open_regular
+from torchdeck.contract.bounded_json import JsonError, parse_json_object
+from torchdeck.contract.layout import RunLayout
 from torchdeck.quantities import moment
-from torchdeck.rundir.bounded_file import open_regular
-from torchdeck.rundir.bounded_json import JsonError, parse_json_object
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.frozen import frozen_run_file
 from torchdeck.runs.registry import RunRegistry
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from torchdeck.nodes.inventory import Inventory, NodeInfo
+from torchdeck.contract.inventory import Inventory, NodeInfo
 from torchdeck.nodes.local import probe_local
 
 _MUCH = 0.02

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from torchdeck.nodes.inventory import Inventory
+from torchdeck.contract.inventory import Inventory
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.preview.free_now import has_local, has_moved
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from torchdeck.config.problems import ConfigError
+from torchdeck.contract.inventory import major_minor
 from torchdeck.launch.preflight.interpreter import OLDEST_PYTHON
 from torchdeck.launch.reach import Reach
 from torchdeck.nodes.book.schema import NodeEntry
-from torchdeck.nodes.inventory import major_minor
 from torchdeck.nodes.probe.conversation import ProbeError
 from torchdeck.nodes.probe.facts import NodeFacts, facts_from
 from torchdeck.nodes.probe.probing import talk

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
+from torchdeck.contract.inventory import Device
 from torchdeck.nodes.activity import DeviceActivity, Owner
-from torchdeck.nodes.inventory import Device
 from torchdeck.nodes.probe.conversation import ProbeError, PythonEndedError
 from torchdeck.nodes.probe.facts import NodeFacts, RunHere, Said
 from torchdeck.nodes.ssh.errors import HostKeyChangedError, HostKeyUnknownError, NeedsLoginError

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.checkpoints import RunCheckpoint, delete_checkpoint, run_checkpoints
 from torchdeck.runs.verdicts import Verdict, read_verdicts, still_true
 from torchdeck.runs.view import RunView

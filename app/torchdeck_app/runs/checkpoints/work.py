@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from torchdeck.distributed.checkpoints.manifest import CheckpointError, read_manifest
-from torchdeck.distributed.checkpoints.verification import verify_files
+from torchdeck.contract.checkpoints.manifest import CheckpointError, read_manifest
+from torchdeck.contract.checkpoints.verification import verify_files
 from torchdeck.launch.checkpoint_exchange import exchange_in_process, export_request
 from torchdeck.quantities import size
 from torchdeck.runs.verdicts import Verdict, keep_verdict, seal_of

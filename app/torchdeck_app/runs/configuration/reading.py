@@ -14,7 +14,7 @@ from torchdeck.config.differences import Difference, differences, leaves, same
 from torchdeck.config.edit import set_value
 from torchdeck.config.loader import load_config_text
 from torchdeck.config.problems import ConfigError
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.frozen import frozen_run_file
 
 

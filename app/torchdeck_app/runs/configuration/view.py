@@ -17,8 +17,8 @@ from PySide6.QtWidgets import (
 )
 
 from torchdeck.config.differences import Difference, as_shown, differences
+from torchdeck.contract.layout import RunLayout
 from torchdeck.quantities import moment
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.shown_text import shown
 from torchdeck_app.bridge.operations import Operations

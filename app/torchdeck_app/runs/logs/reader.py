@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.logs.line_pattern import SlowPatternError
 from torchdeck.runs.logs.merged import LogLine, MergedLog
 from torchdeck.runs.logs.search import LineSearch, error_search

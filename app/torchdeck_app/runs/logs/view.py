@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut
 from PySide6.QtWidgets import QStackedLayout, QVBoxLayout, QWidget
 
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.logs.line_pattern import LinePattern, PatternError
 from torchdeck_app.runs.logs.area import LogArea
 from torchdeck_app.runs.logs.bar import LogBar

@@ -7,7 +7,7 @@ import time
 
 from PySide6.QtCore import QObject, Signal
 
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck_app.bridge.background_loop import to_beat
 from torchdeck_app.runs.logs.reader import LogReader
 

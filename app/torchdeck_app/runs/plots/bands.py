@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from torchdeck.telemetry.reader import Window
+from torchdeck.metrics import Window
 from torchdeck_app.runs.plots.exchange import Array, Band
 
 MOST_CURVES = 8

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QMenu, QWidget
 
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck_app.runs.plots.canvas import PlotCanvas
 from torchdeck_app.runs.plots.catalogue import Metric
 from torchdeck_app.runs.plots.choices import Choices

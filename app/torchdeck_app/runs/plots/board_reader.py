@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.telemetry.reader import Owner, Window
+from torchdeck.contract.layout import RunLayout
+from torchdeck.metrics import Owner, Window
 from torchdeck_app.runs.plots.catalogue import LOSS, Metric, catalogue
 from torchdeck_app.runs.plots.drawing_data import RunPart, merged
 from torchdeck_app.runs.plots.exchange import Answer, Array, Moments, PlotData, Request

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from torchdeck.telemetry.reader import Owner, Window
+from torchdeck.metrics import Owner, Window
 from torchdeck_app.runs.plots.bands import MOST_CURVES, band
 from torchdeck_app.runs.plots.catalogue import Metric
 from torchdeck_app.runs.plots.exchange import Array, Band, Curve, PlotData

@@ -10,9 +10,9 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QImage, QPainter
 from PySide6.QtSvg import QSvgGenerator
 
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.telemetry.reader import Owner, RunMetrics
-from torchdeck.telemetry.reader.owned_segment import rows_of
+from torchdeck.contract.layout import RunLayout
+from torchdeck.metrics import Owner, RunMetrics
+from torchdeck.metrics.owned_segment import rows_of
 from torchdeck_app.bridge.operations import Cancel
 from torchdeck_app.runs.plots import readout
 from torchdeck_app.runs.plots.catalogue import Metric

@@ -8,7 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
 
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.runs.plots.canvas import PlotCanvas
 from torchdeck_app.runs.plots.export import write_csv, write_png, write_svg

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from torchdeck.telemetry.reader import Series
+from torchdeck.metrics import Series
 from torchdeck_app.runs.plots.exchange import Array, Moments
 from torchdeck_app.runs.plots.x_axis import XKind, by_time
 

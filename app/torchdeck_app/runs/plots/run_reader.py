@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as TypedMapping
 from dataclasses import dataclass
 
-from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.metrics import Grid, Owner, RunMetrics, Series, Window, rows_between, sampled
 from torchdeck.quantities import size
-from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.telemetry.reader import Grid, Owner, RunMetrics, Series, Window, rows_between, sampled
 from torchdeck_app.runs.plots.catalogue import Metric
 from torchdeck_app.runs.plots.exchange import Level
 from torchdeck_app.runs.plots.mapping import Mapping

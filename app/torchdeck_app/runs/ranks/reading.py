@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck_app.runs.plots.catalogue import Metric, catalogue
 from torchdeck_app.runs.plots.exchange import Array, Moments
 from torchdeck_app.runs.plots.mapping import Mapping

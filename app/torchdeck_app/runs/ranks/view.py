@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.view import RunView
 from torchdeck.shown_text import shown
 from torchdeck_app.bridge.feed import Feed

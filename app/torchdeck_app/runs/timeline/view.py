@@ -6,7 +6,7 @@ from PySide6.QtCore import QItemSelection, QModelIndex, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.timeline import Happening, TimelineReader
 from torchdeck_app.bridge.poller import Poller
 from torchdeck_app.runs.room import RunRoom

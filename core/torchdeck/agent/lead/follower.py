@@ -18,8 +18,8 @@ from torchdeck.agent.lead.messages import MessageError, command_from_json, to_js
 from torchdeck.agent.lead.silence import SilenceWatch
 from torchdeck.agent.lead.unled import Unled
 from torchdeck.agent.past import Past
-from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.rundir.journal import JournalWriter
+from torchdeck.contract.journal import JournalWriter
+from torchdeck.contract.plan.launch_plan import LaunchPlan
 
 FIRST_DELAY = 0.1
 """Seconds before a lost connection is made again; doubles with each that fails."""

@@ -10,9 +10,9 @@ from torchdeck.agent.lead.follower import Follower
 from torchdeck.agent.lead.lead import Lead
 from torchdeck.agent.lead.listener import Listener, ListenError, listen
 from torchdeck.agent.part import Part
-from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.rundir.journal import Event, JournalWriter, read_journal
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.journal import Event, JournalWriter, read_journal
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan
 
 
 class JoinError(Exception):

@@ -19,10 +19,10 @@ from torchdeck.agent.lead.messages import MessageError, event_from_json, number_
 from torchdeck.agent.lead.opening import Opening
 from torchdeck.agent.lead.silence import Silence, SilenceWatch
 from torchdeck.agent.past import Past
-from torchdeck.plan.elastic import Elastic
-from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.plan.smaller_plan import smaller_plan
-from torchdeck.rundir.journal import JournalWriter
+from torchdeck.contract.journal import JournalWriter
+from torchdeck.contract.plan.elastic import Elastic
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.plan.smaller_plan import smaller_plan
 
 PING_INTERVAL = 2.0
 """Seconds between two questions to each follower; less where silence is flagged sooner."""

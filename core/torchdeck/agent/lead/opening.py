@@ -9,7 +9,7 @@ from torchdeck.agent import events as on
 from torchdeck.agent.attempt_plan import AttemptError
 from torchdeck.agent.past import Launching
 from torchdeck.agent.resume_points import common_point
-from torchdeck.plan.elastic import Place
+from torchdeck.contract.plan.elastic import Place
 
 
 class Opening:

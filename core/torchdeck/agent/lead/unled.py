@@ -12,7 +12,7 @@ from torchdeck.agent import events as on
 from torchdeck.agent.gang import Gang
 from torchdeck.agent.past import Past
 from torchdeck.agent.recovery import NEVER_RAN_RETRIES
-from torchdeck.plan.policy import Policy
+from torchdeck.contract.plan.policy import Policy
 
 WHY = "the leading node has been silent for longer than launch.node_grace"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from torchdeck.agent.detached_process import DetachedProcess
 from torchdeck.agent.forked_process import forked
-from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import ProcessIdentity, without_run_variables
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.processes import ProcessIdentity, without_run_variables
 
 LOG_TAIL = 2_000
 """Bytes of the agent's log that are quoted when it does not start."""

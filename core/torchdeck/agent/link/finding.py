@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torchdeck.agent.link.listing import Listing
 from torchdeck.agent.link.names import Mirrored, mirrored
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 
 RECENT = 2
 """Attempts that are looked at every time; what came before them hardly changes."""

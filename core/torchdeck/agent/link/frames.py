@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from torchdeck.rundir.bounded_json import JsonError, parse_json_object
+from torchdeck.contract.bounded_json import JsonError, parse_json_object
 
 PROTOCOL = 2
 """Version of what the frames mean; a node says its in its first frame. 2: `hold` keeps levels back."""

@@ -10,8 +10,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from torchdeck.rundir.layout import AttemptLayout, AttemptNodeLayout, NodeLayout, RankLayout, RunLayout
-from torchdeck.telemetry.segment_format import SEGMENT_SUFFIX
+from torchdeck.contract.layout import AttemptLayout, AttemptNodeLayout, NodeLayout, RankLayout, RunLayout
+from torchdeck.contract.metrics.segment_format import SEGMENT_SUFFIX
 
 
 class Way(enum.Enum):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from torchdeck.agent.link.names import is_node_name
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 
 _TOKEN = re.compile(r"link-[0-9a-f]{8,64}\.token")
 

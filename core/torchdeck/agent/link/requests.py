@@ -9,8 +9,8 @@ from typing import Any
 
 from torchdeck.agent.link.agent_start import AgentStart
 from torchdeck.agent.link.frames import Frame
-from torchdeck.rundir.atomic import write_bytes
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.atomic import write_bytes
+from torchdeck.contract.layout import RunLayout
 
 Answer = tuple[Mapping[str, Any], bytes]
 _REQUEST_NAME = re.compile(r"[0-9A-Za-z_-]{1,120}\.json")

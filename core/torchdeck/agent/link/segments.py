@@ -13,7 +13,7 @@ from pathlib import Path
 
 from torchdeck.agent.link.growth import GrowingFile
 from torchdeck.agent.link.names import Mirrored
-from torchdeck.telemetry.segment_format import HEADER_LIMIT, SegmentError, SegmentHeader, decode_header
+from torchdeck.contract.metrics.segment_format import HEADER_LIMIT, SegmentError, SegmentHeader, decode_header
 
 HOLD = 2.0
 """Seconds that a row which is not whole is waited for: long beside what a thread takes to write one."""

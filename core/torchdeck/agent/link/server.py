@@ -19,7 +19,7 @@ from torchdeck.agent.link.order import LinkOrder
 from torchdeck.agent.link.outgoing import Outgoing
 from torchdeck.agent.link.requests import RequestError, Requests, pong
 from torchdeck.agent.link.sources import Sources
-from torchdeck.rundir.processes import boot_id
+from torchdeck.contract.processes import boot_id
 
 LOOK_INTERVAL = 0.25
 """Seconds between two looks at the files."""

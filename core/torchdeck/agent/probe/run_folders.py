@@ -12,8 +12,8 @@ from typing import Any
 
 from torchdeck.agent.probe.files import below
 from torchdeck.agent.probe.runs import is_supervised, is_supervised_anywhere, running
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import boot_id
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.processes import boot_id
 
 RUN_ID = re.compile(r"\d{8}T\d{6}Z-[a-z0-9-]+-[0-9a-f]{6}")
 """As `runs.directory` makes them; nothing else is ever removed."""

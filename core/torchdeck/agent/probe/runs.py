@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.lock_file import is_held
-from torchdeck.rundir.processes import PROC, RUN_ID_VARIABLE, ProcessIdentity, read_stat
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.lock_file import is_held
+from torchdeck.contract.processes import PROC, RUN_ID_VARIABLE, ProcessIdentity, read_stat
 
 _DIRECTORY_VARIABLE = "TORCHDECK_RUN_DIR"
 

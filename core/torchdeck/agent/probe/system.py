@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.agent.machine import machine_memory
-from torchdeck.rundir.inodes import inodes_left
-from torchdeck.rundir.processes import PROC
+from torchdeck.contract.inodes import inodes_left
+from torchdeck.contract.processes import PROC
 
 CGROUP = Path("/sys/fs/cgroup")
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where Linux keeps it; asked for its size only

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.agent.ending import Sweep
-from torchdeck.rundir.processes import RUN_ID_VARIABLE, without_run_variables
+from torchdeck.contract.processes import RUN_ID_VARIABLE, without_run_variables
 
 GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL; nothing in a trial is worth more."""

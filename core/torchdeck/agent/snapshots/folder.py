@@ -11,10 +11,10 @@ from pathlib import Path
 
 from torchdeck.agent.snapshots.blobs import BlobMissingError, BlobStore
 from torchdeck.agent.snapshots.manifest import MANIFEST_LIMIT, Entry, Manifest, ManifestError
-from torchdeck.rundir.atomic import write_bytes
-from torchdeck.rundir.bounded_file import read_bounded
-from torchdeck.rundir.file_names import name_of
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.atomic import write_bytes
+from torchdeck.contract.bounded_file import read_bounded
+from torchdeck.contract.file_names import name_of
+from torchdeck.contract.layout import RunLayout
 
 STORE = "code"
 """Folder in TORCHDECK_HOME."""

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from torchdeck.rundir.bounded_json import JsonError, parse_json
-from torchdeck.rundir.file_names import checked_name, name_of
+from torchdeck.contract.bounded_json import JsonError, parse_json
+from torchdeck.contract.file_names import checked_name, name_of
 
 MANIFEST_LIMIT = 128 * 1024 * 1024
 """Bytes of a list; a file takes about a hundred."""

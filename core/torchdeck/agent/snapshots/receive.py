@@ -20,7 +20,7 @@ from torchdeck.agent.link.frames import Frame, encode
 from torchdeck.agent.snapshots.blobs import BlobDamagedError, BlobMissingError
 from torchdeck.agent.snapshots.folder import has_copy, make_from_store, store_of
 from torchdeck.agent.snapshots.manifest import Blob, Manifest, ManifestError
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 
 LIST_LIMIT = 64 * 2**20
 """Bytes of a manifest: hundreds of thousands of files."""

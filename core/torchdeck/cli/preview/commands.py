@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 
 from torchdeck.cli.preview.files import code_line
-from torchdeck.plan.launch_plan import LaunchPlan, NodePlan
+from torchdeck.contract.plan.launch_plan import LaunchPlan, NodePlan
 from torchdeck.plan.planner import describe_placement
 
 SHOWN_NODES = 4

@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator
 
 from torchdeck.agent.snapshots.manifest import EXECUTABLE, LINK
+from torchdeck.contract.file_names import name_of
+from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.launch.code.ignore import OWN
-from torchdeck.plan.launch_plan import CodeTree
 from torchdeck.quantities import size
-from torchdeck.rundir.file_names import name_of
 
 
 def file_lines(code: CodeTree) -> Iterator[str]:

@@ -11,7 +11,7 @@ from torchdeck.cli.palette import VERDICTS
 from torchdeck.cli.preview.bars import flowed, legend, stacked_bar
 from torchdeck.cli.preview.glyphs import show
 from torchdeck.cli.preview.lines import head, wrapped
-from torchdeck.plan.prediction import PredictedMemory
+from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.plan.preview import Preview
 from torchdeck.plan.preview.bars import capacity_in_sight, scale_of
 from torchdeck.plan.preview.strategies import StrategyRow

@@ -11,8 +11,8 @@ from torchdeck.cli.preview.files import code_line
 from torchdeck.cli.preview.glyphs import show
 from torchdeck.cli.preview.lines import head, wrapped
 from torchdeck.cli.preview.placement import placement_lines
+from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.distributed.settings import CheckpointSettings, RecipeSettings
-from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.plan.preview import Preview
 from torchdeck.plan.preview.sizes import size_lines
 

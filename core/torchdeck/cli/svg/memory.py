@@ -5,7 +5,7 @@ from __future__ import annotations
 from torchdeck.cli.svg.canvas import Canvas
 from torchdeck.cli.svg.style import BODY, LINE
 from torchdeck.cli.svg.text import text_width, wrapped
-from torchdeck.plan.prediction import PredictedMemory
+from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.plan.preview.bars import capacity_in_sight, facts, magnified, most_needed, scale_of
 from torchdeck.plan.preview.memory import MemoryPreview, ranks_text
 from torchdeck.plan.preview.terms import by_family

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from torchdeck.contract.bounded_file import open_regular
 from torchdeck.data.batch_plan.columns import Column, Ints
 from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.batch_plan.length_files import (
@@ -20,7 +21,6 @@ from torchdeck.data.batch_plan.length_files import (
     parsed_lines,
     read_npy,
 )
-from torchdeck.rundir.bounded_file import open_regular
 
 _CHUNK = 1 << 22
 """Bytes read at a time."""

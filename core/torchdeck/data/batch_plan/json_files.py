@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from torchdeck.contract.bounded_file import read_bounded
 from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.batch_plan.meta import parsed_json
-from torchdeck.rundir.bounded_file import read_bounded
 
 LARGEST = 512 << 20
 """Bytes; names and token counts of millions of samples may be in it."""

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from torchdeck.contract.atomic import sync_folder
 from torchdeck.data.batch_plan.columns import EpochColumns, narrow, offsets_of
 from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.batch_plan.json_files import read_object
@@ -26,7 +27,6 @@ from torchdeck.data.batch_plan.meta import PlanCounts, PlanMeta, canonical_json
 from torchdeck.data.batch_plan.plan import BatchPlan
 from torchdeck.data.batch_plan.settings import LARGEST, MOST_BUCKETS, PlanSettings
 from torchdeck.data.batch_plan.storage import sync_file
-from torchdeck.rundir.atomic import sync_folder
 
 META_FILE = "meta.json"
 EXTRAS_FILE = "torchdeck.json"

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from torchdeck.contract.bounded_file import open_regular
 from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.batch_plan.meta import parsed_json
 from torchdeck.data.batch_plan.settings import LARGEST
-from torchdeck.rundir.bounded_file import open_regular
 
 Sample = int | str
 """A sample's number, or its name where this is no number."""

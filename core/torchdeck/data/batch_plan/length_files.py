@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from torchdeck.contract.bounded_file import open_regular, why_unreadable
 from torchdeck.data.batch_plan.columns import Column, Ints
 from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.batch_plan.lengths import as_lengths
 from torchdeck.data.batch_plan.meta import parsed_json
-from torchdeck.rundir.bounded_file import open_regular, why_unreadable
 
 Progress = Callable[[str, int, int], None]
 """Told what was done, how much of it, and out of how much."""

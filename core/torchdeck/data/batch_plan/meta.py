@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from torchdeck.contract.bounded_json import LIMIT, parse_json
 from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.batch_plan.settings import PlanSettings
-from torchdeck.rundir.bounded_json import LIMIT, parse_json
 
 
 @dataclass(frozen=True)

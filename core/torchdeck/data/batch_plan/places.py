@@ -9,11 +9,11 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from torchdeck.contract.atomic import sync_folder
 from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.batch_plan.jsonl import EXTRAS_FILE, META_FILE
 from torchdeck.data.batch_plan.source import SOURCE_FILE
 from torchdeck.data.batch_plan.storage import COLUMNS_FILE, PLAN_FILE
-from torchdeck.rundir.atomic import sync_folder
 
 _COLUMNS_PLAN = re.compile("|".join(map(re.escape, (PLAN_FILE, COLUMNS_FILE, SOURCE_FILE))))
 _JSONL_PLAN = re.compile(

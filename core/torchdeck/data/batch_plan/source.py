@@ -13,12 +13,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from torchdeck.contract.atomic import write_bytes
 from torchdeck.data.batch_plan.dataset_files import content_fingerprint, files_in
 from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.batch_plan.json_files import read_document
 from torchdeck.data.batch_plan.length_files import Progress, read_lengths
 from torchdeck.data.batch_plan.lengths import lengths_fingerprint
-from torchdeck.rundir.atomic import write_bytes
 
 Reading = Literal["dataset", "lengths"]
 """How it was read: by `measure_dataset`, or by `read_lengths`."""

@@ -15,14 +15,14 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from torchdeck.contract.atomic import sync_folder
+from torchdeck.contract.bounded_file import open_regular
 from torchdeck.data.batch_plan.arrays import NAMES, TYPES, describe, plan_arrays
 from torchdeck.data.batch_plan.columns import EpochColumns
 from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.batch_plan.json_files import LARGEST, read_document
 from torchdeck.data.batch_plan.meta import PlanMeta, canonical_json, parsed_json, plan_fingerprint
 from torchdeck.data.batch_plan.plan import BatchPlan
-from torchdeck.rundir.atomic import sync_folder
-from torchdeck.rundir.bounded_file import open_regular
 
 FORMAT = "torchdeck-batch-plan"
 VERSION = 1

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, Manifest, parse_manifest
+from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, Manifest, parse_manifest
 
 T = TypeVar("T")
 _LONGEST_TEXT = 1 << 16

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
+from torchdeck.contract.checkpoints.manifest import CheckpointError
 
 _NICE = 10
 """Priority of the thread; 0 is usual, 19 the least. Not the least, nor SCHED_IDLE: a thread that has Python's

@@ -14,8 +14,8 @@ import secrets
 import socket
 from pathlib import Path
 
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
-from torchdeck.rundir.atomic import write_bytes
+from torchdeck.contract.atomic import write_bytes
+from torchdeck.contract.checkpoints.manifest import CheckpointError
 
 CLAIM_NAME = ".writer"
 

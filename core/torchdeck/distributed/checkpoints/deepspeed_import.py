@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
-from torchdeck.rundir.bounded_file import read_bounded
+from torchdeck.contract.bounded_file import read_bounded
+from torchdeck.contract.checkpoints.manifest import CheckpointError
 
 _STATES = "*_model_states.pt"
 _LONGEST_NAME = 4096

@@ -26,16 +26,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from torchdeck.distributed.checkpoints.claim import Claim
-from torchdeck.distributed.checkpoints.listing import inspect, is_leftover, list_checkpoints
-from torchdeck.distributed.checkpoints.manifest import (
+from torchdeck.contract.atomic import sync_folder, write_bytes
+from torchdeck.contract.checkpoints.listing import inspect, is_leftover, list_checkpoints
+from torchdeck.contract.checkpoints.manifest import (
     MANIFEST_NAME,
     UNCOMMITTED_NAME,
     CheckpointError,
     Manifest,
 )
+from torchdeck.distributed.checkpoints.claim import Claim
 from torchdeck.distributed.checkpoints.retention import Retention
-from torchdeck.rundir.atomic import sync_folder, write_bytes
 
 MARK_PREFIX = ".shared-"
 """Of files by which ranks find out whether they share the directory."""

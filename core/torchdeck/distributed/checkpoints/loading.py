@@ -7,9 +7,10 @@ from pathlib import Path
 
 import torch
 
+from torchdeck.contract.checkpoints.manifest import CheckpointError, Manifest, read_manifest
+from torchdeck.contract.checkpoints.verification import verify_files
 from torchdeck.distributed.checkpoints import dcp
 from torchdeck.distributed.checkpoints.answers import manifest_of, number, optional
-from torchdeck.distributed.checkpoints.manifest import CheckpointError, Manifest, read_manifest
 from torchdeck.distributed.checkpoints.metadata import METADATA_NAME
 from torchdeck.distributed.checkpoints.model_state import first_difference, model_fingerprint
 from torchdeck.distributed.checkpoints.parts import Parts, gathered
@@ -18,7 +19,6 @@ from torchdeck.distributed.checkpoints.rank_file import derive_rank, rank_file_n
 from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX
 from torchdeck.distributed.checkpoints.state import LoadedState, TrainState
 from torchdeck.distributed.checkpoints.trainer_file import TRAINER_NAME, TrainerFile, read_trainer_file
-from torchdeck.distributed.checkpoints.verification import verify_files
 
 
 def load_all(folder: Path, state: TrainState, peers: Peers, *, hashed: bool = False) -> LoadedState:

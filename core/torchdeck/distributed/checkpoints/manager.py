@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from torch import nn
 from torch.optim import Optimizer
 
-from torchdeck.distributed.checkpoints.listing import CheckpointInfo, list_checkpoints, newest_complete
-from torchdeck.distributed.checkpoints.manifest import checkpoint_name
+from torchdeck.contract.checkpoints.listing import CheckpointInfo, list_checkpoints, newest_complete
+from torchdeck.contract.checkpoints.manifest import checkpoint_name
 from torchdeck.distributed.checkpoints.resuming import TIMEOUT, peers_of, resume_newest, train_state
 from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.state import LoadedState

@@ -16,8 +16,8 @@ import torch
 from torch.distributed.checkpoint import metadata
 from torch.distributed.checkpoint.filesystem import FileSystemReader, _StorageInfo
 
+from torchdeck.contract.checkpoints.manifest import CheckpointError, read_document
 from torchdeck.distributed.checkpoints.inert_pickle import Name, Record, read_pickle
-from torchdeck.distributed.checkpoints.manifest import CheckpointError, read_document
 from torchdeck.distributed.checkpoints.tensor_archive import Span, check_archive, is_dtype
 
 METADATA_NAME = ".metadata"

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
 
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
+from torchdeck.contract.checkpoints.manifest import CheckpointError
 
 Listing = dict[str, tuple[tuple[int, ...], str]]
 """Name → global shape and dtype (as in `float32`) of each tensor of a model's state."""

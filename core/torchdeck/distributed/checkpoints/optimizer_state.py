@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.distributed.tensor import DTensor
 
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
+from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.checkpoints.model_state import bare_name, dtype_name, unwrap
 
 _HOW = frozenset({"foreach", "fused", "capturable", "differentiable"})

@@ -15,12 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from torchdeck.contract.checkpoints.manifest import CheckpointError, Manifest, read_manifest
+from torchdeck.contract.checkpoints.verification import verify_files
 from torchdeck.distributed.checkpoints.answers import listed, text
 from torchdeck.distributed.checkpoints.disks import Disks, find_disks
-from torchdeck.distributed.checkpoints.manifest import CheckpointError, Manifest, read_manifest
 from torchdeck.distributed.checkpoints.peers import Peers
 from torchdeck.distributed.checkpoints.transfer import receive, send
-from torchdeck.distributed.checkpoints.verification import verify_files
 
 CHECKPOINTS = "checkpoints"
 """The folder's name in a run's directory."""

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import torch.distributed as dist
 
+from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.distributed import json_collectives
 from torchdeck.distributed.checkpoints.answers import nothing
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.checkpoints.refusal import refusal
 
 T = TypeVar("T")

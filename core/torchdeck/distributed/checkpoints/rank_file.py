@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
+from torchdeck.contract.bounded_file import open_regular
+from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.checkpoints.refusal import refusal
 from torchdeck.distributed.checkpoints.rng import derive_rng, restore_rng, rng_state
 from torchdeck.distributed.checkpoints.tensor_archive import check_archive
 from torchdeck.distributed.checkpoints.training_tensors import TrainingTensors
-from torchdeck.rundir.bounded_file import open_regular
 
 
 def rank_file_name(rank: int) -> str:

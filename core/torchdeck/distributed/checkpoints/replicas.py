@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from torchdeck.contract.atomic import sync_file
+from torchdeck.contract.checkpoints.manifest import CheckpointError, FileEntry
+from torchdeck.contract.checkpoints.verification import hash_file
 from torchdeck.distributed.checkpoints.disks import Disks
-from torchdeck.distributed.checkpoints.manifest import CheckpointError, FileEntry
 from torchdeck.distributed.checkpoints.peers import Peers
 from torchdeck.distributed.checkpoints.transfer import receive, send
-from torchdeck.distributed.checkpoints.verification import hash_file
-from torchdeck.rundir.atomic import sync_file
 
 
 class Copying(NamedTuple):

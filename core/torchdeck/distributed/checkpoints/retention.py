@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from torchdeck.distributed.checkpoints.listing import CheckpointInfo
-from torchdeck.distributed.checkpoints.manifest import checkpoint_name
+from torchdeck.contract.checkpoints.listing import CheckpointInfo
+from torchdeck.contract.checkpoints.manifest import checkpoint_name
 
 if TYPE_CHECKING:
     from torchdeck.distributed.settings import CheckpointSettings

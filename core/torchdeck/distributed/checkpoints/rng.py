@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
+from torchdeck.contract.checkpoints.manifest import CheckpointError
 
 
 def rng_state() -> dict[str, Any]:

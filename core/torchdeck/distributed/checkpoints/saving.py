@@ -7,22 +7,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from torchdeck.distributed.checkpoints import dcp
-from torchdeck.distributed.checkpoints.disks import Disks
-from torchdeck.distributed.checkpoints.manifest import (
+from torchdeck.contract.atomic import sync_file
+from torchdeck.contract.checkpoints.manifest import (
     CheckpointError,
     FileEntry,
     entries_from_json,
     entries_to_json,
 )
+from torchdeck.contract.checkpoints.verification import hash_file
+from torchdeck.distributed.checkpoints import dcp
+from torchdeck.distributed.checkpoints.disks import Disks
 from torchdeck.distributed.checkpoints.metadata import METADATA_NAME
 from torchdeck.distributed.checkpoints.peers import Peers
 from torchdeck.distributed.checkpoints.rank_file import rank_file_name
 from torchdeck.distributed.checkpoints.replicas import copied
 from torchdeck.distributed.checkpoints.snapshot import Snapshot
 from torchdeck.distributed.checkpoints.trainer_file import TRAINER_NAME
-from torchdeck.distributed.checkpoints.verification import hash_file
-from torchdeck.rundir.atomic import sync_file
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from torchdeck.distributed.checkpoints.choose import Refused
+from torchdeck.contract.checkpoints.choose import Refused
 from torchdeck.distributed.checkpoints.training_tensors import ModuleTensors, TrainingTensors
 
 

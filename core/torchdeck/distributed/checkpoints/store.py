@@ -19,13 +19,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
 
-from torchdeck.distributed.checkpoints.answers import by_name, manifest_of, nothing
-from torchdeck.distributed.checkpoints.background import BackgroundWriter
-from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
-from torchdeck.distributed.checkpoints.disks import Disks, find_disks
-from torchdeck.distributed.checkpoints.listing import list_checkpoints
-from torchdeck.distributed.checkpoints.loading import load_all
-from torchdeck.distributed.checkpoints.manifest import (
+from torchdeck.contract.checkpoints.listing import list_checkpoints
+from torchdeck.contract.checkpoints.manifest import (
     FINAL_NAME,
     MANIFEST_VERSION,
     USUAL_VERSION,
@@ -34,13 +29,18 @@ from torchdeck.distributed.checkpoints.manifest import (
     Manifest,
     checkpoint_name,
 )
+from torchdeck.contract.inodes import inodes_left
+from torchdeck.distributed.checkpoints.answers import by_name, manifest_of, nothing
+from torchdeck.distributed.checkpoints.background import BackgroundWriter
+from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
+from torchdeck.distributed.checkpoints.disks import Disks, find_disks
+from torchdeck.distributed.checkpoints.loading import load_all
 from torchdeck.distributed.checkpoints.peers import Peers
 from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.saving import write_all
 from torchdeck.distributed.checkpoints.snapshot import Snapshot, take_snapshot
 from torchdeck.distributed.checkpoints.staging import Staging
 from torchdeck.distributed.checkpoints.state import LoadedState, TrainState
-from torchdeck.rundir.inodes import inodes_left
 
 __all__ = ["CheckpointError", "CheckpointStore", "LoadedState", "SaveTime", "TrainState"]
 

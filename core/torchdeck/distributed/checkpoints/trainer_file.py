@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torchdeck.distributed.checkpoints.manifest import CheckpointError, read_document
+from torchdeck.contract.bounded_json import parse_json
+from torchdeck.contract.checkpoints.manifest import CheckpointError, read_document
 from torchdeck.distributed.checkpoints.model_state import Listing, listing_from_json, listing_to_json
-from torchdeck.rundir.bounded_json import parse_json
 
 TRAINER_NAME = "trainer.json"
 _VERSION = 1

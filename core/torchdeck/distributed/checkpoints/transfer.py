@@ -14,7 +14,7 @@ from typing import IO
 import torch
 import torch.distributed as dist
 
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
+from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.checkpoints.peers import Peers, sentence
 
 _PIECE = 16 << 20

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from torchdeck.contract.checkpoints.choose import choose_checkpoint
+from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.agreement import check_agreement
-from torchdeck.distributed.checkpoints.choose import choose_checkpoint
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.process_group import ProcessGroup
 from torchdeck.distributed.strategies.saved_training import load_training
 from torchdeck.distributed.trainer.step import TrainingParts

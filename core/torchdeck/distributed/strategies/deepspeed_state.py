@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
+from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.checkpoints.optimizer_state import state_key
 from torchdeck.distributed.strategies.deepspeed_partitions import Partitions
 

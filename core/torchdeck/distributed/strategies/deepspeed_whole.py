@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from torchdeck.distributed.checkpoints.manifest import CheckpointError
+from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.checkpoints.model_state import Listing, listing_of, model_tensors
 from torchdeck.distributed.strategies.deepspeed_partitions import Partitions
 from torchdeck.distributed.strategies.deepspeed_state import is_spread, states_by_group

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 from torch.optim import Optimizer
 
+from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError
 from torchdeck.distributed.checkpoints.answers import truth
 from torchdeck.distributed.checkpoints.loading import load_all
-from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, CheckpointError
 from torchdeck.distributed.checkpoints.resuming import TIMEOUT, peers_of, resume_newest, train_state
 from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.state import LoadedState

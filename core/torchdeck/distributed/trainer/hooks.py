@@ -8,6 +8,8 @@ from pathlib import Path
 
 import torch
 
+from torchdeck.contract.layout import RankLayout
+from torchdeck.contract.metrics.progress import ProgressFile, StepTimes
 from torchdeck.data.sample_log import SampleLogHeader, SampleLogWriter
 from torchdeck.data.step_order import DataPosition, StepOrder
 from torchdeck.distributed.trainer.callback import Callback, Counts
@@ -16,8 +18,6 @@ from torchdeck.distributed.trainer.profiling import ProfileHook
 from torchdeck.distributed.trainer.step import StepResult
 from torchdeck.distributed.trainer.throughput import Rates
 from torchdeck.environment import Place
-from torchdeck.rundir.layout import RankLayout
-from torchdeck.telemetry.progress import ProgressFile, StepTimes
 from torchdeck.telemetry.writer import MetricsWriter
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from torch.utils.data import default_collate
 
+from torchdeck.contract.checkpoints.manifest import checkpoint_name
 from torchdeck.data.step_order import DataPosition, StepOrder
 from torchdeck.distributed.batches import BatchLoader, SizedDataset
-from torchdeck.distributed.checkpoints.manifest import checkpoint_name
 from torchdeck.distributed.checkpoints.rng import restore_rng, rng_state
 from torchdeck.distributed.seeding import make_deterministic
 from torchdeck.distributed.settings import CheckpointSettings, RecipeSettings

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from torchdeck.rundir.file_names import name_of
+from torchdeck.contract.file_names import name_of
 
 _OWN = frozenset({"__pycache__"})
 """Byte code belongs to the files it was made from."""

@@ -12,15 +12,15 @@ from typing import BinaryIO
 from torchdeck.agent.snapshots.blobs import BlobMissingError, BlobStore
 from torchdeck.agent.snapshots.folder import FolderBeingMade, making, put, store_of
 from torchdeck.agent.snapshots.manifest import EXECUTABLE, LINK, Blob, Entry, Manifest
+from torchdeck.contract.file_names import name_of, text_of
+from torchdeck.contract.inventory import LOCALHOST
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.launch.code.beside import link_what_stays
 from torchdeck.launch.code.digests import Digests
 from torchdeck.launch.code.scan import MAX_BYTES
 from torchdeck.launch.code.secret_contents import SMALL, SecretSearch, secret_in
-from torchdeck.nodes.inventory import LOCALHOST
 from torchdeck.plan.code_paths import is_copied
-from torchdeck.plan.launch_plan import CodeTree, LaunchPlan
-from torchdeck.rundir.file_names import name_of, text_of
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.directory import RunDirectoryError
 
 TRIES = 3

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from torchdeck.agent.snapshots.folder import STORE
+from torchdeck.contract.atomic import read_json, write_bytes
 from torchdeck.launch.code.secret_contents import SecretSearch, rules_version
-from torchdeck.rundir.atomic import read_json, write_bytes
 
 VERSION = 2
 KEPT = 64

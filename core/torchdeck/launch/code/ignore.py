@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchdeck.rundir.bounded_file import UnreadableFileError, read_bounded
+from torchdeck.contract.bounded_file import UnreadableFileError, read_bounded
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

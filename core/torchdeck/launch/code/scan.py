@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from torchdeck.contract.file_names import text_of
 from torchdeck.launch.code.ignore import Ignored, is_marked, rules_above
 from torchdeck.launch.code.secret_files import NEVER, is_secret_name
-from torchdeck.rundir.file_names import text_of
 
 MAX_FILES = 20_000
 MAX_BYTES = 2**30

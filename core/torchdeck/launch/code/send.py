@@ -9,9 +9,9 @@ from pathlib import Path
 from torchdeck.agent.link.frames import Frame, FrameError, FrameReader, encode
 from torchdeck.agent.snapshots.folder import read_manifest
 from torchdeck.agent.snapshots.manifest import Blob, Manifest
-from torchdeck.rundir.bounded_json import parse_json
-from torchdeck.rundir.file_names import name_of
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.bounded_json import parse_json
+from torchdeck.contract.file_names import name_of
+from torchdeck.contract.layout import RunLayout
 
 PART = 1 << 17
 """Bytes of a content in one frame: what something more urgent waits for."""

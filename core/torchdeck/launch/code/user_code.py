@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from torchdeck.agent.snapshots.manifest import EXECUTABLE, LINK
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.launch.code.digests import Digests
 from torchdeck.launch.code.ignore import OWN, RulesError
 from torchdeck.launch.code.scan import MAX_BYTES, MAX_FILES, Found, scan
-from torchdeck.plan.launch_plan import CodeTree
 from torchdeck.quantities import size
 
 SHOWN = 4

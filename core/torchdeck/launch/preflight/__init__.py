@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from torchdeck.agent.probe.system import bf16_here
 from torchdeck.config.chosen_nodes import node_names
 from torchdeck.config.schema import RunConfig
+from torchdeck.contract.inventory import LOCALHOST, InterpreterFacts
+from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launch.preflight.check import Check
 from torchdeck.launch.preflight.data import check_data
 from torchdeck.launch.preflight.devices import check_devices
@@ -26,8 +28,6 @@ from torchdeck.launch.preflight.room import checkpoint_bytes, share_of
 from torchdeck.launch.preflight.sources import check_sources
 from torchdeck.launch.preflight.trust import check_trust
 from torchdeck.launch.prepare import Survey
-from torchdeck.nodes.inventory import LOCALHOST, InterpreterFacts
-from torchdeck.plan.launch_plan import LaunchPlan
 
 if TYPE_CHECKING:
     from torchdeck.launch.reach import Reach

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from torchdeck.nodes.inventory import LOCALHOST
+from torchdeck.contract.inventory import LOCALHOST
 
 Status = Literal["ok", "warning", "failed"]
 

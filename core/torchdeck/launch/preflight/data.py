@@ -9,8 +9,8 @@ from pathlib import Path
 
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.config.text_data import TextData
+from torchdeck.contract.bounded_file import open_regular
 from torchdeck.launch.preflight.check import Check, failed, ok
-from torchdeck.rundir.bounded_file import open_regular
 
 MAX_ENTRIES = 20_000
 """Names looked at in search of enough text; after that the ranks find out."""

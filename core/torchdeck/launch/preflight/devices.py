@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from torchdeck.agent.leases import lease_holder
+from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launch.preflight.check import Check, failed, ok, warning
-from torchdeck.plan.launch_plan import LaunchPlan
 
 
 class Holder(NamedTuple):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchdeck.agent.probe.system import kills_after_logout, memory_facts
+from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launch.preflight.check import Check, ok, warning
 from torchdeck.launch.preflight.room import check_shared_memory
-from torchdeck.plan.launch_plan import LaunchPlan
 
 
 def check_here(plan: LaunchPlan, node: str) -> Iterator[Check]:

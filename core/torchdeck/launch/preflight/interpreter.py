@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from torchdeck.contract.inventory import LOCALHOST, InterpreterFacts, Version, major_minor
 from torchdeck.launch.preflight.check import Check, failed, ok, warning
-from torchdeck.nodes.inventory import LOCALHOST, InterpreterFacts, Version, major_minor
 
 OLDEST_TORCH: Version = (2, 10)
 OLDEST_PYTHON: Version = (3, 10)

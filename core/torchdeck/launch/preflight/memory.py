@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from torchdeck.config.schema import RunConfig
+from torchdeck.contract.inventory import LOCALHOST
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.launch.preflight.check import Check, failed, ok, warning
 from torchdeck.launch.prepare import Survey, missing
-from torchdeck.nodes.inventory import LOCALHOST
-from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.plan.prediction import PredictedMemory
 from torchdeck.plan.preview.memory import MemoryPreview, is_one, make_memory, ranks_text
 from torchdeck.plan.shares import shares_of
 from torchdeck.quantities import size

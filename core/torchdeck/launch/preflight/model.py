@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from torchdeck.config.schema import RunConfig
+from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launch.preflight.check import Check
 from torchdeck.launch.preflight.folders import check_room
 from torchdeck.launch.preflight.room import checkpoint_bytes, profiled_bytes, share_of
 from torchdeck.launch.prepare import Survey
-from torchdeck.plan.launch_plan import LaunchPlan
 
 
 def check_model(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+from torchdeck.contract.plan.launch_plan import LaunchPlan, NodePlan
+from torchdeck.contract.plan.slots import fill
+from torchdeck.contract.plan.smaller_plan import LOOPBACK
 from torchdeck.launch.preflight.check import Check, ok
-from torchdeck.plan.launch_plan import LaunchPlan, NodePlan
-from torchdeck.plan.slots import fill
-from torchdeck.plan.smaller_plan import LOOPBACK
 
 _INTERFACE = "GLOO_SOCKET_IFNAME"
 _LOOPBACK_INTERFACE = "lo"

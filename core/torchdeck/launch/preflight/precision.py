@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from torchdeck.config.schema import RunConfig
+from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.launch.preflight.check import Check, warning
-from torchdeck.plan.launch_plan import NodePlan
 
 
 def check_precision(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from torchdeck.contract.inventory import LOCALHOST, Inventory
 from torchdeck.launch.preflight.check import Check, failed, ok
-from torchdeck.nodes.inventory import LOCALHOST, Inventory
 
 _SHOWN = 3
 

@@ -28,8 +28,8 @@ def check_resume(config: RunConfig, node: str) -> Iterator[Check]:
 
 
 def _ours(path: Path, node: str) -> Check:
-    from torchdeck.distributed.checkpoints.listing import list_checkpoints
-    from torchdeck.distributed.checkpoints.manifest import CheckpointError, read_manifest
+    from torchdeck.contract.checkpoints.listing import list_checkpoints
+    from torchdeck.contract.checkpoints.manifest import CheckpointError, read_manifest
 
     try:
         manifest = read_manifest(path)
@@ -52,8 +52,8 @@ def _ours(path: Path, node: str) -> Check:
 
 
 def _auto(directory: Path, node: str) -> Check:
-    from torchdeck.distributed.checkpoints.listing import list_checkpoints
-    from torchdeck.distributed.checkpoints.manifest import CheckpointError
+    from torchdeck.contract.checkpoints.listing import list_checkpoints
+    from torchdeck.contract.checkpoints.manifest import CheckpointError
 
     try:
         found = list_checkpoints(directory)

@@ -13,8 +13,8 @@ from torchdeck.launch.preflight.check import Check, failed, ok, warning
 from torchdeck.quantities import size
 
 if TYPE_CHECKING:
-    from torchdeck.plan.launch_plan import LaunchPlan
-    from torchdeck.plan.model_profile import ModelProfile  # numpy comes with it
+    from torchdeck.contract.plan.launch_plan import LaunchPlan
+    from torchdeck.contract.plan.model_profile import ModelProfile  # numpy comes with it
 
 _BYTES_PER_PARAMETER = {"sgd": 4, "adam": 12, "adamw": 12}
 """Saved per parameter: fp32 weights, and Adam's two moments."""

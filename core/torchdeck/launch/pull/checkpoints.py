@@ -7,18 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from torchdeck.distributed.checkpoints.listing import inspect
-from torchdeck.distributed.checkpoints.manifest import (
+from torchdeck.contract.atomic import write_bytes
+from torchdeck.contract.checkpoints.listing import inspect
+from torchdeck.contract.checkpoints.manifest import (
     MANIFEST_NAME,
     USUAL_VERSION,
     CheckpointError,
     Manifest,
     read_manifest,
 )
-from torchdeck.distributed.checkpoints.verification import verify, verify_files
+from torchdeck.contract.checkpoints.verification import verify, verify_files
 from torchdeck.launch.pull.fetching import NotWholeError, OnBytes, fetch
 from torchdeck.nodes.probe.remote_files import RemoteFiles
-from torchdeck.rundir.atomic import write_bytes
 
 STAGING = ".pulling-"
 """Begins the name of a folder that a checkpoint is brought into."""

@@ -7,16 +7,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from torchdeck.contract.file_names import text_of
+from torchdeck.contract.inventory import LOCALHOST
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.plan.slots import fill
 from torchdeck.launch.preflight.remote.talks import talks_with
 from torchdeck.launch.pull import checkpoints
 from torchdeck.launch.pull.fetching import NotWholeError, fetch_checked
 from torchdeck.launch.reach import Reach
-from torchdeck.nodes.inventory import LOCALHOST
 from torchdeck.nodes.probe.remote_files import RemoteFile, RemoteFiles
-from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.plan.slots import fill
-from torchdeck.rundir.file_names import text_of
-from torchdeck.rundir.layout import RunLayout
 
 REACH_LIMIT = 20.0
 NEWEST, ALL, NONE = "latest", "all", "none"

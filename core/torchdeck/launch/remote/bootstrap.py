@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import torchdeck.agent.link.loader
+from torchdeck.contract.bounded_json import JsonError, parse_json_object
 from torchdeck.launch.remote.stream import ByteStream
 from torchdeck.launch.shipping import PACKAGE, ShippingError
-from torchdeck.rundir.bounded_json import JsonError, parse_json_object
 from torchdeck.shown_text import shown_line
 
 # Python 2 and early 3 read this too, and say what is wrong instead of an error of syntax

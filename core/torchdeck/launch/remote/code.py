@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from torchdeck.agent.link.frames import Frame, FrameError, FrameReader
+from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.code.send import CodeNotSentError, Progress, Sender
 from torchdeck.launch.remote.link import NodeLink
 from torchdeck.launch.remote.session import LinkLostError, RemoteRequestError
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.links import LinkState
 
 LEAST_AT_ONCE, MOST_AT_ONCE = 1 << 17, 1 << 21

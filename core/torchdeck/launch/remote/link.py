@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.agent.link.frames import FrameError
+from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.remote.bootstrap import Bootstrap, BootstrapError
 from torchdeck.launch.remote.early_link import EarlyLink
 from torchdeck.launch.remote.mirror import Mirror, MirrorRefusedError
@@ -19,7 +20,6 @@ from torchdeck.launch.remote.session import LinkLostError, LinkSession, Reply
 from torchdeck.launch.remote.shared_token import SharedToken
 from torchdeck.launch.remote.stream import ByteStream
 from torchdeck.launch.shipping import ShippingError
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, UP, LinkState
 
 CONNECT_LIMIT = 30.0

@@ -6,8 +6,8 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 
+from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.remote.link import NodeLink
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.links import LinkState, write_links
 
 INTERVAL = 1.0

@@ -10,7 +10,7 @@ from torchdeck import quantities
 from torchdeck.agent.link.names import NOTHING, Level, Mirrored, Way, is_node_name, mirrored
 from torchdeck.agent.link.open_file import NotPlainError, Opened, open_plain, refuse_link, refuse_links
 from torchdeck.agent.link.tails import Have, digest, have
-from torchdeck.rundir.atomic import write_bytes
+from torchdeck.contract.atomic import write_bytes
 
 FILES_LIMIT = 200_000
 """Files that one node may have here."""

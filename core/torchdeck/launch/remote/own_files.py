@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from torchdeck.agent.link.names import rank_of
-from torchdeck.plan.elastic import Elastic
-from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.contract.plan.elastic import Elastic
+from torchdeck.contract.plan.launch_plan import LaunchPlan
 
 
 def own_files(plan: LaunchPlan, node: str) -> Callable[[str], bool]:

@@ -7,8 +7,8 @@ import secrets
 from types import TracebackType
 from typing import Self
 
-from torchdeck.rundir.atomic import write_bytes
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.atomic import write_bytes
+from torchdeck.contract.layout import RunLayout
 
 
 class SharedToken:

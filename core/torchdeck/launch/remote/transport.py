@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.launch.remote.link import NodeLink
 from torchdeck.launch.remote.session import RemoteRequestError
 from torchdeck.launch.requests import Request
 from torchdeck.launch.transport import LOG_TAIL, Supervision
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.processes import ProcessIdentity
 from torchdeck.runs.links import UP
 
 CALL_LIMIT = 10.0

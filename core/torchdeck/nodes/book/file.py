@@ -10,11 +10,11 @@ from pathlib import Path
 
 from torchdeck.config.document import TooDeepError, parse, scan
 from torchdeck.config.problems import ConfigError, Problem
+from torchdeck.contract.atomic import write_bytes
+from torchdeck.contract.bounded_file import UnreadableFileError, read_bounded
+from torchdeck.contract.lock_file import try_lock
 from torchdeck.nodes.book.problems import problems_of
 from torchdeck.nodes.book.schema import NodeBook
-from torchdeck.rundir.atomic import write_bytes
-from torchdeck.rundir.bounded_file import UnreadableFileError, read_bounded
-from torchdeck.rundir.lock_file import try_lock
 from torchdeck.trust.writers import other_writers_of_file
 
 FILE_NAME = "nodes.toml"

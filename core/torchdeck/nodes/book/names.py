@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 from torchdeck.config.node_names import NodeNameError, expand
 from torchdeck.config.ranges import parse_range
+from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.nodes.book.schema import NodeBook
-from torchdeck.nodes.inventory import LOCALHOST
 
 TAG = "tag:"
 """Before a tag: all nodes that have it."""

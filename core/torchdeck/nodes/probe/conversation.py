@@ -8,11 +8,11 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from torchdeck.contract.bounded_json import JsonError, parse_json_object
+from torchdeck.contract.journal import LATEST
 from torchdeck.nodes.probe.sent_code import payload
 from torchdeck.nodes.ssh.errors import UnreachableError
 from torchdeck.quantities import size
-from torchdeck.rundir.bounded_json import JsonError, parse_json_object
-from torchdeck.rundir.journal import LATEST
 
 ANSWER_LIMIT = 4 * 2**20
 """Bytes of an answer; a node says a few thousand."""

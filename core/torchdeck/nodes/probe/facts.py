@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from torchdeck.nodes.inventory import Device, InterpreterFacts, NodeInfo
+from torchdeck.contract.inventory import Device, InterpreterFacts, NodeInfo
 from torchdeck.nodes.probe.conversation import ProbeError
 
 Count = Annotated[int, Field(ge=0, le=2**63)]

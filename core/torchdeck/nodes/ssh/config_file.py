@@ -13,12 +13,12 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import Any
 
+from torchdeck.contract.bounded_file import read_bounded
 from torchdeck.nodes.ssh.config_commands import MATCH_EXEC, CommandGate
 from torchdeck.nodes.ssh.errors import TargetError
 from torchdeck.nodes.ssh.host_names import check_names
 from torchdeck.nodes.ssh.parsed_config import parsed_config
 from torchdeck.nodes.ssh.quick_paramiko import import_paramiko
-from torchdeck.rundir.bounded_file import read_bounded
 
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 MOST_INCLUDES = 16

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
+from torchdeck.contract.atomic import read_json, write_json
 from torchdeck.nodes.ssh.credentials import Asker, Credentials
 from torchdeck.nodes.ssh.target import SshTarget
-from torchdeck.rundir.atomic import read_json, write_json
 
 T = TypeVar("T")
 SERVICE = "torchdeck"

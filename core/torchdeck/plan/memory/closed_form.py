@@ -18,10 +18,10 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from math import prod
 
+from torchdeck.contract.plan.model_profile import ROOT, ModelProfile, TensorInfo
 from torchdeck.plan.memory.closed_form_trace import Activations, closed_form_trace
 from torchdeck.plan.memory.model_shape import ModelShape, Weight
 from torchdeck.plan.memory.spec import PRECISION_SIZES
-from torchdeck.plan.model_profile import ROOT, ModelProfile, TensorInfo
 
 SOURCE = "closed form"
 FORMULA = "activations by the formula of Korthikanti et al. 2022 (arXiv:2205.05198)"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from torchdeck.contract.plan.model_profile import ROOT, Event, Trace
 from torchdeck.plan.memory.model_shape import ModelShape, Weight
-from torchdeck.plan.model_profile import ROOT, Event, Trace
 
 _FULL = 4
 """Bytes of an element of fp32: weights, losses, statistics."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from torchdeck.contract.plan.model_profile import ITEM_SIZES, TensorInfo
 from torchdeck.plan.memory.spec import StrategySpec
-from torchdeck.plan.model_profile import ITEM_SIZES, TensorInfo
 
 _BF16 = 2
 _LEAST_SAVING = 2

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from torchdeck.contract.plan.model_profile import ModelProfile
+from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.plan.memory.predict import memory_notes, predict_memory
 from torchdeck.plan.memory.spec import StrategySpec
-from torchdeck.plan.model_profile import ModelProfile
-from torchdeck.plan.prediction import PredictedMemory
 
 
 @dataclass(frozen=True)

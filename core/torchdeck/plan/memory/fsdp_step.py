@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from torchdeck.contract.plan.model_profile import ROOT, Event
 from torchdeck.plan.memory.gloo import all_gather_copy, reduce_scatter_copy
 from torchdeck.plan.memory.replay import Replay, Segment, tell
 from torchdeck.plan.memory.spec import StrategySpec
 from torchdeck.plan.memory.timeline import Term, Timeline
 from torchdeck.plan.memory.unit_sizes import UnitSizes
-from torchdeck.plan.model_profile import ROOT, Event
 
 
 class FsdpStep:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from torchdeck.contract.plan.model_profile import ModelProfile
 from torchdeck.plan.memory.context import context_bytes, overhead, uncertainty
 from torchdeck.plan.memory.remembered import remembered
 from torchdeck.plan.memory.simulate import simulate
@@ -15,7 +16,6 @@ from torchdeck.plan.memory.traces import UntracedError, trace_for
 from torchdeck.plan.memory.unit_sizes import unit_sizes
 from torchdeck.plan.memory.zero import ZeroOptions
 from torchdeck.plan.memory.zero_peak import zero_peaks
-from torchdeck.plan.model_profile import ModelProfile
 
 _COMING_AND_GOING = "with offload_parameters DeepSpeed decides which weights are on the device at a time"
 

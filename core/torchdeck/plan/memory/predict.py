@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from torchdeck.contract.plan.model_profile import ModelProfile
+from torchdeck.contract.plan.prediction import PredictedMemory, RankRanges
 from torchdeck.plan.memory.context import CUDA_NOTE
 from torchdeck.plan.memory.peak import predict_peak
 from torchdeck.plan.memory.remembered import remembered
@@ -17,8 +19,6 @@ from torchdeck.plan.memory.timeline import Peak
 from torchdeck.plan.memory.verdict import verdict
 from torchdeck.plan.memory.zero import ZeroOptions, zero_state
 from torchdeck.plan.memory.zero_peak import ZERO_NOTE
-from torchdeck.plan.model_profile import ModelProfile
-from torchdeck.plan.prediction import PredictedMemory, RankRanges
 from torchdeck.quantities import size
 
 _STATE = ("parameters", "gradients", "optimizer")

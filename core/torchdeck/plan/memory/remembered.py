@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TypeVar, cast
 
-from torchdeck.plan.model_profile import ModelProfile
+from torchdeck.contract.plan.model_profile import ModelProfile
 
 T = TypeVar("T")
 KEPT = 64

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from torchdeck.contract.plan.model_profile import ROOT, Event, Trace
 from torchdeck.plan.memory.timeline import Sizes, Term, Timeline
-from torchdeck.plan.model_profile import ROOT, Event, Trace
 
 _TERMS = {
     Event.INPUT: Term.INPUTS,

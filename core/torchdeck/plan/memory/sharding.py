@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from torchdeck.plan.model_profile import ITEM_SIZES, TensorInfo
+from torchdeck.contract.plan.model_profile import ITEM_SIZES, TensorInfo
 
 Bytes = npt.NDArray[np.int64]
 

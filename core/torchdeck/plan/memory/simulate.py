@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from torchdeck.contract.plan.model_profile import ITEM_SIZES, ROOT, ModelProfile, TensorInfo
 from torchdeck.plan.memory.comm_hooks import kept_bytes, passing_bytes
 from torchdeck.plan.memory.fsdp_step import FsdpStep
 from torchdeck.plan.memory.replay import Replay
@@ -13,7 +14,6 @@ from torchdeck.plan.memory.spec import FULLY_SHARDED, StrategySpec
 from torchdeck.plan.memory.timeline import Term, Timeline
 from torchdeck.plan.memory.traces import trace_for
 from torchdeck.plan.memory.unit_sizes import unit_sizes
-from torchdeck.plan.model_profile import ITEM_SIZES, ROOT, ModelProfile, TensorInfo
 
 _BROADCAST_LIMIT = 250 * 2**20
 """Bytes that DDP puts together for one broadcast of its weights (`broadcast_bucket_size`), of which two may

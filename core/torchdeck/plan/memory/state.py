@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from torchdeck.contract.plan.model_profile import ITEM_SIZES, ModelProfile, TensorInfo
 from torchdeck.plan.memory.sharding import Bytes, local_bytes, padded_elements
 from torchdeck.plan.memory.spec import FULLY_SHARDED, StrategySpec
-from torchdeck.plan.model_profile import ITEM_SIZES, ModelProfile, TensorInfo
 
 _STEP_BYTES = 4
 """Adam's `step`, a float32 scalar for each parameter (torch.optim.adam, `_init_group`)."""

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from torchdeck.contract.plan.model_profile import ModelProfile
 from torchdeck.plan.memory.peak import PredictedPeak, predict_peak
 from torchdeck.plan.memory.spec import FULLY_SHARDED, ZERO, StrategySpec
 from torchdeck.plan.memory.traces import UntracedError
 from torchdeck.plan.memory.verdict import FITS, TIGHT_VERDICT, UNKNOWN, verdict
-from torchdeck.plan.model_profile import ModelProfile
 from torchdeck.quantities import size
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from torchdeck.contract.plan.model_profile import ROOT, Event, ModelProfile, Trace
 from torchdeck.plan.memory.spec import StrategySpec
-from torchdeck.plan.model_profile import ROOT, Event, ModelProfile, Trace
 
 
 class UntracedError(ValueError):

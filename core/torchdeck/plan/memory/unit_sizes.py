@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from torchdeck.contract.plan.model_profile import ITEM_SIZES, ModelProfile, TensorInfo
 from torchdeck.plan.memory.remembered import remembered
 from torchdeck.plan.memory.sharding import padded_elements, rows
 from torchdeck.plan.memory.spec import StrategySpec
-from torchdeck.plan.model_profile import ITEM_SIZES, ModelProfile, TensorInfo
 
 _FLOATING = frozenset({"float64", "float32", "bfloat16", "float16"})
 

@@ -15,10 +15,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from torchdeck.contract.plan.model_profile import ITEM_SIZES, TensorInfo
 from torchdeck.plan.memory.sharding import Bytes
 from torchdeck.plan.memory.spec import PRECISION_SIZES, StrategySpec
 from torchdeck.plan.memory.state import moments
-from torchdeck.plan.model_profile import ITEM_SIZES, TensorInfo
 
 _MASTER_SIZE = 4
 """Bytes of an element of master weights, moments and offloaded gradients: fp32."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from torchdeck.contract.plan.model_profile import ModelProfile
 from torchdeck.plan.memory.replay import Replay
 from torchdeck.plan.memory.spec import PRECISION_SIZES, StrategySpec
 from torchdeck.plan.memory.timeline import Peak, Term, Timeline
 from torchdeck.plan.memory.traces import trace_for
 from torchdeck.plan.memory.zero import ZeroOptions, ZeroState, zero_state
 from torchdeck.plan.memory.zero_step import ZeroSizes, ZeroStep
-from torchdeck.plan.model_profile import ModelProfile
 
 ZERO_NOTE = "ZeRO is predicted as measured with DeepSpeed on CPU ranks; on GPUs it is not validated"
 

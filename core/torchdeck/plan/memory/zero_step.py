@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from torchdeck.contract.plan.model_profile import ROOT, Event
 from torchdeck.plan.memory.replay import Replay, Segment, tell
 from torchdeck.plan.memory.timeline import Term, Timeline
-from torchdeck.plan.model_profile import ROOT, Event
 
 
 @dataclass(frozen=True)

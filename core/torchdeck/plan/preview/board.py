@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchdeck.nodes.inventory import Device
-from torchdeck.plan.launch_plan import LaunchPlan
+from torchdeck.contract.inventory import Device
+from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.plan.placement import NodeShare
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from torchdeck.config.training import Training
+from torchdeck.contract.plan.prediction import PredictedData
 from torchdeck.data.batch_plan import BALANCES, BatchPlan
 from torchdeck.plan.planned_counts import PlannedCounts
-from torchdeck.plan.prediction import PredictedData
 from torchdeck.plan.preview.load import Load
 
 Counts = npt.NDArray[np.int64]

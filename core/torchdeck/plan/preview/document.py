@@ -30,7 +30,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.plan.prediction import PredictedData
+from torchdeck.contract.plan.prediction import PredictedData
 from torchdeck.plan.preview.board import Board
 from torchdeck.plan.preview.data import DataPreview
 from torchdeck.plan.preview.headline import headline

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchdeck.plan.prediction import PredictedMemory, Prediction
+from torchdeck.contract.plan.prediction import PredictedMemory, Prediction
 
 if TYPE_CHECKING:
     from torchdeck.plan.memory.suggest import Suggestion

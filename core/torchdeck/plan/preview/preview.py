@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.config.schema import RunConfig
-from torchdeck.nodes.inventory import Inventory
+from torchdeck.contract.inventory import Inventory
+from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.plan.batch import explain_batch
 from torchdeck.plan.known import Known
-from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.plan.placement import NodeShare
 from torchdeck.plan.preview.board import Board, make_board
 from torchdeck.plan.preview.memory import MemoryPreview, make_memory

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from torchdeck.plan.launch_plan import LaunchPlan, SmallerSize
+from torchdeck.contract.plan.launch_plan import LaunchPlan, SmallerSize
 from torchdeck.plan.preview.headline import verdict_line
 from torchdeck.plan.preview.memory import MemoryPreview, make_memory
 

@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from torchdeck.contract.plan.model_profile import ITEM_SIZES, ModelProfile, TensorInfo
 from torchdeck.plan.memory.spec import FULLY_SHARDED, StrategySpec
-from torchdeck.plan.model_profile import ITEM_SIZES, ModelProfile, TensorInfo
 
 Ints = npt.NDArray[np.int64]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.plan.prediction import PredictedData, PredictedMemory, Prediction
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.plan.prediction import PredictedData, PredictedMemory, Prediction
+from torchdeck.metrics import RunMetrics
 from torchdeck.runs.audit.kept_steps import RecordedAttempt, ended_early, recorded_attempts
 from torchdeck.runs.audit.planned_order import read_plan
 from torchdeck.runs.audit.result import Audit, RankAudit, SamplesCheck
 from torchdeck.runs.audit.samples import Limits, SampleAudit, Totals
 from torchdeck.runs.state import RunState
 from torchdeck.runs.view import RunView
-from torchdeck.telemetry.reader import RunMetrics
 
 ALLOCATED, RESIDENT = "memory_peak_bytes", "memory_growth_peak_bytes"
 """What the trainer calls the peak on a GPU, and on the CPU."""

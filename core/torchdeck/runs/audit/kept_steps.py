@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.metrics.progress import read_progress
 from torchdeck.data.sample_log import SampleLog, SampleLogError, SampleLogHeader
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.telemetry.progress import read_progress
 
 
 @dataclass(frozen=True)

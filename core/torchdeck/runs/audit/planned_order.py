@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.data.batch_plan import BatchPlanError, load_batch_plan
 from torchdeck.data.order import PositionError, SampleOrder
 from torchdeck.data.planned_steps import PlannedSteps
@@ -12,9 +15,6 @@ from torchdeck.data.sample_log import SampleLogHeader
 from torchdeck.data.step_order import DataPosition, SeededSteps, StepOrder
 from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.settings import RecipeSettings, TrainingSettings
-from torchdeck.plan.launch_plan import LaunchPlan, PlanFormatError
-from torchdeck.rundir.atomic import read_json
-from torchdeck.rundir.layout import RunLayout
 
 
 class CannotRecomputeError(Exception):

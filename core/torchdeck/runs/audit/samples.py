@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from torchdeck.contract.layout import RunLayout
 from torchdeck.data.sample_log import SampleRecord
 from torchdeck.data.step_order import DataPosition, OrderedStep, StepOrder
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.audit.epochs import EpochIds
 from torchdeck.runs.audit.kept_steps import KeptSteps, RecordedAttempt, kept_steps
 from torchdeck.runs.audit.planned_order import CannotRecomputeError, PlannedAttempt, planned_attempt

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from pathlib import Path
 
-from torchdeck.rundir.journal import LATEST
-from torchdeck.rundir.log_times import ROW, LogLengths, whole_rows
+from torchdeck.contract.journal import LATEST
+from torchdeck.contract.log_times import ROW, LogLengths, whole_rows
 
 _ROWS_AT_ONCE = 512
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.logs.clock import LogClock
 from torchdeck.runs.logs.line_index import LineIndex
 from torchdeck.runs.logs.stretches import Followed, Source, Stretch, Stretches

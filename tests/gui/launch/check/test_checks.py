@@ -10,9 +10,9 @@ from pytestqt.qtbot import QtBot
 
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.problems import Problem
+from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.launch.preflight.check import failed, ok, warning
 from torchdeck.launch.prepare import plan_from, survey
-from torchdeck.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck_app.launch.check.panel import CheckPanel
 from torchdeck_app.launch.check.plan_changes import LIMIT, plan_changes
 from torchdeck_app.launch.check.rows import by_node, check_rows, verdict

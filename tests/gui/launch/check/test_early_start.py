@@ -10,11 +10,11 @@ import pytest
 from support.early_controllers import early_ones, wait_early, wait_no_early
 from support.previews import preview
 from torchdeck.config.loader import LoadedConfig, load_config
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launch.checked_plan import PreflightError
 from torchdeck.launch.early_controller import EarlyController
 from torchdeck.launch.preflight.check import failed
-from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.rundir.layout import RunLayout
 from torchdeck_app.bridge.operations import Cancel
 from torchdeck_app.launch.check import calls
 from torchdeck_app.launch.check.calls import Refused, Started, Starter, Wanted

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.made_runs import IDS, make_run
-from torchdeck.rundir.journal import Event
+from torchdeck.contract.journal import Event
 from torchdeck_app.launch.files.diff import by_key
 from torchdeck_app.launch.files.run_texts import run_text, run_titles
 

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QMessageBox
 from pytestqt.qtbot import QtBot
 
 from support.launch_place import SCRIPT, has_document, opened, press, write_script
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck_app.launch.check.rows import CheckRow
 from torchdeck_app.launch.place import LaunchPlace
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from support.previews import GIB, machines
-from torchdeck.nodes.inventory import Inventory, NodeInfo
+from torchdeck.contract.inventory import Inventory, NodeInfo
 from torchdeck_app.launch.preview.free_now import has_local, has_moved
 
 

@@ -13,8 +13,8 @@ from pytestqt.qtbot import QtBot
 
 from support.checkpoint_files import flip, save
 from support.run_homes import add_failed_run, add_live_run
+from torchdeck.contract.layout import RunLayout
 from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
-from torchdeck.rundir.layout import RunLayout
 from torchdeck.runs.follower import read_run
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.runs.checkpoints.view import CheckpointsView

@@ -8,8 +8,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
 
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.rundir.log_times import ROW
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.log_times import ROW
 from torchdeck_app.runs.logs import reader
 from torchdeck_app.runs.logs.page import Search, level
 from torchdeck_app.runs.logs.view import LogView

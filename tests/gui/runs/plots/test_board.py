@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from support.metrics import opened, rank_folder, segment_path, write_columns, write_rows
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck_app.runs.plots.board import PlotBoard
 from torchdeck_app.runs.plots.canvas import PlotCanvas
 from torchdeck_app.runs.plots.chooser import MetricChooser

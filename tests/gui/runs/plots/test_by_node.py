@@ -9,7 +9,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from support.metrics import rank_folder, write_columns
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck_app.runs.plots.board import PlotBoard
 from torchdeck_app.runs.plots.board_reader import BoardReader
 from torchdeck_app.runs.plots.exchange import Request

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from support.metrics import rank_folder, write_columns
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.telemetry.reader.segment import Rows, Segment
+from torchdeck.contract.layout import RunLayout
+from torchdeck.metrics.segment import Rows, Segment
 from torchdeck_app.bridge.operations import Cancel, CancelledError
 from torchdeck_app.runs.plots.catalogue import Metric
 from torchdeck_app.runs.plots.export import write_csv

@@ -9,7 +9,7 @@ from PySide6.QtCore import QPoint, QRectF
 from pytestqt.qtbot import QtBot
 
 from support.metrics import rank_folder, write_columns
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck_app.runs.plots import readout
 from torchdeck_app.runs.plots.board import PlotBoard
 from torchdeck_app.runs.plots.exchange import Curve, PlotData

@@ -9,9 +9,9 @@ import pytest
 
 from support.agent_run import make_plan
 from support.metrics import opened, rank_folder, segment_path, write_columns, write_rows
-from torchdeck.plan.prediction import PredictedMemory, Prediction
-from torchdeck.rundir.layout import RunLayout
-from torchdeck.telemetry.reader import Series, Window
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.prediction import PredictedMemory, Prediction
+from torchdeck.metrics import Series, Window
 from torchdeck_app.runs.plots.bands import band, median
 from torchdeck_app.runs.plots.board_reader import BoardReader
 from torchdeck_app.runs.plots.catalogue import catalogue

@@ -10,7 +10,7 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from support.metrics import rank_folder, write_columns
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck_app.runs.ranks.view import RankHeatMap
 from torchdeck_app.theme.theme import Theme
 

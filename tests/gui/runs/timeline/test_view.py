@@ -10,8 +10,8 @@ from pytestqt.qtbot import QtBot
 from support.histories import event
 from support.made_runs import line
 from support.run_homes import add_failed_run
-from torchdeck.rundir.journal import Event
-from torchdeck.rundir.layout import RunLayout
+from torchdeck.contract.journal import Event
+from torchdeck.contract.layout import RunLayout
 from torchdeck_app.runs.marks import marks_of
 from torchdeck_app.runs.timeline.view import TimelineView
 from torchdeck_app.theme.theme import Theme

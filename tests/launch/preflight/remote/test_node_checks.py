@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from support.node_facts import GIB, gpu, node_facts, python
+from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.launch.preflight.check import Check
 from torchdeck.launch.preflight.remote.connections import Connected, check_connections
 from torchdeck.launch.preflight.remote.machine import check_machine
 from torchdeck.launch.preflight.remote.versions import check_versions
 from torchdeck.nodes.probe.conversation import ClockOffset
-from torchdeck.plan.launch_plan import NodePlan
 
 NODE = NodePlan(
     name="a",

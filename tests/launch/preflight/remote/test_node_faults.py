@@ -9,6 +9,8 @@ from support.node_facts import gpu, node_facts
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
+from torchdeck.contract.inventory import Inventory
+from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.launch.all_checks import all_checks
 from torchdeck.launch.node_looks import survey_nodes
 from torchdeck.launch.node_survey import NodeSurvey
@@ -17,11 +19,9 @@ from torchdeck.launch.prepare import Survey, survey
 from torchdeck.launch.stand_ins import stand_ins
 from torchdeck.nodes.book.file import book_path
 from torchdeck.nodes.book.schema import NodeBook
-from torchdeck.nodes.inventory import Inventory
 from torchdeck.nodes.probe.conversation import ClockOffset
 from torchdeck.nodes.probe.probing import Probed
 from torchdeck.nodes.ssh.host_keys import Verdict
-from torchdeck.plan.launch_plan import CodeTree
 
 CLOCK = ClockOffset(0.0, 0.001)
 MACHINE_CHECKS = {"clock", "shared memory", "host name", "login", "interpreter", "torch"}

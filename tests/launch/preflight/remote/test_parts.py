@@ -13,12 +13,12 @@ from support.machines import PYTHON
 from support.previews import machines
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
+from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.launch.preflight.check import Check
 from torchdeck.launch.preflight.remote.parts import check_parts, disks_of
 from torchdeck.launch.prepare import Survey, plan_from
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError
 from torchdeck.nodes.probe.here import talk_here
-from torchdeck.plan.launch_plan import CodeTree, LaunchPlan
 
 TABLE = [{"name": "n[0-2]", "gpus": 1}]
 

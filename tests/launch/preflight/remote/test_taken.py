@@ -10,10 +10,10 @@ import pytest
 
 from support.free_port import free_port
 from torchdeck.agent.leases import Leases
+from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.launch.preflight.remote.taken import check_leases, check_port_of
 from torchdeck.nodes.probe.conversation import Conversation
 from torchdeck.nodes.probe.here import talk_here
-from torchdeck.plan.launch_plan import NodePlan
 
 NODE = NodePlan(
     name="a",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from torchdeck.contract.atomic import write_bytes
+from torchdeck.contract.plan.launch_plan import LaunchPlan, NodePlan
 from torchdeck.plan.export_sbatch import export_sbatch
 from torchdeck.plan.export_sh import export_sh
-from torchdeck.plan.launch_plan import LaunchPlan, NodePlan
-from torchdeck.rundir.atomic import write_bytes
 
 
 def write_script(plan: LaunchPlan, node: NodePlan, path: Path) -> Path:

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from torchdeck.plan.launch_plan import LaunchPlan, NodePlan
-from torchdeck.plan.slots import split
+from torchdeck.contract.plan.launch_plan import LaunchPlan, NodePlan
+from torchdeck.contract.plan.slots import split
 
 HIDDEN = "••••••"
 """Stands for a value that nobody should read over a shoulder."""

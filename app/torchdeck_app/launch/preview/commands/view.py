@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from torchdeck.plan.launch_plan import NodePlan
+from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.plan.preview import Preview
 from torchdeck.runs.directory import slug
 from torchdeck.shown_text import shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from torchdeck.plan.prediction import PredictedMemory
+from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.plan.preview.terms import by_family
 
 

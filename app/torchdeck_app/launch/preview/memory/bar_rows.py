@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from torchdeck.plan.prediction import PredictedMemory
+from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.plan.preview.headline import percent
 from torchdeck.plan.preview.memory import fullness
 from torchdeck.plan.preview.terms import VERDICT_SIGNS

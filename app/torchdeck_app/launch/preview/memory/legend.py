@@ -8,7 +8,7 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QBrush, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
-from torchdeck.plan.prediction import PredictedMemory
+from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.plan.preview.terms import TERMS, by_family
 from torchdeck.quantities import size
 from torchdeck_app.launch.preview.memory.colours import term_colour

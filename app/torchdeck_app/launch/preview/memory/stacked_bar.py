@@ -6,7 +6,7 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QBrush, QPainter, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from torchdeck.plan.prediction import PredictedMemory
+from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.plan.preview.headline import percent
 from torchdeck.plan.preview.terms import family_of
 from torchdeck.quantities import size

@@ -5,8 +5,8 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QLabel, QWidget
 
+from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.plan.memory.spec import StrategySpec
-from torchdeck.plan.prediction import PredictedMemory
 from torchdeck.plan.preview import Preview
 from torchdeck.plan.preview.bars import capacity_in_sight, facts, magnified, most_needed, scale_of
 from torchdeck.plan.preview.headline import percent

@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from torchdeck.plan.model_profile import TensorInfo
+from torchdeck.contract.plan.model_profile import TensorInfo
 from torchdeck.plan.preview.tensors import TensorTable
 
 Ints = npt.NDArray[np.int64]

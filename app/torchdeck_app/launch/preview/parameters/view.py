@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from torchdeck.plan.model_profile import TensorInfo
+from torchdeck.contract.plan.model_profile import TensorInfo
 from torchdeck.plan.preview import Preview
 from torchdeck.plan.preview.data_lines import counted
 from torchdeck.quantities import size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from torchdeck.plan.model_profile import TensorInfo
+from torchdeck.contract.plan.model_profile import TensorInfo
 from torchdeck.plan.preview.tensors import HeldRows
 from torchdeck_app.launch.preview.parameters.tree import ParameterTree
 

@@ -8,8 +8,8 @@ from functools import cached_property
 
 from torchdeck.config.cluster import ClusterNodes
 from torchdeck.config.node_names import expand_all
-from torchdeck.nodes.inventory import Device, Inventory, NodeInfo
-from torchdeck.plan.prediction import PredictedMemory
+from torchdeck.contract.inventory import Device, Inventory, NodeInfo
+from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.plan.preview import Preview
 from torchdeck.plan.preview.board import BoardNode
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, Protocol
 
 from PySide6.QtCore import QObject, Signal, SignalInstance
 
+from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.nodes.book.schema import NodeBook
-from torchdeck.nodes.inventory import LOCALHOST
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.preview.placement.book_items import BookItem, added, book_items, nodes_of, without
 from torchdeck_app.launch.preview.placement.changes import Change, RefusedError

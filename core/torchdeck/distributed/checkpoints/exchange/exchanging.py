@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError
 from torchdeck.distributed.checkpoints.deepspeed_import import is_deepspeed
 from torchdeck.distributed.checkpoints.exchange.imported import open_deepspeed, open_weights
 from torchdeck.distributed.checkpoints.exchange.output_folder import output_folder
@@ -20,7 +21,6 @@ from torchdeck.distributed.checkpoints.exchange.single import (
     write_single,
 )
 from torchdeck.distributed.checkpoints.exchange.whole import Progress, WholeCheckpoint, with_averages
-from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, CheckpointError
 from torchdeck.distributed.checkpoints.metadata import METADATA_NAME
 
 

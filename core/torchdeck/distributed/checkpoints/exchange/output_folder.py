@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from torchdeck.distributed.checkpoints.manifest import MANIFEST_NAME, CheckpointError, read_manifest
-from torchdeck.rundir.atomic import sync_folder
+from torchdeck.contract.atomic import sync_folder
+from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError, read_manifest
 
 _SPARE = 16 << 20
 """Bytes that must be free besides: for headers, and for what others write meanwhile."""

@@ -19,9 +19,9 @@ from typing import Any
 
 import torch
 
+from torchdeck.contract.bounded_file import open_regular
+from torchdeck.contract.checkpoints.manifest import CheckpointError, FileEntry
 from torchdeck.distributed.checkpoints.exchange.whole import TensorSpec
-from torchdeck.distributed.checkpoints.manifest import CheckpointError, FileEntry
-from torchdeck.rundir.bounded_file import open_regular
 
 _NAMES = {
     torch.float64: "F64",

@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 
+from torchdeck.contract.bounded_json import parse_json
+from torchdeck.contract.checkpoints.manifest import CheckpointError, FileEntry, Manifest, read_document
 from torchdeck.distributed.checkpoints.exchange import safetensors_file
 from torchdeck.distributed.checkpoints.exchange.safetensors_file import SafetensorsFile
 from torchdeck.distributed.checkpoints.exchange.sharded import Advance, commit
@@ -28,7 +30,6 @@ from torchdeck.distributed.checkpoints.exchange.whole import (
     WholeCheckpoint,
     listing_of_specs,
 )
-from torchdeck.distributed.checkpoints.manifest import CheckpointError, FileEntry, Manifest, read_document
 from torchdeck.distributed.checkpoints.model_state import (
     Listing,
     listing_from_json,
@@ -37,7 +38,6 @@ from torchdeck.distributed.checkpoints.model_state import (
 )
 from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX
 from torchdeck.distributed.checkpoints.trainer_file import TrainerFile, read_trainer_file
-from torchdeck.rundir.bounded_json import parse_json
 
 MODEL_JSON = "model.json"
 _LARGEST = 96 << 20

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 import torch
 
+from torchdeck.contract.checkpoints.manifest import CheckpointError, Manifest
 from torchdeck.distributed.checkpoints.averages import AVERAGE_PREFIX
-from torchdeck.distributed.checkpoints.manifest import CheckpointError, Manifest
 from torchdeck.distributed.checkpoints.model_state import Listing, dtype_name
 from torchdeck.distributed.checkpoints.trainer_file import TrainerFile
 

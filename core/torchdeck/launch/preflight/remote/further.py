@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
+from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launch.preflight.check import Check, failed, ok, warning
 from torchdeck.launch.preflight.remote.remembered import fingerprint, recall, remember
 from torchdeck.launch.preflight.remote.talks import talks_with
 from torchdeck.launch.preflight.remote.trial import Limits, Measured, run_trial
 from torchdeck.launch.prepare import Survey
 from torchdeck.launch.reach import Reach
-from torchdeck.plan.launch_plan import LaunchPlan
 from torchdeck.quantities import size
 
 NAME = "all-reduce"

@@ -7,6 +7,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.contract.inventory import LOCALHOST, NodeInfo
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.plan.slots import slot
 from torchdeck.launch.code.ignore import OWN
 from torchdeck.launch.code.scan import MAX_BYTES, MAX_FILES
 from torchdeck.launch.code.user_code import main_file
@@ -24,13 +27,10 @@ from torchdeck.launch.preflight.remote.versions import check_interpreters, check
 from torchdeck.launch.preflight.room import checkpoint_bytes, share_of
 from torchdeck.launch.prepare import Survey
 from torchdeck.launch.reach import Reach
-from torchdeck.nodes.inventory import LOCALHOST, NodeInfo
 from torchdeck.nodes.probe.conversation import ProbeError
 from torchdeck.nodes.probe.facts import NodeFacts
 from torchdeck.nodes.ssh.errors import SshError
 from torchdeck.plan.code_paths import left_out_why
-from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.plan.slots import slot
 from torchdeck.quantities import size
 
 REACH_LIMIT = 10.0

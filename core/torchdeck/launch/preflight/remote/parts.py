@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from torchdeck.config.schema import RunConfig
+from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launch.preflight.check import Check, failed, ok, warning
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError, understood
-from torchdeck.plan.launch_plan import LaunchPlan
 
 ASK_LIMIT = 10.0
 _NAME = "checkpoints"

@@ -10,11 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from torchdeck.contract.atomic import read_json, write_json
+from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launch.file_lock import locked
 from torchdeck.launch.preflight.remote.trial import Measured, scripts
 from torchdeck.launch.prepare import Survey
-from torchdeck.plan.launch_plan import LaunchPlan
-from torchdeck.rundir.atomic import read_json, write_json
 
 VERSION = 1
 KEPT = 64

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from torchdeck.agent.probe.reach import WORD_LENGTH
+from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.launch.preflight.check import Check, failed, ok
 from torchdeck.launch.preflight.devices import Holder, check_held
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError, understood
 from torchdeck.nodes.probe.facts import Said, Text
-from torchdeck.plan.launch_plan import NodePlan
 
 ASK_LIMIT = 10.0
 _LISTENING = 0.2

@@ -7,13 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import NamedTuple
 
+from torchdeck.contract.inventory import LOCALHOST
+from torchdeck.contract.plan.launch_plan import NodePlan
+from torchdeck.contract.plan.slots import fill
 from torchdeck.launch.reach import Reach
-from torchdeck.nodes.inventory import LOCALHOST
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError
 from torchdeck.nodes.probe.here import talk_here
 from torchdeck.nodes.ssh.errors import SshError
-from torchdeck.plan.launch_plan import NodePlan
-from torchdeck.plan.slots import fill
 
 AT_ONCE = 64
 

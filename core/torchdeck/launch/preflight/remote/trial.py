@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import torchdeck.distributed
+from torchdeck.contract.bounded_json import JsonError, parse_json_object
+from torchdeck.contract.plan.launch_plan import LaunchPlan, NodePlan
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError, understood
-from torchdeck.plan.launch_plan import LaunchPlan, NodePlan
-from torchdeck.rundir.bounded_json import JsonError, parse_json_object
 
 MARK = "torchdeck-trial "
 SIZE = 16 * 2**20

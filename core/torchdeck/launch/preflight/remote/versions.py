@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from torchdeck.contract.inventory import InterpreterFacts, major_minor
 from torchdeck.launch.preflight.check import Check, failed, ok, warning
-from torchdeck.nodes.inventory import InterpreterFacts, major_minor
 from torchdeck.nodes.probe.facts import NodeFacts, Python
 
 

@@ -13,10 +13,10 @@ from pytestqt.qtbot import QtBot
 from support import small_profile
 from support.previews import GIB, memory, preview, with_memory
 from torchdeck.config.loader import config_from_dict
+from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.plan.known import Known
 from torchdeck.plan.memory.spec import Kind, StrategySpec, kind_of
 from torchdeck.plan.memory.suggest import Suggestion
-from torchdeck.plan.prediction import PredictedMemory
 from torchdeck.plan.preview import Preview
 from torchdeck.plan.preview.strategy_change import strategy_change
 from torchdeck.plan.preview.terms import TERMS

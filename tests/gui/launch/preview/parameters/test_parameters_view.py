@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from support.previews import preview, profile
+from torchdeck.contract.plan.model_profile import TensorInfo
 from torchdeck.plan.known import Known
-from torchdeck.plan.model_profile import TensorInfo
 from torchdeck.plan.preview import Preview
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.preview.parameters.model import BAR, Column

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from torchdeck.contract.plan.model_profile import TensorInfo
 from torchdeck.plan.memory.spec import StrategySpec
-from torchdeck.plan.model_profile import TensorInfo
 from torchdeck_app.launch.preview.parameters.tree import ROOT, ParameterTree, parameter_tree
 from torchdeck_app.launch.preview.parameters.words import (
     as_text,

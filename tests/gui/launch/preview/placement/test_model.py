@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from support.machines import PYTHON
 from support.previews import machines, memory, preview, with_memory
 from torchdeck.config.loader import config_from_dict
+from torchdeck.contract.inventory import Inventory
+from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.nodes.described import inventory_from
-from torchdeck.nodes.inventory import Inventory
 from torchdeck.plan.known import Known
-from torchdeck.plan.launch_plan import CodeTree
 from torchdeck.plan.planner import make_plan
 from torchdeck.plan.preview import Preview, make_preview
 from torchdeck_app.launch.preview.placement.facts import placed_facts, run_facts

@@ -1,0 +1,81 @@
+"""Files that are either wholly there or not there at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from torchdeck.contract.bounded_json import LIMIT, JsonError, read_json_file
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in `folder` durable (a rename is only on disk after this)."""
+    _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def sync_file(path: Path) -> None:
+    """Make the content of a file durable, whoever wrote it."""
+    _sync(path, os.O_RDONLY)
+
+
+def write_bytes(
+    path: Path, content: bytes, *, durable: bool = True, private: bool = False, mode: int | None = None
+) -> None:
+    """Replace `path` by `content` in one step.
+
+    Args:
+        path: the file; its folder must exist.
+        content: the whole new content.
+        durable: sync file and folder, so that the file survives a power cut.
+        private: nobody else may read it, whatever the umask; else the umask decides.
+        mode: permissions that it gets instead, whatever the umask: those of the file it replaces, for one.
+
+    Raises:
+        OSError: the old file is then still what it was, and nothing is left beside it.
+    """
+    # not by the pid alone: hosts and containers that share a home have the same ones
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        first = 0o600 if private or mode is not None else 0o666
+        with open(os.open(temporary, flags, first), "wb") as file:  # noqa: PTH123
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+            file.write(content)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if durable:
+        sync_folder(path.parent)
+
+
+def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
+    """Replace `path` by `value` as JSON with sorted keys, in one step; for its owner's eyes only."""
+    text = json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False)
+    write_bytes(path, text.encode("utf-8") + b"\n", durable=durable, private=True)
+
+
+def read_json(path: Path, *, limit: int = LIMIT) -> Any:
+    """The JSON value in `path`; None when the file is not there, is not whole, or exceeds the bounds of JSON.
+
+    Raises:
+        OSError: it is there and cannot be read.
+    """
+    try:
+        return read_json_file(path, limit=limit)
+    except (FileNotFoundError, NotADirectoryError, JsonError):
+        return None
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Checkpoints on disk: manifests, listing, verification, and which one a start resumes from."""

@@ -1,0 +1,126 @@
+"""Which checkpoint a start resumes from. Standard library only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from torchdeck.contract.checkpoints.listing import CheckpointInfo, inspect, list_checkpoints
+from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError, read_manifest
+from torchdeck.contract.checkpoints.verification import verify
+
+_SINGLE = "model.json"
+"""Stands in checkpoints that are laid out for other tools (`exchange.single`, which needs torch)."""
+
+
+class Refused(NamedTuple):
+    """A checkpoint that is damaged."""
+
+    folder: Path
+    why: str
+    """Which file, what it is, what it should be."""
+
+
+class Choice(NamedTuple):
+    """The checkpoint to resume from, and what was passed over on the way to it."""
+
+    folder: Path | None
+    """None: start afresh."""
+    step: int
+    """Optimizer steps done in it; 0 when starting afresh."""
+    refused: tuple[Refused, ...] = ()
+    """Newer ones that are damaged, newest first."""
+
+
+def choose_checkpoint(directory: Path, resume: str, *, run_id: str | None = None) -> Choice:
+    """The checkpoint that `resume` means; every file of the one chosen was hashed.
+
+    Args:
+        directory: where the run's checkpoints lie; need not exist.
+        resume: `auto` for the newest in `directory` whose hashes verify, `never` or empty for none, else the
+            path of a checkpoint, or of a directory with checkpoints (then the newest sound one in it).
+        run_id: under `auto`, only checkpoints that this run saved count; None takes anybody's.
+
+    Raises:
+        CheckpointError: a path was given and nothing sound lies there, or there are checkpoints and all are
+            damaged: starting afresh would be a surprise in both cases.
+    """
+    if resume in ("never", ""):
+        return Choice(None, 0)
+    if resume == "auto":
+        return _newest_sound(directory, run_id)
+    folder = Path(resume)
+    if not folder.is_dir():
+        raise CheckpointError(f"there is no checkpoint {folder}: give the path of a checkpoint's folder")
+    if inspect(folder) is None and any(info.complete for info in list_checkpoints(folder)):
+        return _newest_sound(folder, None)
+    problems = verify(folder)
+    if problems:
+        raise CheckpointError(f"checkpoint {folder} cannot be used: {summary(problems)}")
+    manifest = read_manifest(folder)
+    if _SINGLE in manifest.files:
+        raise CheckpointError(
+            f"{folder} is a single-file checkpoint or an export, from which runs do not go on: give "
+            f"what `torchdeck ckpt convert {folder} DST --to sharded` makes (an export lacks what that takes)"
+        )
+    return Choice(folder, manifest.step)
+
+
+def find_latest_checkpoint(directory: str | Path) -> Path | None:
+    """The newest checkpoint in `directory` whose every file has the hash its manifest names.
+
+    Returns:
+        Its folder; None where there is no checkpoint.
+
+    Raises:
+        CheckpointError: there are checkpoints and all are damaged, or the directory cannot be listed.
+    """
+    return choose_checkpoint(Path(directory), "auto").folder
+
+
+def candidates(directory: Path, run_id: str | None = None) -> list[CheckpointInfo]:
+    """What a start may resume from, newest first, not hashed yet.
+
+    Those that are not complete are among them, so that they can be named; a folder that has no manifest never
+    was a checkpoint, and nothing is lost with it.
+
+    Args:
+        directory: where checkpoints lie.
+        run_id: only checkpoints that this run saved count; None takes anybody's.
+
+    Raises:
+        CheckpointError: the directory cannot be listed.
+    """
+    found = [info for info in list_checkpoints(directory) if os.path.lexists(info.path / MANIFEST_NAME)]
+    if run_id is not None:
+        found = [info for info in found if info.manifest is None or info.manifest.run_id == run_id]
+    return found[::-1]
+
+
+def all_damaged(directory: Path, refused: Sequence[Refused]) -> CheckpointError:
+    """What to raise where no candidate is sound: starting afresh would lose them in silence."""
+    named = "; ".join(f"{item.folder.name}: {item.why}" for item in refused)
+    return CheckpointError(
+        f"every checkpoint in {directory} is damaged ({named}). "
+        "Restore one of them from a copy, or start afresh with checkpoint.resume = 'never'"
+    )
+
+
+def summary(problems: Sequence[str]) -> str:
+    """The first of `problems`, and how many more there are."""
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return problems[0] + more
+
+
+def _newest_sound(directory: Path, run_id: str | None) -> Choice:
+    refused: list[Refused] = []
+    for info in candidates(directory, run_id):
+        problems = verify(info.path) if info.complete else [info.why]
+        if not problems:
+            return Choice(info.path, info.step, tuple(refused))
+        refused.append(Refused(info.path, summary(problems)))
+    if refused:
+        raise all_damaged(directory, refused)
+    return Choice(None, 0)

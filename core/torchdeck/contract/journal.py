@@ -1,0 +1,284 @@
+"""Append-only journals: one JSON object a line, one writer a file, torn tails tolerated."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from torchdeck.contract.bounded_file import open_regular
+from torchdeck.contract.bounded_json import JsonError, parse_json_object
+from torchdeck.contract.layout import FORMAT_VERSION, NodeLayout
+
+THIS_MACHINE = "localhost"
+"""What a run calls the node that its directory lies on."""
+LINE_LIMIT = 1024 * 1024
+"""Bytes of an event; a longer line is damage."""
+READ_LIMIT = 4 * 1024 * 1024
+"""Bytes of a journal that are read as a whole at once: a quarter of a second's work."""
+MILESTONES = (
+    "created",
+    "controller_started",
+    "agent_started",
+    "resumed",
+    "request",
+    "launching",
+    "attempt_started",
+    "attempt_ended",
+    "finished",
+)
+"""Events that a run's state depends on, however long ago they happened."""
+MILESTONES_LIMIT = 10_000
+LATEST = 2.5e11
+"""Unix seconds that dates can show: year 9892."""
+_SHORTEST = len(b'{"v":1,"t":1,"m":1,"event":""}')
+_MILESTONE = re.compile(rb'"event": ?"(?:%s)"' % "|".join(MILESTONES).encode("ascii"))
+
+
+class NewerFormatError(Exception):
+    """A file was written by a newer Torchdeck than this one."""
+
+    def __init__(self, path: Path, version: int) -> None:
+        super().__init__(
+            f"{path} was written by a newer Torchdeck (format {version}, this one reads up to "
+            f"{FORMAT_VERSION}): update Torchdeck to open this run"
+        )
+
+
+@dataclass(frozen=True)
+class Event:
+    """One journal line.
+
+    Attributes:
+        name: what happened.
+        time: seconds since the epoch on the writer's clock.
+        monotonic: seconds on the writer's monotonic clock, for durations within one boot.
+        fields: everything else.
+    """
+
+    name: str
+    time: float
+    monotonic: float
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+Writer = TypeVar("Writer", bound="JournalWriter")
+
+
+class JournalWriter:
+    """Appends events, each in one write; a torn line left by a crash is closed first."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        size = os.fstat(self._descriptor).st_size
+        self._torn = size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"
+
+    def append(self, event: str, /, *, durable: bool = True, **fields: Any) -> None:
+        """Write one event; on disk when this returns, if `durable`.
+
+        Raises:
+            OSError: the disk is full or gone; what was written of the line is then closed by the next one.
+        """
+        self._write(_line(event, fields))
+        if durable:
+            os.fdatasync(self._descriptor)
+
+    def _write(self, line: bytes) -> None:
+        whole = b"\n" + line if self._torn else line
+        written = os.write(self._descriptor, whole)
+        if written != len(whole):
+            self._torn = True
+            raise OSError(
+                errno.ENOSPC,
+                f"only {written} of {len(whole)} bytes of an event could be written",
+                str(self._path),
+            )
+        self._torn = False
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def __enter__(self: Writer) -> Writer:  # noqa: PYI019 - typing.Self is not in Python 3.10
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class PatientJournalWriter(JournalWriter):
+    """Keeps events in memory while they cannot be written: a full disk must not end who supervises a run."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._waiting: list[bytes] = []
+
+    def append(self, event: str, /, *, durable: bool = True, **fields: Any) -> None:
+        """Write one event, or keep it, with the time it happened, for a later call; never raises OSError."""
+        self._waiting.append(_line(event, fields))
+        self.catch_up(durable=durable)
+
+    def catch_up(self, *, durable: bool = True) -> bool:
+        """Write what waits; False while something still does."""
+        if not self._waiting:
+            return True
+        try:
+            while self._waiting:
+                self._write(self._waiting[0])
+                del self._waiting[0]
+            if durable:
+                os.fdatasync(self._descriptor)
+        except OSError as error:
+            with contextlib.suppress(OSError):  # the log may lie on the same disk
+                print(f"{self._path}: {len(self._waiting)} events wait for room: {error}", file=sys.stderr)
+        return not self._waiting
+
+
+def _line(event: str, fields: Mapping[str, Any]) -> bytes:
+    record = {"v": FORMAT_VERSION, "t": time.time(), "m": time.monotonic(), "event": event, **fields}
+    # a file's name may hold bytes that are no UTF-8
+    return json.dumps(record, ensure_ascii=False, default=str).encode("utf-8", "backslashreplace") + b"\n"
+
+
+class JournalReader:
+    """Follows a journal: each call gives the events appended since the last one.
+
+    Of more than `limit` new bytes, the middle is skimmed: only events of `MILESTONES` are read there.
+
+    Attributes:
+        torn: lines that are no events (a crash or a full disk cut them, or they are damaged).
+        skimmed: bytes that were passed over.
+    """
+
+    def __init__(self, path: Path, *, limit: int | None = READ_LIMIT) -> None:
+        """Nothing is read before the first call.
+
+        Args:
+            path: the journal; it may not be there yet.
+            limit: bytes that one call reads as a whole at most; None: all there are.
+        """
+        self.path = path
+        self.torn = 0
+        self.skimmed = 0
+        self._limit = limit
+        self._offset = 0
+        self._in_long_line = False
+
+    def read_new(self) -> Iterator[Event]:
+        """Events in whole lines that this reader has not given yet.
+
+        Raises:
+            NewerFormatError: the journal is from a newer Torchdeck.
+            OSError: it is there and cannot be read.
+        """
+        try:
+            file = open_regular(self.path)
+        except FileNotFoundError:
+            return
+        with file:
+            for line in self._lines(file.fileno(), os.fstat(file.fileno()).st_size):
+                event = self._parse(line)
+                if event is not None:
+                    yield event
+
+    def _lines(self, descriptor: int, end: int) -> Iterator[bytes]:
+        """What was appended up to `end`, line by line."""
+        thorough, skim_end, milestones = self._plan(end)
+        while chunk := os.pread(descriptor, LINE_LIMIT, self._offset):
+            skims = thorough <= self._offset < skim_end
+            whole = chunk.rfind(b"\n") + 1
+            if not whole and len(chunk) < LINE_LIMIT:
+                return  # a line that is being written
+            begin = chunk.find(b"\n") + 1 if self._in_long_line else 0
+            self._offset += whole or len(chunk)
+            self.torn += not whole and not self._in_long_line
+            self._in_long_line = not whole
+            if skims:
+                for line in _milestones_in(chunk[begin:whole], milestones):
+                    milestones -= 1
+                    self.skimmed -= len(line)
+                    yield line
+                self.skimmed += whole - begin
+            else:
+                yield from filter(None, chunk[begin:whole].split(b"\n"))
+
+    def _plan(self, end: int) -> tuple[int, int, int]:
+        """From where to where only milestones are read, and how many of them."""
+        if self._limit is None or end - self._offset <= self._limit:
+            return end, end, 0
+        return self._offset + self._limit // 8, end - self._limit * 7 // 8, MILESTONES_LIMIT
+
+    def _parse(self, line: bytes) -> Event | None:
+        if len(line) < _SHORTEST:
+            self.torn += 1
+            return None
+        try:
+            record = parse_json_object(line, limit=LINE_LIMIT, file_names=True)
+            version = record.pop("v")
+            if isinstance(version, int) and version > FORMAT_VERSION:
+                raise NewerFormatError(self.path, version)
+            name, when, monotonic = record.pop("event"), record.pop("t"), record.pop("m")
+        except (JsonError, KeyError):
+            self.torn += 1
+            return None
+        numbers = all(isinstance(number, (int, float)) for number in (version, when, monotonic))
+        if not numbers or not isinstance(name, str) or not 0 <= when < LATEST or not abs(monotonic) < LATEST:
+            self.torn += 1
+            return None
+        return Event(name, float(when), float(monotonic), record)
+
+
+def _milestones_in(content: bytes, most: int) -> Iterator[bytes]:
+    """The lines of `content`, which ends with one, that may be events of `MILESTONES`."""
+    at = 0
+    while most > 0 and (found := _MILESTONE.search(content, at)) is not None:
+        at = content.find(b"\n", found.end()) + 1
+        yield content[content.rfind(b"\n", 0, found.start()) + 1 : at - 1]
+        most -= 1
+
+
+class NodeJournalReader(JournalReader):
+    """Follows the journal that a node sent: nothing in it keeps others from being read.
+
+    Attributes:
+        problem: why it cannot be read, as a sentence; else empty.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.problem = ""
+        self._is_newer = False
+
+    def read_new(self) -> Iterator[Event]:
+        """As `JournalReader.read_new`, but it raises nothing."""
+        if self._is_newer:
+            return
+        self.problem = ""
+        try:
+            yield from super().read_new()
+        except (NewerFormatError, OSError) as error:
+            self.problem = str(error)
+            self._is_newer = isinstance(error, NewerFormatError)
+
+
+def reader_of_node(node: NodeLayout) -> JournalReader:
+    """A reader of the node's journal, which was sent by that node unless it is this machine."""
+    if node.root.name == THIS_MACHINE:
+        return JournalReader(node.journal)
+    return NodeJournalReader(node.journal)
+
+
+def read_journal(path: Path) -> list[Event]:
+    """All events of a journal of one's own; an absent file has none."""
+    return list(JournalReader(path, limit=None).read_new())

@@ -1,0 +1,1 @@
+"""Metric segments and progress records, byte for byte."""

@@ -1,0 +1,330 @@
+"""The plan: what will happen, whole. Launch accepts nothing else, and agents read nothing else.
+
+Standard library only, Python 3.10: nodes read it too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torchdeck.contract.plan.fingerprint import fingerprint_of, plain
+from torchdeck.contract.plan.policy import CheckpointPolicy, Policy, StdoutPolicy
+from torchdeck.contract.plan.prediction import Prediction
+from torchdeck.contract.plan.slots import fill
+from torchdeck.contract.typed import check_fields
+
+PLAN_VERSION = 1
+
+
+class PlanFormatError(ValueError):
+    """A plan.json is not a plan, or is from a newer Torchdeck."""
+
+
+@dataclass(frozen=True)
+class RankPlacement:
+    """Where one rank runs."""
+
+    rank: int
+    node: str
+    node_rank: int
+    local_rank: int
+    device: str
+    """`cpu`, or `cuda:2` for the node's third GPU."""
+
+
+@dataclass(frozen=True)
+class NodePlan:
+    """What one node executes: `argv` is `torchrun + rank_holder + command`."""
+
+    name: str
+    address: str
+    node_rank: int
+    nproc: int
+    devices: tuple[str, ...]
+    """Devices to lease, by UUID where there is one; empty for CPU ranks, which need no lease."""
+    working_dir: str
+    torchrun: tuple[str, ...]
+    """torchrun and its flags, up to and including `--no-python`."""
+    rank_holder: tuple[str, ...]
+    """Our wrapper around each rank; an exported script leaves it out."""
+    command: tuple[str, ...]
+    """What each rank executes."""
+    env: Mapping[str, str]
+    """Set over the environment the agent was started in."""
+    unset: tuple[str, ...]
+    """Names removed from it; a name ending in `*` is a prefix."""
+    secrets: tuple[str, ...] = ()
+    """Names of variables whose values come over a pipe at launch; never their values."""
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return self.torchrun + self.rank_holder + self.command
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The arithmetic of one optimizer step; only where the training is ours (a recipe)."""
+
+    microbatch: float
+    """Samples; where a batch plan gives the microbatches, their mean, which need not be whole."""
+    accumulation: int
+    world_size: int
+    global_batch: int
+    """microbatch × accumulation × world_size, in samples; rounded where microbatch is a mean."""
+    lr: float
+    """As written in the config."""
+    lr_factor: float
+    """What the scaling rule multiplies it by."""
+    scaled_lr: float
+    scaling: str
+    reference_batch: int
+    """Global batch at which `lr` holds as written."""
+    steps: int | None
+    """Optimizer steps in all, where the config gives them."""
+
+
+@dataclass(frozen=True)
+class SmallerSize:
+    """What a run goes on with at one of the sizes below its full one; `plan.smaller_plan` carries it out."""
+
+    nodes: int
+    nproc: int
+    """Ranks on each node."""
+    batch: Batch | None
+    """The arithmetic of a step at this size, the global batch kept where it divides."""
+    shard: int
+    """Ranks of a group under hsdp, else 1."""
+    threads: Mapping[str, int]
+    """OMP_NUM_THREADS by node, where it is another than at full size."""
+    warnings: tuple[str, ...] = ()
+    prediction: Prediction | None = None
+    """None where nothing is known, and of most sizes where there are very many."""
+
+    @property
+    def world_size(self) -> int:
+        return self.nodes * self.nproc
+
+
+@dataclass(frozen=True)
+class AbsentNode:
+    """A node that the run begins without."""
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True)
+class CodeTree:
+    """What will be executed that is the user's own."""
+
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Path → SHA-256 of its content; more where there is a copy (`agent.snapshots.manifest.Entry`)."""
+    folder: str = ""
+    """Their common folder, where each run executes a copy of its own; empty: files run where they lie."""
+    size: int = 0
+    """Bytes of what is copied."""
+    uncopied: str = ""
+    """Why there is no copy, as a sentence; empty if there is one, or nothing of the user's is executed."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Path → why it is not copied: what holds credentials, and other homes of Torchdeck."""
+    knowingly: tuple[str, ...] = ()
+    """Paths that .torchdeckignore names, so that they are copied whatever they hold."""
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """One run, decided."""
+
+    name: str
+    kind: str
+    """`recipe`, `script` or `module`."""
+    target: str
+    """The recipe's name or file, the script's path, or the module."""
+    strategy: str
+    backend: str
+    world_size: int
+    ranks: tuple[RankPlacement, ...]
+    nodes: tuple[NodePlan, ...]
+    batch: Batch | None
+    checkpoint: CheckpointPolicy
+    stdout: StdoutPolicy
+    policy: Policy
+    slots: Mapping[str, str]
+    """Slots that this plan uses → what fills them."""
+    code: CodeTree
+    warnings: tuple[str, ...] = ()
+    prediction: Prediction | None = None
+    """What the run is expected to need and use; None where nothing is known."""
+    smaller: tuple[SmallerSize, ...] = ()
+    """Sizes it may go on with when a rank or node is lost for good, most ranks first; few or none."""
+    spares: tuple[NodePlan, ...] = ()
+    """What each spare node executes in the place of a lost one; `smaller_plan` fills in the place."""
+    spare_ranks: tuple[RankPlacement, ...] = ()
+    """The devices of spare nodes; their ranks are those of whom they replace."""
+    absent: tuple[AbsentNode, ...] = ()
+    """Nodes that did not answer and are left out; nothing of the run is on them."""
+    version: int = PLAN_VERSION
+
+    @property
+    def all_nodes(self) -> tuple[NodePlan, ...]:
+        """Those with ranks, then the spares: each has an agent."""
+        return self.nodes + self.spares
+
+    @property
+    def steps(self) -> int | None:
+        """Optimizer steps in all: as the config says, or what its epochs come to; None if unknown."""
+        if self.batch is not None and self.batch.steps is not None:
+            return self.batch.steps
+        return None if self.prediction is None or self.prediction.data is None else self.prediction.data.steps
+
+    @property
+    def rendezvous(self) -> str:
+        """torchrun's: `static`, or `c10d`, under which `ranks` is what is expected and no more."""
+        argv = self.nodes[0].torchrun
+        return argv[argv.index("--rdzv-backend") + 1] if "--rdzv-backend" in argv else "static"
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over what is executed and the code tree; not over name, warnings and prediction."""
+        smaller = tuple(dataclasses.replace(size, prediction=None) for size in self.smaller)
+        return fingerprint_of(dataclasses.replace(self, prediction=None, smaller=smaller).to_json())
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dicts, lists, strings and numbers; the fingerprint is added by `document`."""
+        value: dict[str, Any] = plain(self)
+        value["policy"] = self.policy.to_json()
+        if not self.code.folder:
+            why = {"uncopied": self.code.uncopied} if self.code.uncopied else {}
+            value["code"] = {"files": value["code"]["files"], **why}  # as before there were copies
+        if not self.smaller:
+            del value["smaller"]  # plans from before there were ranges have none, and a fingerprint
+        for name in ("spares", "spare_ranks", "absent"):
+            if not value[name]:
+                del value[name]
+        return value
+
+    def document(self) -> dict[str, Any]:
+        """What stands in plan.json: `to_json` and the fingerprint."""
+        value = self.to_json()
+        return {**value, "fingerprint": fingerprint_of(value)}
+
+    @classmethod
+    def from_json(cls, value: Any) -> LaunchPlan:
+        """The plan in a plan.json.
+
+        Raises:
+            PlanFormatError: it is not one, is from a newer Torchdeck, or was edited (another fingerprint).
+        """
+        if not isinstance(value, Mapping) or "version" not in value:
+            raise PlanFormatError("not a plan: there is no version in it")
+        version = value["version"]
+        if not isinstance(version, int):
+            raise PlanFormatError(f"not a plan: its version is {version!r}, not a number")
+        if version > PLAN_VERSION:
+            raise PlanFormatError(
+                f"the plan was made by a newer Torchdeck (format {version}, this one reads {PLAN_VERSION})"
+            )
+        try:
+            plan = _plan_from(value)
+            check_fields(plan)
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+            raise PlanFormatError(f"not a plan: {type(error).__name__}: {error}") from error
+        if not plan.nodes or len(plan.ranks) != plan.world_size:
+            raise PlanFormatError(f"not a plan: {len(plan.nodes)} nodes, {len(plan.ranks)} ranks placed")
+        written = value.get("fingerprint")
+        if written is not None and written != plan.fingerprint:
+            raise PlanFormatError(
+                "the plan was changed after it was made: its fingerprint does not fit its content"
+            )
+        return plan
+
+    def filled(self, values: Mapping[str, str]) -> LaunchPlan:
+        """The plan of one attempt: every slot of argv, environment and paths filled, no alternatives left.
+
+        Raises:
+            UnknownSlotError: a slot that stands in the plan has no value in `values`.
+        """
+
+        def texts(items: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(fill(item, values) for item in items)
+
+        nodes = tuple(
+            dataclasses.replace(
+                node,
+                working_dir=fill(node.working_dir, values),
+                torchrun=texts(node.torchrun),
+                rank_holder=texts(node.rank_holder),
+                command=texts(node.command),
+                env={name: fill(value, values) for name, value in node.env.items()},
+            )
+            for node in self.nodes
+        )
+        checkpoint = dataclasses.replace(self.checkpoint, directory=fill(self.checkpoint.directory, values))
+        return dataclasses.replace(
+            self,
+            nodes=nodes,
+            checkpoint=checkpoint,
+            slots={},
+            smaller=(),
+            spares=(),
+            spare_ranks=(),
+            absent=(),
+        )
+
+    def node(self, name: str) -> NodePlan:
+        """The part of node `name`, which may be a spare; raises KeyError when it is not in the plan."""
+        for node in self.all_nodes:
+            if node.name == name:
+                return node
+        raise KeyError(name)
+
+
+def _plan_from(value: Mapping[str, Any]) -> LaunchPlan:
+    batch = value["batch"]
+    return LaunchPlan(
+        name=value["name"],
+        kind=value["kind"],
+        target=value["target"],
+        strategy=value["strategy"],
+        backend=value["backend"],
+        world_size=int(value["world_size"]),
+        ranks=tuple(RankPlacement(**rank) for rank in value["ranks"]),
+        nodes=tuple(NodePlan(**_tupled(node)) for node in value["nodes"]),
+        batch=None if batch is None else Batch(**batch),
+        checkpoint=CheckpointPolicy(**value["checkpoint"]),
+        stdout=StdoutPolicy(**_tupled(value["stdout"])),
+        policy=Policy(**value["policy"]),
+        slots=dict(value["slots"]),
+        code=CodeTree(**_tupled(value["code"])),
+        warnings=tuple(value["warnings"]),
+        prediction=_prediction(value),
+        smaller=tuple(_smaller_size(size) for size in value.get("smaller", ())),
+        spares=tuple(NodePlan(**_tupled(node)) for node in value.get("spares", ())),
+        spare_ranks=tuple(RankPlacement(**rank) for rank in value.get("spare_ranks", ())),
+        absent=tuple(AbsentNode(**node) for node in value.get("absent", ())),
+        version=int(value["version"]),
+    )
+
+
+def _smaller_size(value: Mapping[str, Any]) -> SmallerSize:
+    batch = value["batch"]
+    return SmallerSize(
+        nodes=int(value["nodes"]),
+        nproc=int(value["nproc"]),
+        batch=None if batch is None else Batch(**batch),
+        shard=int(value["shard"]),
+        threads=dict(value["threads"]),
+        warnings=tuple(value["warnings"]),
+        prediction=_prediction(value),
+    )
+
+
+def _prediction(value: Mapping[str, Any]) -> Prediction | None:
+    return None if value.get("prediction") is None else Prediction.from_json(value["prediction"])
+
+
+def _tupled(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(item) if isinstance(item, list) else item for name, item in value.items()}

@@ -1,0 +1,7 @@
+"""Metrics for other programs. Desktop side: not sent to nodes."""
+
+from torchdeck.metrics.export.errors import ExportError
+from torchdeck.metrics.export.formats import FORMATS, export
+from torchdeck.metrics.export.selection import Selection, select
+
+__all__ = ["FORMATS", "ExportError", "Selection", "export", "select"]

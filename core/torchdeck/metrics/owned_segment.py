@@ -1,0 +1,97 @@
+"""A segment of a run, whose it is, and what was derived from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from torchdeck.contract.metrics.segment_format import SOURCES
+from torchdeck.metrics.blocks import BLOCK_ROWS, BlockIndex
+from torchdeck.metrics.segment import TIME, Rows, Segment, steps_of
+from torchdeck.metrics.series import Owner, Series
+from torchdeck.metrics.smoothing import Begin, SmoothedBlocks
+from torchdeck.metrics.sparse_rows import SparseRows
+
+
+class OwnedSegment(Segment):
+    """A segment, whose it is, and its level of detail."""
+
+    def __init__(self, path: Path, owner: Owner, attempt: int) -> None:
+        super().__init__(path)
+        self.owner = owner
+        self.attempt = attempt
+        self.index = BlockIndex(self)
+        self.sparse = SparseRows(self)
+        self._smoothed: dict[str, SmoothedBlocks] = {}
+
+    def smoothed(self, key: str, weight: float, begin: Begin) -> SmoothedBlocks:
+        """The moving average of one of its metrics; kept for the weight and the begin last asked for."""
+        known = self._smoothed.get(key)
+        if known is None or (known.weight, known.begin) != (weight, begin):
+            known = self._smoothed[key] = SmoothedBlocks(self, key, weight, begin)
+        return known
+
+    def smoothed_until(self, key: str, step: int, weight: float, begin: Begin) -> Begin:
+        """What the average goes on from behind the last row up to `step`.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        smoothed = self.smoothed(key, weight, begin)
+        smoothed.advance()
+        self.index.advance_axes()
+        blocks = self.index.steps
+        passed = int(np.searchsorted(blocks.low, step, "right"))  # blocks that begin by then
+        whole = passed == blocks.blocks
+        first = passed * BLOCK_ROWS if whole else max(0, passed - 1) * BLOCK_ROWS
+        rows = self.read(first, self.rows if whole else first + BLOCK_ROWS)
+        until = np.flatnonzero((steps_of(rows) <= step) & (rows[:, TIME] != 0))
+        if whole and not len(until) and passed:  # the last whole block holds the step
+            first -= BLOCK_ROWS
+            rows = self.read(first, first + BLOCK_ROWS)
+            until = np.flatnonzero((steps_of(rows) <= step) & (rows[:, TIME] != 0))
+        rows = rows[: until[-1] + 1] if len(until) else rows[:0]
+        known = np.where(rows[:, TIME] != 0, rows[:, self.column(key)], np.nan)
+        return smoothed.after(known, first)
+
+    def step_at(self, time: float) -> int | None:
+        """Step of the last row that was written by unix `time`; None before the first."""
+        low, high, step = 0, self.rows, None
+        while low < high:
+            middle = (low + high) // 2
+            row = self.read(middle, middle + 1)
+            if len(row) and row[0, TIME] <= time:
+                low = middle + 1
+                step = int(steps_of(row)[0]) if row[0, TIME] else step
+            else:
+                high = middle
+        return step
+
+    @property
+    def created(self) -> float:
+        return self.header.created if self.header else 0.0
+
+    @property
+    def trust(self) -> int:
+        """Place in `SOURCES`; an unknown source comes last."""
+        source = self.header.source if self.header else ""
+        return SOURCES.index(source) if source in SOURCES else len(SOURCES)
+
+
+def rows_of(segment: OwnedSegment, name: str, limit: int, first: int, last: int) -> Series:
+    """Rows `first` to `last` - 1 of a segment, up to step `limit`.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    return series_of(segment, name, limit, segment.read(first, last))
+
+
+def series_of(segment: OwnedSegment, name: str, limit: int, rows: Rows) -> Series:
+    """What `rows` of a segment say of a metric, up to step `limit`."""
+    attempts = np.full(len(rows), segment.attempt, np.int32)
+    column = np.ascontiguousarray(rows[:, segment.column(name)])
+    part = Series(steps_of(rows).copy(), rows[:, TIME].copy(), column, attempts)
+    kept = (part.times != 0) & (part.steps <= limit)
+    return part if kept.all() else part.picked(kept)

@@ -1,0 +1,40 @@
+"""The plan's file."""
+
+from typing import Any
+
+import pytest
+
+from support.machines import plan
+from torchdeck.contract.plan.launch_plan import PLAN_VERSION, LaunchPlan, PlanFormatError
+
+
+def test_a_newer_plan_is_refused() -> None:
+    """A plan of a later format is not guessed at."""
+    value = {**plan().document(), "version": PLAN_VERSION + 1}
+    with pytest.raises(PlanFormatError, match="newer Torchdeck"):
+        LaunchPlan.from_json(value)
+
+
+def test_an_edited_plan_is_refused() -> None:
+    """What runs is what was shown: a changed file does not fit its fingerprint."""
+    value = plan().document()
+    value["nodes"][0]["command"][-1] = "/tmp/other.py"
+    with pytest.raises(PlanFormatError, match="changed after it was made"):
+        LaunchPlan.from_json(value)
+
+
+@pytest.mark.parametrize(
+    "value", [None, [], {}, {"version": "one"}, {"version": 1}, {"version": 1, "nodes": 3, "batch": None}]
+)
+def test_what_is_no_plan_is_refused(value: Any) -> None:
+    """Anything may stand in a file; only a plan is one."""
+    with pytest.raises(PlanFormatError, match="not a plan"):
+        LaunchPlan.from_json(value)
+
+
+def test_a_node_is_found_by_name() -> None:
+    """An agent finds its own part."""
+    made = plan()
+    assert made.node("localhost") is made.nodes[0]
+    with pytest.raises(KeyError):
+        made.node("elsewhere")
