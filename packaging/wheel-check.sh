@@ -44,7 +44,7 @@ grep -q "$work/home/shipped" "$work/output"
 "$python" - "$work/dist" <<'P'
 import sys, zipfile, pathlib
 names = zipfile.ZipFile(next(pathlib.Path(sys.argv[1]).glob("*.whl"))).namelist()
-assert any(n.endswith("agent/rank_holder.sh") for n in names), "rank_holder.sh is not in the wheel"
+assert any(n.endswith("agent/processes/rank_holder.sh") for n in names), "rank_holder.sh is not in the wheel"
 assert not any(n.startswith("tests/") for n in names), "tests are in the wheel"
 P
 cd "$sources"

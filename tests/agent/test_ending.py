@@ -9,7 +9,7 @@ import time
 import uuid
 
 from support.waiting import wait_until
-from torchdeck.agent.ending import Sweep
+from torchdeck.agent.processes.ending import Sweep
 from torchdeck.contract.processes import RUN_ID_VARIABLE, ProcessIdentity, read_stat
 
 IGNORING = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
@@ -92,7 +92,7 @@ def test_the_sweeper_spares_itself_and_its_parents() -> None:
     program = (
         "import sys, time\n"
         f"sys.path[:0] = {sys.path!r}\n"
-        "from torchdeck.agent.ending import Sweep\n"
+        "from torchdeck.agent.processes.ending import Sweep\n"
         f"sweep = Sweep({run_id!r}, None, 0.0, 5.0, time.monotonic())\n"
         "print('left', sweep.step(time.monotonic()), flush=True)"
     )

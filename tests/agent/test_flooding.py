@@ -12,8 +12,8 @@ from support.agent_run import AgentRun, Maker
 from support.waiting import wait_until
 from torchdeck.agent import printed_numbers
 from torchdeck.agent.printed_numbers import PrintedNumbers
-from torchdeck.agent.script_progress import ScriptProgress
-from torchdeck.agent.stdout_series import KEPT, StdoutSeries, written_position
+from torchdeck.agent.ranks.script_progress import ScriptProgress
+from torchdeck.agent.ranks.stdout_series import KEPT, StdoutSeries, written_position
 from torchdeck.contract.layout import RankLayout
 
 FLOOD = """

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from torchdeck.agent.forked_process import CRASHED, has_one_thread
+from torchdeck.agent.processes.forked_process import CRASHED, has_one_thread
 
 # the tests' own process has threads
 PARENT = """
 import json, os, signal, sys, time
 from pathlib import Path
-from torchdeck.agent.forked_process import forked, has_one_thread
+from torchdeck.agent.processes.forked_process import forked, has_one_thread
 
 assert has_one_thread()
 signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as `nohup` does

@@ -10,8 +10,8 @@ import pytest
 from support.agent_run import Maker, make_plan, with_policy
 from support.agent_scripts import COOPERATIVE, freeze
 from support.waiting import wait_until
-from torchdeck.agent import events as on
-from torchdeck.agent.local_attempt import LAUNCH_LIMIT, LocalAttempt
+from torchdeck.agent.attempt.local_attempt import LAUNCH_LIMIT, LocalAttempt
+from torchdeck.agent.gang import events as on
 from torchdeck.agent.own_clock import GAP, OwnClock
 from torchdeck.contract.layout import RunLayout
 

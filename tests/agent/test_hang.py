@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.waiting import wait_until
-from torchdeck.agent.hang import HangWatch, Standing, culprit, hang_limit
+from torchdeck.agent.ranks.hang import HangWatch, Standing, culprit, hang_limit
 from torchdeck.contract.processes import read_stat
 
 

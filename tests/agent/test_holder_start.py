@@ -13,7 +13,7 @@ import pytest
 
 from support.open_files import open_files
 from support.waiting import wait_until
-from torchdeck.agent.holder_start import PROCESS_NAME
+from torchdeck.agent.processes.holder_start import PROCESS_NAME
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.layout import RunLayout
@@ -24,7 +24,7 @@ NODE = "localhost"
 # the tests' own process has threads; this one does what an agent does, and then dies or goes on
 MAKER = """
 import json, os, sys
-from torchdeck.agent.holder_start import HolderStart, spare_holder
+from torchdeck.agent.processes.holder_start import HolderStart, spare_holder
 what, told = sys.argv[1], json.loads(sys.argv[2])
 spare = None if what == "program" else spare_holder()
 if what != "program":

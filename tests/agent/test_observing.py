@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from support.checkpoint_files import flip, save
-from torchdeck.agent.attempt_plan import AttemptError, free_port, resume_from
-from torchdeck.agent.checkpoint_watch import CheckpointWatch
+from torchdeck.agent.attempt.attempt_plan import AttemptError, free_port, resume_from
+from torchdeck.agent.attempt.checkpoint_watch import CheckpointWatch
+from torchdeck.agent.attempt.local_attempt import compose_environment
 from torchdeck.agent.disk import free_bytes, low_disk
 from torchdeck.agent.gpus import gpu_sampler, parse_smi
 from torchdeck.agent.inbox import Inbox
-from torchdeck.agent.local_attempt import compose_environment
 from torchdeck.agent.machine import MachineSampler, rank_memory
-from torchdeck.agent.script_progress import ScriptProgress
-from torchdeck.agent.stdout_series import StdoutSeries, written_position
+from torchdeck.agent.ranks.script_progress import ScriptProgress
+from torchdeck.agent.ranks.stdout_series import StdoutSeries, written_position
 from torchdeck.agent.sync import Syncer
 from torchdeck.contract.layout import RankLayout
 from torchdeck.telemetry.writer import MetricsWriter

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchdeck.agent.events import ResumePoint
-from torchdeck.agent.past import Launching, Past, fold_past
+from torchdeck.agent.gang.events import ResumePoint
+from torchdeck.agent.gang.past import Launching, Past, fold_past
 from torchdeck.contract.journal import Event
 from torchdeck.contract.plan.elastic import Place
 

@@ -43,7 +43,7 @@ def test_every_stdlib_module_is_imported_by_310(tmp_path: Path, old_python: str)
     """In an interpreter without site packages, so that nothing but the standard library is there."""
     shipped = ship(tmp_path)
     modules = stdlib_modules(shipped / "torchdeck")
-    assert "torchdeck.agent.gang" in modules
+    assert "torchdeck.agent.gang.gang" in modules
     program = (
         f"import sys; sys.path.insert(0, {str(shipped)!r})\nimport importlib\n"
         f"for name in {modules!r}: importlib.import_module(name)\n"
@@ -86,7 +86,7 @@ def test_agent_and_holder_import_no_more_than_they_need() -> None:
         "urllib.request",
         "ssl",
     }
-    for name in ("agent.__main__", "agent.holder"):
+    for name in ("agent.__main__", "agent.processes.holder"):
         program = (
             f"import sys; sys.path.insert(0, {str(CORE)!r})\nimport importlib\n"
             f"importlib.import_module('torchdeck.{name}')\nprint(*sorted(sys.modules))"

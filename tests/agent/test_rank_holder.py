@@ -12,10 +12,10 @@ import pytest
 
 from support.agent_run import CORE
 from support.waiting import wait_until
-from torchdeck.agent.failures import read_exit
+from torchdeck.agent.ranks.failures import read_exit
 from torchdeck.contract.layout import RankLayout, RunLayout
 
-SCRIPT = CORE / "torchdeck/agent/rank_holder.sh"
+SCRIPT = CORE / "torchdeck/agent/processes/rank_holder.sh"
 
 
 def start(root: Path, *command: str) -> tuple[subprocess.Popen[bytes], RankLayout]:

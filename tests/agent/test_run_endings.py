@@ -10,7 +10,7 @@ from pathlib import Path
 from support.agent_run import Maker
 from support.agent_scripts import WAITING, kill_and_wait
 from support.waiting import wait_until
-from torchdeck.agent.local_attempt import LINGER_LIMIT
+from torchdeck.agent.attempt.local_attempt import LINGER_LIMIT
 from torchdeck.contract.processes import processes_of_run
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from support.agent_run import AgentRun, Maker, with_policy
 from support.agent_scripts import WAITING, kill_and_wait
 from support.waiting import wait_until
-from torchdeck.agent.holder_start import PROCESS_NAME
+from torchdeck.agent.processes.holder_start import PROCESS_NAME
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.state import RunState
 

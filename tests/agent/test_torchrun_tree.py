@@ -5,7 +5,7 @@ import signal
 import subprocess
 
 from support.waiting import wait_until
-from torchdeck.agent.torchrun_tree import TorchrunTree
+from torchdeck.agent.processes.torchrun_tree import TorchrunTree
 from torchdeck.contract.processes import ProcessIdentity
 
 

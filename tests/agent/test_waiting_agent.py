@@ -7,7 +7,8 @@ from pathlib import Path
 
 ONE = """
 import sys
-from torchdeck.agent import __main__ as agent, handover
+from torchdeck.agent.attempt import handover
+from torchdeck.agent import __main__ as agent
 handover.READ_LIMIT = float(sys.argv[1])
 sys.exit(agent.main(sys.argv[2:]))
 """

@@ -21,7 +21,7 @@ from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.place import LaunchPlace
 from torchdeck_app.launch.preview.state import PreviewState
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.window.garbage import GarbageCollector
+from torchdeck_app.window.idle.garbage import GarbageCollector
 
 NODES = 128
 EDITS = 20

@@ -16,8 +16,8 @@ import numpy as np
 
 from torchdeck.agent.gpus import SMI_FIELDS
 from torchdeck.agent.heartbeat import Heartbeat
-from torchdeck.agent.log_times import LogTimes
-from torchdeck.agent.rank_watch import RankState
+from torchdeck.agent.ranks.log_times import LogTimes
+from torchdeck.agent.ranks.rank_watch import RankState
 from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.progress import ProgressFile

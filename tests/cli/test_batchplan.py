@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from torchdeck.cli.batchplan_progress import ProgressLine
+from torchdeck.cli.batchplan.progress import ProgressLine
 from torchdeck.cli.main import main
 from torchdeck.data.batch_plan import changed_source, load_batch_plan
 from torchdeck.quantities import size
@@ -276,7 +276,7 @@ class _Terminal(io.StringIO):
 def test_progress_of_something_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing in the first second; then lines now and then, or one line in place on a terminal."""
     now = 100.0
-    monkeypatch.setattr("torchdeck.cli.batchplan_progress.time.monotonic", lambda: now)
+    monkeypatch.setattr("torchdeck.cli.batchplan.progress.time.monotonic", lambda: now)
     log, terminal = io.StringIO(), _Terminal()
     lines = [ProgressLine(log), ProgressLine(terminal)]
     for moment in (100.5, 101.1, 101.2, 101.4, 106.2):

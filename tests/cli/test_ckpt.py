@@ -12,7 +12,7 @@ from support.checkpoint_files import flip, save
 from support.histories import controller_journal, ended, event, finished, running_run
 from support.made_runs import IDS, line, make_run
 from support.recipe_ranks import recipe_settings
-from torchdeck.cli import ckpt
+from torchdeck.cli.ckpt import command as ckpt
 
 
 def _run(*argv: str) -> int:
@@ -183,7 +183,8 @@ def test_torch_is_not_imported(tmp_path: Path) -> None:
     """Verifying takes the standard library: a laptop without torch can do it."""
     save(tmp_path, 10)
     code = (
-        "import argparse, sys; from torchdeck.cli import ckpt; p = argparse.ArgumentParser()\n"
+        "import argparse, sys; from torchdeck.cli.ckpt import command as ckpt; "
+        "p = argparse.ArgumentParser()\n"
         "ckpt.add_parser(p.add_subparsers()); a = p.parse_args(['ckpt', 'verify', sys.argv[1]])\n"
         "print(a.handler(a), sorted({'torch', 'numpy'} & set(sys.modules)))"
     )

@@ -14,7 +14,7 @@ from support.checkpoint_files import save
 from support.deepspeed_jobs import run_jobs
 from support.deepspeed_python import ABSENT, deepspeed_python
 from support.torch_process import run_torch
-from torchdeck.cli import ckpt
+from torchdeck.cli.ckpt import command as ckpt
 from torchdeck.launch.checkpoint_exchange import ExchangeFailedError, exchange_in_process
 
 MADE = """
@@ -81,7 +81,8 @@ def test_what_cannot_be_done_exits_with_1(tmp_path: Path) -> None:
     """The process's sentence is the command's; nothing is left, and torch was never imported here."""
     folder = save(tmp_path, 10)  # a manifest that fits, and no tensors
     code = (
-        "import argparse, sys; from torchdeck.cli import ckpt; p = argparse.ArgumentParser()\n"
+        "import argparse, sys; from torchdeck.cli.ckpt import command as ckpt; "
+        "p = argparse.ArgumentParser()\n"
         "ckpt.add_parser(p.add_subparsers()); a = p.parse_args(['ckpt', 'export', *sys.argv[1:]])\n"
         "print(a.handler(a), 'torch' in sys.modules)"
     )

@@ -13,8 +13,8 @@ from rich.console import Console
 
 from support.histories import ALIVE, DEAD, controller_journal, ended, event, finished, running_run, started
 from support.metrics import write_rows
-from torchdeck.cli.display import JsonDisplay, PlainDisplay
-from torchdeck.cli.terminal import TerminalDisplay
+from torchdeck.cli.runs.display import JsonDisplay, PlainDisplay
+from torchdeck.cli.runs.terminal import TerminalDisplay
 from torchdeck.contract.journal import Event
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.links import UP, LinkState

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from torchdeck.cli import init
-from torchdeck.config.examples import example_names, example_text
 from torchdeck.config.loader import load_config
-from torchdeck.config.presets import preset_names, preset_text
+from torchdeck.config.starts.examples import example_names, example_text
+from torchdeck.config.starts.presets import preset_names, preset_text
 
 
 def call(*arguments: str) -> int:

@@ -13,7 +13,7 @@ import pytest
 from support.made_runs import make_run
 from support.metrics import write_rows
 from torchdeck.cli.main import main
-from torchdeck.cli.metrics import _shown
+from torchdeck.cli.runs.metrics import _shown
 from torchdeck.contract.journal import Event
 from torchdeck.contract.layout import RunLayout
 from torchdeck.telemetry.writer import MetricsWriter

@@ -12,16 +12,16 @@ import pytest
 
 from support.made_runs import IDS
 from support.node_facts import node_facts
-from torchdeck.cli import nodes_clean
-from torchdeck.cli.nodes_chosen import ChosenNodes
-from torchdeck.cli.nodes_clean import orphans_once
+from torchdeck.cli.nodes import clean as nodes_clean
+from torchdeck.cli.nodes.chosen import ChosenNodes
+from torchdeck.cli.nodes.clean import orphans_once
 from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.reach import Reach
 from torchdeck.nodes.book.file import book_path
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError
 from torchdeck.nodes.probe.facts import NodeFacts
 from torchdeck.nodes.probe.here import LocalProcess
-from torchdeck.runs.node_parts import left_on_nodes, note_left
+from torchdeck.runs.folders.node_parts import left_on_nodes, note_left
 
 
 def left(run_id: str, *pids: int) -> dict[str, Any]:

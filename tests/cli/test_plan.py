@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from torchdeck.cli import plan
+from torchdeck.cli.plan import command as plan
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 
 RUN = """\

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from torchdeck.cli import plan
+from torchdeck.cli.plan import command as plan
 
 
 def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:

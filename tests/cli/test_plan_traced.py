@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from torchdeck.cli import plan
 from torchdeck.cli.check import add_parser as add_check
+from torchdeck.cli.plan import command as plan
 from torchdeck.contract.plan.prediction import Prediction
 
 RUN = """\

@@ -9,11 +9,11 @@ import pytest
 
 from support.histories import created, finished, running_run
 from support.made_runs import line, make_run
-from torchdeck.cli.display import PlainDisplay
+from torchdeck.cli.runs.display import PlainDisplay
+from torchdeck.cli.runs.watch import Watch
 from torchdeck.cli.signals import FrontEndSignals
-from torchdeck.cli.watch import Watch
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launch.detached import start_detached
+from torchdeck.launch.control.detached import start_detached
 
 BRINGS_THE_END = """
 import sys, time

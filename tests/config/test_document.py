@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from support.few_examples import few
 from support.toml_texts import toml_documents
-from torchdeck.config.document import KeyPath, scan
+from torchdeck.config.toml.document import KeyPath, scan
 
 TEXT = '''\
 top = 1 # not = this

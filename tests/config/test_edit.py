@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from support.few_examples import few
 from support.toml_texts import toml_documents
-from torchdeck.config.document import scan
-from torchdeck.config.edit import EditError, remove_value, set_value
 from torchdeck.config.keys import all_keys
-from torchdeck.config.presets import preset_names, preset_text
+from torchdeck.config.starts.presets import preset_names, preset_text
+from torchdeck.config.toml.document import scan
+from torchdeck.config.toml.edit import EditError, remove_value, set_value
 
 TEXT = """\
 # My run

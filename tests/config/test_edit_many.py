@@ -2,7 +2,7 @@
 
 import pytest
 
-from torchdeck.config.edit import EditError, remove_value, set_value
+from torchdeck.config.toml.edit import EditError, remove_value, set_value
 
 TEXT = """\
 [run]

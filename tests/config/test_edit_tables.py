@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchdeck.config.edit import (
+from torchdeck.config.toml.edit import (
     EditError,
     add_table,
     remove_table,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from torchdeck.config.keys import all_keys
 from torchdeck.config.problems import dotted, undotted
-from torchdeck.config.rules import is_for_recipes
+from torchdeck.config.rules.contradictions import is_for_recipes
 
 
 @pytest.mark.parametrize(

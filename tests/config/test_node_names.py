@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchdeck.config.node_names import MOST, NodeNameError, expand, expand_all
+from torchdeck.config.values.node_names import MOST, NodeNameError, expand, expand_all
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from torchdeck.config.loader import load_config
-from torchdeck.config.presets import (
+from torchdeck.config.schema import BUILTIN_RECIPES
+from torchdeck.config.starts.presets import (
     UnknownPresetError,
     preset_companions,
     preset_names,
     preset_summary,
     preset_text,
 )
-from torchdeck.config.schema import BUILTIN_RECIPES
 
 
 def test_the_presets() -> None:

@@ -8,8 +8,15 @@ from pathlib import Path
 import pytest
 
 from torchdeck.config.loader import load_config
-from torchdeck.config.presets import preset_companions, preset_names, preset_text
-from torchdeck.config.starts import is_recipe, named, preset_files, recipe_text, script_text, what_remains
+from torchdeck.config.starts.presets import preset_companions, preset_names, preset_text
+from torchdeck.config.starts.starts import (
+    is_recipe,
+    named,
+    preset_files,
+    recipe_text,
+    script_text,
+    what_remains,
+)
 
 
 @pytest.mark.parametrize("preset", preset_names())

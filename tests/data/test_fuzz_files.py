@@ -12,8 +12,8 @@ from support import hostile
 from support.fuzzing import read_all
 from support.refusals import refused
 from torchdeck.data.batch_plan import BatchPlanError, build_batch_plan, load_batch_plan, save_batch_plan
-from torchdeck.data.batch_plan.dataset_files import measure_dataset
-from torchdeck.data.batch_plan.length_files import read_lengths
+from torchdeck.data.batch_plan.files.dataset_files import measure_dataset
+from torchdeck.data.batch_plan.files.length_files import read_lengths
 from torchdeck.data.checkpoint_position import CheckpointPosition
 from torchdeck.data.order import PositionError
 from torchdeck.data.sample_log import SampleLog, SampleLogError, SampleLogHeader, SampleLogWriter

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.recipe_ranks import start_ranks, wait_for_ranks
-from torchdeck.distributed.agreement import AgreementError, check_agreement
+from torchdeck.distributed.group.agreement import AgreementError, check_agreement
 
 SCRIPT = Path(__file__).parent.parent / "support" / "agreement_ranks.py"
 CONFIG = {"seed": 7, "config": {"training": {"lr": 0.001, "steps": 40}, "model": {"layers": [1, 2]}}}

@@ -1,6 +1,6 @@
 """What is said of ranks that do not come."""
 
-from torchdeck.distributed.rendezvous import _absent, _unreachable
+from torchdeck.distributed.group.rendezvous import _absent, _unreachable
 from torchdeck.environment import DistributedConfig
 
 

@@ -17,7 +17,7 @@ from support.hosts import TestHosts
 from support.waiting import wait_until
 from torchdeck.config.loader import load_config
 from torchdeck.contract.processes import RUN_ID_VARIABLE
-from torchdeck.launch.looks import Looks
+from torchdeck.launch.facts.looks import Looks
 from torchdeck.launch.preflight.remote.further import check_further
 from torchdeck.launch.preflight.remote.trial import Limits
 from torchdeck.launch.prepare import plan_from, survey

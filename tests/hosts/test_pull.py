@@ -17,8 +17,8 @@ from torchdeck.contract.checkpoints.listing import list_checkpoints
 from torchdeck.contract.checkpoints.manifest import FileEntry, Manifest, read_manifest
 from torchdeck.contract.checkpoints.verification import verify
 from torchdeck.contract.layout import RunLayout
+from torchdeck.launch.facts.looks import Looks
 from torchdeck.launch.launcher import Intent, create_run
-from torchdeck.launch.looks import Looks
 from torchdeck.launch.prepare import plan_from, survey
 from torchdeck.launch.reach import Reach
 

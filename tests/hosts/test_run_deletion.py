@@ -14,8 +14,8 @@ from support.hosts_run import HOME, write_book
 from support.made_runs import IDS, make_run
 from support.typed_command import typed
 from torchdeck.contract.layout import RunLayout
-from torchdeck.runs.deletion import remove, set_aside
-from torchdeck.runs.node_parts import left_on_nodes
+from torchdeck.runs.folders.deletion import remove, set_aside
+from torchdeck.runs.folders.node_parts import left_on_nodes
 
 HostsOf = Callable[..., TestHosts]
 RUN, OTHER, OWN = IDS

@@ -14,7 +14,7 @@ from support.slurm import SlurmCluster, why_no_slurm
 from torchdeck.cli.main import main
 from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.nodes.interpreter import probe_interpreter
-from torchdeck.plan.export_sbatch import export_sbatch
+from torchdeck.plan.export.sbatch_script import export_sbatch
 
 NASTY = ["it's", 'say "so"', "$(touch pwned)", "a\nNODE\nb", "dos\r\nline", ""]
 TRAIN = """\

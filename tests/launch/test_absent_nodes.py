@@ -12,8 +12,8 @@ from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import Inventory
 from torchdeck.contract.plan.launch_plan import AbsentNode
 from torchdeck.launch.absent_nodes import planned_nodes, without_absent
-from torchdeck.launch.node_looks import survey_nodes
-from torchdeck.launch.node_survey import NodeSurvey
+from torchdeck.launch.facts.node_looks import survey_nodes
+from torchdeck.launch.facts.node_survey import NodeSurvey
 from torchdeck.nodes.book.schema import NodeBook
 from torchdeck.nodes.probe.probing import Probed
 from torchdeck.nodes.ssh.host_keys import Verdict

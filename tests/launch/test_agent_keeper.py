@@ -6,10 +6,10 @@ from itertools import count
 import pytest
 
 from torchdeck.contract.processes import ProcessIdentity
-from torchdeck.launch.agent_keeper import MAX_STARTS, AgentKeeper, AgentUnavailableError
-from torchdeck.launch.requests import Request
-from torchdeck.launch.transport import Supervision
-from torchdeck.runs.history import RunHistory
+from torchdeck.launch.control.agent_keeper import MAX_STARTS, AgentKeeper, AgentUnavailableError
+from torchdeck.launch.control.requests import Request
+from torchdeck.launch.control.transport import Supervision
+from torchdeck.runs.replay.history import RunHistory
 
 
 class CountingTransport:

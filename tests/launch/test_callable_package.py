@@ -17,7 +17,7 @@ def test_it_is_called_and_imported_from(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(ConfigError, match="no such file"):
             torchdeck.launch(tmp_path / "none.toml")
-        from torchdeck.launch.requests import STOP
+        from torchdeck.launch.control.requests import STOP
 
         assert STOP == "stop"
 
@@ -35,7 +35,7 @@ def test_importing_torchdeck_does_not_import_it() -> None:
 def test_controller_is_light() -> None:
     """The controller imports neither pydantic nor rich, numpy or torch."""
     code = (
-        "import sys, torchdeck.cli.main, torchdeck.launch.controller\n"
+        "import sys, torchdeck.cli.main, torchdeck.launch.control.controller\n"
         "assert not {'pydantic', 'rich', 'numpy', 'torch', 'argparse', 'subprocess'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=20)

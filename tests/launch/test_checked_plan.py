@@ -11,7 +11,7 @@ from torchdeck.contract.inventory import Inventory
 from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.launch import checked_plan as module
 from torchdeck.launch.checked_plan import checked_plan
-from torchdeck.launch.node_survey import NodeFault, NodeSurvey
+from torchdeck.launch.facts.node_survey import NodeFault, NodeSurvey
 from torchdeck.launch.preflight.check import Check, failed
 from torchdeck.launch.prepare import Survey
 from torchdeck.plan.problems import PlanError

@@ -7,7 +7,7 @@ from pathlib import Path
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.plan.launch_plan import CodeTree
-from torchdeck.launch.code_tree import code_of_run, read_code_tree
+from torchdeck.launch.facts.code_tree import code_of_run, read_code_tree
 
 
 def written(folder: Path, *names: str) -> None:

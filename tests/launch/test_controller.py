@@ -26,10 +26,10 @@ from torchdeck.contract.checkpoints.manifest import checkpoint_name
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
+from torchdeck.launch.control.requests import STOP, STOP_NOW, write_request
+from torchdeck.launch.control.taking_over import NotResumableError, RequestCarrier, ensure_controller, resume
 from torchdeck.launch.handle import Run
 from torchdeck.launch.launcher import start_controller
-from torchdeck.launch.requests import STOP, STOP_NOW, write_request
-from torchdeck.launch.taking_over import NotResumableError, RequestCarrier, ensure_controller, resume
 from torchdeck.runs.follower import read_run
 from torchdeck.trust.trust_list import TrustList
 

@@ -23,9 +23,9 @@ from torchdeck.config.loader import config_from_dict
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.processes import RUN_ID_VARIABLE
-from torchdeck.launch.early_controller import EarlyController, early_controller
+from torchdeck.launch.control.early_controller import EarlyController, early_controller
+from torchdeck.launch.control.run_secrets import plan_secrets
 from torchdeck.launch.launcher import Intent, create_run, start_run
-from torchdeck.launch.run_secrets import plan_secrets
 
 INTENT = Intent("# a test\n")
 
@@ -173,7 +173,7 @@ def test_a_refused_launch_and_a_plan_leave_none(home: Path, tmp_path: Path) -> N
 COPY = """
 import sys, time
 from pathlib import Path
-from torchdeck.launch.early_controller import EarlyController
+from torchdeck.launch.control.early_controller import EarlyController
 
 home = Path(sys.argv[1])
 early = EarlyController(home, frozenset(sys.argv[2:]), copied=True)

@@ -16,11 +16,11 @@ from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
 from torchdeck.config.training import Training
 from torchdeck.contract.plan.model_profile import ModelProfile
-from torchdeck.launch.estimate import estimate_profile, estimated_config
-from torchdeck.launch.profiling import profile_model
-from torchdeck.plan.memory.closed_form import SOURCE, closed_form_profile
-from torchdeck.plan.memory.model_shape import ModelShape
-from torchdeck.plan.memory.shape_derivation import EstimateError
+from torchdeck.launch.facts.estimate import estimate_profile, estimated_config
+from torchdeck.launch.facts.profiling import profile_model
+from torchdeck.plan.memory.closed_form.model_shape import ModelShape
+from torchdeck.plan.memory.closed_form.profile import SOURCE, closed_form_profile
+from torchdeck.plan.memory.closed_form.shape_derivation import EstimateError
 from torchdeck.trust.trust_list import TrustList
 
 SHARE = {"byte-gpt": 0.005, "llama": 0.025}

@@ -10,10 +10,10 @@ from support.histories import event
 from support.inbox_node import InboxNode
 from torchdeck.agent.inbox import Inbox
 from torchdeck.contract.processes import ProcessIdentity
-from torchdeck.launch.epoch import ControllerEpoch
-from torchdeck.launch.fence import Fence
-from torchdeck.launch.requests import Request, place_request
-from torchdeck.runs.history import RunHistory
+from torchdeck.launch.control.epoch import ControllerEpoch
+from torchdeck.launch.control.requests import Request, place_request
+from torchdeck.launch.leader.fence import Fence
+from torchdeck.runs.replay.history import RunHistory
 
 LOST = event("lost", 300.0, state="LOST", why="gone", life=0)
 RESUMED = event("resumed", 400.0, finished=1)

@@ -9,15 +9,15 @@ import pytest
 
 from support.gang_run import make_gang_plan
 from support.waiting import wait_until
-from torchdeck.agent.handover import Handover, handover_from
+from torchdeck.agent.attempt.handover import Handover, handover_from
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.processes import ProcessIdentity
-from torchdeck.launch.agent_keeper import AgentUnavailableError
-from torchdeck.launch.gang_token import GangToken
-from torchdeck.launch.handovers import Handovers
-from torchdeck.launch.requests import Request
-from torchdeck.launch.transport import Supervision
-from torchdeck.runs.history import RunHistory
+from torchdeck.launch.control.agent_keeper import AgentUnavailableError
+from torchdeck.launch.control.gang_token import GangToken
+from torchdeck.launch.control.handovers import Handovers
+from torchdeck.launch.control.requests import Request
+from torchdeck.launch.control.transport import Supervision
+from torchdeck.runs.replay.history import RunHistory
 
 LISTENING = ("10.0.0.1", 4711)
 PATIENCE = 120.0

@@ -13,9 +13,9 @@ from support.run_files import load, write
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.launch.checked_plan import checked_plan
+from torchdeck.launch.facts.looks import Looks
 from torchdeck.launch.gate import Gate, NotTrustedError
 from torchdeck.launch.launcher import Intent, create_run
-from torchdeck.launch.looks import Looks
 from torchdeck.nodes.interpreter import probe_interpreter
 from torchdeck.trust.trust_list import TrustError, TrustList
 
@@ -143,7 +143,7 @@ def test_the_python_that_is_asked_is_the_one_that_was_looked_at(
         link.symlink_to(evil)
         return ask(path, deepspeed=deepspeed)
 
-    monkeypatch.setattr("torchdeck.launch.looks.probe_interpreter", flipped)
+    monkeypatch.setattr("torchdeck.launch.facts.looks.probe_interpreter", flipped)
     link.symlink_to(good)
     Looks(home).interpreter(str(link / "python"), deepspeed=False)
     assert (good / "ran").exists()

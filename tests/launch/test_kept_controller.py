@@ -14,8 +14,8 @@ from support.histories import created, running_run
 from support.made_runs import make_run
 from support.waiting import wait_until
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launch.detached import DetachedProcess
-from torchdeck.launch.kept_controller import FIRST_DELAY, LAST_DELAY, STEADY, KeptController
+from torchdeck.launch.control.detached import DetachedProcess
+from torchdeck.launch.control.kept_controller import FIRST_DELAY, LAST_DELAY, STEADY, KeptController
 from torchdeck.launch.launcher import start_controller
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.state import RunState

@@ -13,7 +13,7 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launch.code.capture import CodeGoneError
 from torchdeck.launch.launcher import Intent, create_run
 from torchdeck.launch.shipping import ship
-from torchdeck.runs.directory import RunDirectoryError
+from torchdeck.runs.folders.directory import RunDirectoryError
 from torchdeck.runs.home import runs_folder
 
 LARGE = 2 << 20

@@ -6,9 +6,9 @@ import pytest
 
 from support.histories import event
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launch.leader_watch import LeaderWatch
-from torchdeck.launch.requests import STOP, STOP_NOW, write_request
-from torchdeck.runs.history import RunHistory
+from torchdeck.launch.control.requests import STOP, STOP_NOW, write_request
+from torchdeck.launch.leader.leader_watch import LeaderWatch
+from torchdeck.runs.replay.history import RunHistory
 
 GRACE = 100.0
 AGENT = {"identity": None, "life": 0}

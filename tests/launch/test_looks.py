@@ -10,8 +10,8 @@ import pytest
 
 from support.machines import PYTHON, config, node
 from torchdeck.contract.inventory import InterpreterFacts, NodeInfo
-from torchdeck.launch import looks
-from torchdeck.launch.looks import LONG, SHORTLY, RememberedLooks
+from torchdeck.launch.facts import looks
+from torchdeck.launch.facts.looks import LONG, SHORTLY, RememberedLooks
 from torchdeck.launch.reach import Reach
 from torchdeck.nodes.probe import probing
 from torchdeck.nodes.probe.probing import Probed, Question

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from torchdeck.launch.lost_leader import PATIENCE, STOP_LIMIT, Follower, LostLeader, Seen
+from torchdeck.launch.leader.lost_leader import PATIENCE, STOP_LIMIT, Follower, LostLeader, Seen
 
 GRACE = 120.0
 

@@ -22,7 +22,7 @@ from torchdeck.data.batch_plan import (
     listing_of,
     save_batch_plan,
 )
-from torchdeck.launch.model_and_data import look_at, trace
+from torchdeck.launch.facts.model_and_data import look_at, trace
 from torchdeck.launch.preflight.check import Check
 from torchdeck.launch.preflight.memory import check_memory
 from torchdeck.launch.prepare import Survey, plan_from, survey

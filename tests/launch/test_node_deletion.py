@@ -22,14 +22,14 @@ from torchdeck.agent.snapshots.folder import make_from_store, store_of
 from torchdeck.agent.snapshots.manifest import Entry, Manifest
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.lock_file import try_lock
+from torchdeck.launch.facts.node_leftovers import find_leftovers
 from torchdeck.launch.node_deletion import delete_noted, delete_on_nodes, delete_runs
-from torchdeck.launch.node_leftovers import find_leftovers
 from torchdeck.launch.reach import Reach
 from torchdeck.nodes.book.file import book_path
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError
 from torchdeck.nodes.probe.here import LocalProcess, talk_here
 from torchdeck.nodes.ssh.errors import UnreachableError
-from torchdeck.runs.node_parts import left_on_nodes, note_left
+from torchdeck.runs.folders.node_parts import left_on_nodes, note_left
 
 RUN = IDS[0]
 

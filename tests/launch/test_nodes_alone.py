@@ -10,14 +10,14 @@ import pytest
 from support.gang_run import make_gang_plan
 from support.histories import agent_started, controller_journal, created, ended, event, finished, started
 from support.made_runs import line, make_run
-from torchdeck.cli import runs_control
+from torchdeck.cli.runs import control as runs_control
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import SmallerSize
 from torchdeck.contract.processes import ProcessIdentity
-from torchdeck.launch import taking_over
+from torchdeck.launch.control import taking_over
+from torchdeck.launch.control.taking_over import NotResumableError, RequestCarrier, resume
 from torchdeck.launch.launcher import LaunchError
-from torchdeck.launch.nodes_alone import Alone, nodes_alone, seen_alone
-from torchdeck.launch.taking_over import NotResumableError, RequestCarrier, resume
+from torchdeck.launch.leader.nodes_alone import Alone, nodes_alone, seen_alone
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.links import LOST, UP, Links, LinkState, write_links
 

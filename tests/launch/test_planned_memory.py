@@ -13,8 +13,8 @@ from torchdeck.contract.plan.model_profile import Event
 from torchdeck.contract.plan.prediction import Prediction
 from torchdeck.data.batch_plan import build_batch_plan, save_batch_plan
 from torchdeck.launch.prepare import plan_from, survey, with_model
-from torchdeck.plan.heaviest_microbatch import heavy_microbatches
 from torchdeck.plan.known import Known
+from torchdeck.plan.predictions.heaviest_microbatch import heavy_microbatches
 from torchdeck.trust.trust_list import TrustList
 
 LENGTHS = np.array([length(sample) for sample in range(SAMPLES)])

@@ -14,9 +14,9 @@ from support.run_files import write
 from support.waiting import wait_until
 from torchdeck.config.loader import LoadedConfig, load_config
 from torchdeck.contract.inventory import InterpreterFacts
-from torchdeck.launch import profiling
+from torchdeck.launch.facts import profiling
+from torchdeck.launch.facts.tracing_process import TracingFailedError
 from torchdeck.launch.previewer import Previewer
-from torchdeck.launch.tracing_process import TracingFailedError
 
 BYTE_GPT = '[run]\nrecipe = "byte-gpt"\n[training]\nsteps = 10\n[distributed]\ndevices = "cpu"\nnproc = 2\n'
 
@@ -156,7 +156,7 @@ def test_an_interpreter_without_torch_is_a_reason_and_no_error(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bare = InterpreterFacts("/usr/bin/python3", "3.11.7")
-    monkeypatch.setattr("torchdeck.launch.looks.probe_interpreter", lambda *_, **__: bare)
+    monkeypatch.setattr("torchdeck.launch.facts.looks.probe_interpreter", lambda *_, **__: bare)
     made = Previewer(home).preview(loaded(tmp_path))
     assert made.untraced == ""
     reasons = [problem.wrong for problem in made.problems]

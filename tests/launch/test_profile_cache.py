@@ -16,7 +16,7 @@ from support.run_files import load, write
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.contract.plan.model_profile import ModelProfile
-from torchdeck.launch.profile_cache import KEPT, ProfileCache, profile_key
+from torchdeck.launch.facts.profile_cache import KEPT, ProfileCache, profile_key
 
 PROFILE = ModelProfile("traced", (), (), ("",), "fp32", ())
 

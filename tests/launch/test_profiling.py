@@ -14,9 +14,9 @@ from support.run_files import load, write
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.data.batch_plan import build_batch_plan
-from torchdeck.launch import profiling
-from torchdeck.launch.profiling import ProfilingError, profile_model, wanted_traces
-from torchdeck.plan.heaviest_microbatch import heaviest_microbatch, heavy_microbatches
+from torchdeck.launch.facts import profiling
+from torchdeck.launch.facts.profiling import ProfilingError, profile_model, wanted_traces
+from torchdeck.plan.predictions.heaviest_microbatch import heaviest_microbatch, heavy_microbatches
 from torchdeck.tracing.request import PlannedBatch, WantedTrace
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from support.waiting import wait_until
 from torchdeck.launch.code import digests as times
-from torchdeck.launch.remembered_digests import RememberedDigests
+from torchdeck.launch.facts.remembered_digests import RememberedDigests
 
 
 @pytest.fixture

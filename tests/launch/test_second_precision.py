@@ -15,8 +15,8 @@ from torchdeck.contract.inventory import Inventory
 from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.contract.plan.model_profile import Event, ModelProfile
 from torchdeck.data.batch_plan import build_batch_plan
-from torchdeck.launch import profiling
-from torchdeck.launch.model_and_data import look_at
+from torchdeck.launch.facts import profiling
+from torchdeck.launch.facts.model_and_data import look_at
 from torchdeck.launch.prepare import Survey, plan_from, with_model
 from torchdeck.plan.known import Known
 from torchdeck.plan.memory.context import context_bytes

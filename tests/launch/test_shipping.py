@@ -24,7 +24,7 @@ def test_shipped_folder_holds_what_nodes_need_and_no_more(torchdeck_home: Path) 
     for name in (
         "__init__.py",
         "agent/__main__.py",
-        "agent/rank_holder.sh",
+        "agent/processes/rank_holder.sh",
         "telemetry/writer.py",
         "contract/plan/slots.py",
     ):
@@ -70,9 +70,9 @@ assert not {{"numpy", "torch", "pydantic", "rich"}} & set(sys.modules)
 def test_same_content_is_the_same_folder(torchdeck_home: Path) -> None:
     """Shipping twice writes once; the name changes with one byte."""
     first = ship(torchdeck_home)
-    before = (first / "torchdeck" / "agent" / "gang.py").stat().st_mtime_ns
+    before = (first / "torchdeck" / "agent" / "gang" / "gang.py").stat().st_mtime_ns
     assert ship(torchdeck_home) == first
-    assert (first / "torchdeck" / "agent" / "gang.py").stat().st_mtime_ns == before
+    assert (first / "torchdeck" / "agent" / "gang" / "gang.py").stat().st_mtime_ns == before
     assert sorted(path.name for path in first.parent.iterdir()) == [first.name]
     content = shipped_content(PACKAGE)
     assert content_hash(content) == first.name
@@ -83,7 +83,7 @@ def test_same_content_is_the_same_folder(torchdeck_home: Path) -> None:
 def test_damaged_folder_is_made_anew(torchdeck_home: Path, damage: str) -> None:
     """A changed, missing or further file is noticed before anything runs from it."""
     folder = ship(torchdeck_home)
-    file = folder / "torchdeck" / "agent" / "holder.py"
+    file = folder / "torchdeck" / "agent" / "processes" / "holder.py"
     good = file.read_bytes()
     added = file.with_name("signal.py")
     if damage == "missing":
@@ -98,7 +98,7 @@ def test_damaged_folder_is_made_anew(torchdeck_home: Path, damage: str) -> None:
 def test_byte_code_belongs_to_the_sources(torchdeck_home: Path) -> None:
     """Compiled files are checked against their source by hash, so damage cannot hide in them."""
     folder = ship(torchdeck_home)
-    cache = folder / "torchdeck" / "agent" / "__pycache__"
+    cache = folder / "torchdeck" / "agent" / "gang" / "__pycache__"
     compiled = next(cache.glob("gang.*.pyc")).read_bytes()
     assert int.from_bytes(compiled[4:8], "little") == 0b11  # PEP 552: by hash, checked
 

@@ -15,9 +15,9 @@ from support.run_files import load, write
 from support.waiting import wait_until
 from torchdeck.config.loader import load_config
 from torchdeck.config.schema import RunConfig
-from torchdeck.launch import tracing_process
+from torchdeck.launch.facts import tracing_process
+from torchdeck.launch.facts.profiling import ProfilingError, profile_model
 from torchdeck.launch.previewer import Previewer
-from torchdeck.launch.profiling import ProfilingError, profile_model
 from torchdeck.launch.shipping import ship
 from torchdeck.trust.trust_list import TrustList
 
@@ -186,7 +186,7 @@ def test_it_ends_with_who_asked(home: Path, folder: Path) -> None:
     write_recipe(folder, f"open({str(child)!r} + '-parent', 'w').write(str(os.getpid()))", *hanging(child))
     asking = (
         "import sys; from pathlib import Path; from torchdeck.config.loader import load_config; "
-        "from torchdeck.launch.profiling import profile_model; "
+        "from torchdeck.launch.facts.profiling import profile_model; "
         "profile_model(load_config(Path(sys.argv[1])).config, Path(sys.argv[2]))"
     )
     command = [sys.executable, "-c", asking, str(folder / "run.toml"), str(home)]

@@ -11,12 +11,12 @@ from support import histories
 from support.inbox_node import InboxNode
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.processes import ProcessIdentity
-from torchdeck.launch.epoch import ControllerEpoch
-from torchdeck.launch.reached_nodes import LINGER
-from torchdeck.launch.requests import STOP, STOP_NOW, write_request
-from torchdeck.launch.transport import Transport
-from torchdeck.launch.unled_nodes import UnledNodes
-from torchdeck.runs.history import RunHistory
+from torchdeck.launch.control.epoch import ControllerEpoch
+from torchdeck.launch.control.reached_nodes import LINGER
+from torchdeck.launch.control.requests import STOP, STOP_NOW, write_request
+from torchdeck.launch.control.transport import Transport
+from torchdeck.launch.leader.unled_nodes import UnledNodes
+from torchdeck.runs.replay.history import RunHistory
 
 
 @dataclass

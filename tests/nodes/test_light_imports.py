@@ -18,7 +18,7 @@ def test_no_module_of_the_nodes_imports_paramiko_by_itself() -> None:
     ]
     assert "torchdeck.nodes.ssh.connection" in names
     code = f"import importlib, sys\nfor name in {names!r}: importlib.import_module(name)\n"
-    code += "import torchdeck.cli.nodes\n"
+    code += "import torchdeck.cli.nodes.command\n"
     code += "print(sorted({'paramiko', 'cryptography', 'keyring', 'torch'} & set(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True

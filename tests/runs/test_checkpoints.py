@@ -11,7 +11,7 @@ from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
-from torchdeck.runs.checkpoints import checkpoint_directory, delete_checkpoint, run_checkpoints
+from torchdeck.runs.folders.checkpoints import checkpoint_directory, delete_checkpoint, run_checkpoints
 
 PLAN = {"version": 1, "checkpoint": {"directory": "@{run_dir}/checkpoints"}}
 

@@ -11,9 +11,16 @@ from support.histories import agent_started, controller_journal, ended, event, f
 from support.made_runs import IDS, line, make_run
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.processes import ProcessIdentity
-from torchdeck.runs.deletion import FORGOTTEN, StillAliveError, put_back, remove, remove_forgotten, set_aside
+from torchdeck.runs.folders.deletion import (
+    FORGOTTEN,
+    StillAliveError,
+    put_back,
+    remove,
+    remove_forgotten,
+    set_aside,
+)
+from torchdeck.runs.folders.node_parts import left_on_nodes, note_left
 from torchdeck.runs.links import LOST, LinkState, write_links
-from torchdeck.runs.node_parts import left_on_nodes, note_left
 from torchdeck.runs.registry import RunRegistry
 
 RUN = IDS[0]
@@ -99,7 +106,7 @@ def test_who_finds_a_removal_cut_short_keeps_to_what_was_wished_of_the_nodes(
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
     with monkeypatch.context() as patched:
-        patched.setattr("torchdeck.runs.deletion.shutil.rmtree", denied)
+        patched.setattr("torchdeck.runs.folders.deletion.shutil.rmtree", denied)
         assert remove_forgotten(tmp_path, later) == {}
     assert aside.exists()
     assert remove_forgotten(tmp_path, later) == {aside: ()}
@@ -118,7 +125,7 @@ def test_a_full_disk_keeps_nobody_from_making_room(
             raise OSError(errno.ENOSPC, "No space left on device")
         note_left(home, run_id, nodes)
 
-    monkeypatch.setattr("torchdeck.runs.deletion.note_left", note)
+    monkeypatch.setattr("torchdeck.runs.folders.deletion.note_left", note)
     assert remove(aside) == (() if room_after else ("a", "b"))
     assert not aside.exists()
     assert left_on_nodes(tmp_path) == ({"a": (RUN,), "b": (RUN,)} if room_after else {})

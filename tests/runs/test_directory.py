@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.histories import controller_journal
 from support.made_runs import line, make_run
 from torchdeck.contract.journal import NewerFormatError
-from torchdeck.runs.directory import (
+from torchdeck.runs.folders.directory import (
     RUN_ID,
     RunDirectoryError,
     create_run_directory,

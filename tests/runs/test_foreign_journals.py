@@ -13,7 +13,7 @@ import pytest
 from support.histories import agent_started, controller_journal, ended, event, finished, running_run, started
 from support.made_runs import IDS, line, make_run
 from torchdeck.contract.journal import LINE_LIMIT, READ_LIMIT, JournalReader, NodeJournalReader
-from torchdeck.runs.deletion import set_aside
+from torchdeck.runs.folders.deletion import set_aside
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.registry import RunRegistry
 from torchdeck.runs.run_list import RunList

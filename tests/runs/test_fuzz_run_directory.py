@@ -17,20 +17,20 @@ from support.histories import agent_started, controller_journal, ended, event, f
 from support.machines import config, node, plan
 from support.made_runs import line, make_run
 from support.reader_process import ReaderProcess
-from torchdeck.cli import runs_show
+from torchdeck.cli.runs import show as runs_show
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.contract.journal import NewerFormatError
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.launch.remote.own_files import own_files
-from torchdeck.runs.checkpoints import checkpoint_directory, retention_of
-from torchdeck.runs.directory import RunDirectoryError, open_run_directory
-from torchdeck.runs.failure import read_failure
+from torchdeck.runs.failures.failure import read_failure
+from torchdeck.runs.folders.checkpoints import checkpoint_directory, retention_of
+from torchdeck.runs.folders.directory import RunDirectoryError, open_run_directory
+from torchdeck.runs.folders.node_parts import remote_nodes
+from torchdeck.runs.folders.origin import origin_of
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.links import links_path, read_links
-from torchdeck.runs.node_parts import remote_nodes
-from torchdeck.runs.origin import origin_of
 from torchdeck.runs.summary import summary_lines
 from torchdeck.runs.timeline import TimelineReader
 from torchdeck.runs.training_progress import ProgressReader

@@ -18,7 +18,7 @@ from support.histories import (
     started,
 )
 from torchdeck.contract.journal import Event
-from torchdeck.runs.history import RunHistory
+from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.state import Liveness
 from torchdeck.runs.view import fold, view
 

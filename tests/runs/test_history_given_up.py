@@ -7,7 +7,7 @@ import pytest
 from support import histories
 from support.histories import event
 from torchdeck.contract.journal import Event
-from torchdeck.runs.history import RunHistory
+from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.state import Liveness, NodeLiveness, RunState
 from torchdeck.runs.view import RunView, view
 

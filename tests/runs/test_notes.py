@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from torchdeck.runs.notes import FILE_NAME, NewerNotesError, Note, change_notes, parse_tags, read_notes
+from torchdeck.runs.folders.notes import (
+    FILE_NAME,
+    NewerNotesError,
+    Note,
+    change_notes,
+    parse_tags,
+    read_notes,
+)
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:

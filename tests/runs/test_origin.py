@@ -6,7 +6,7 @@ import pytest
 
 from support.checkpoint_files import save
 from support.histories import ALIVE, agent_started, controller_journal, event, started
-from torchdeck.runs.origin import Origin, origin_of
+from torchdeck.runs.folders.origin import Origin, origin_of
 from torchdeck.runs.view import RunView, fold
 
 OLD = "20261121T000001Z-gpt-small-0a1b2c"

@@ -11,7 +11,7 @@ from support.histories import controller_journal, created, ended, event, finishe
 from support.made_runs import IDS, line, make_run
 from torchdeck.contract.journal import NewerFormatError
 from torchdeck.contract.processes import ProcessIdentity
-from torchdeck.runs.deletion import StillAliveError, remove, set_aside
+from torchdeck.runs.folders.deletion import StillAliveError, remove, set_aside
 from torchdeck.runs.registry import RunNotFoundError, RunRegistry, UnreadableRun
 from torchdeck.runs.view import RunView
 

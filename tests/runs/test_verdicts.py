@@ -5,7 +5,14 @@ import os
 from pathlib import Path
 
 from support.checkpoint_files import save
-from torchdeck.runs.verdicts import FILE_NAME, Verdict, keep_verdict, read_verdicts, seal_of, still_true
+from torchdeck.runs.folders.verdicts import (
+    FILE_NAME,
+    Verdict,
+    keep_verdict,
+    read_verdicts,
+    seal_of,
+    still_true,
+)
 
 
 def test_a_verdict_holds_until_the_checkpoint_changes(tmp_path: Path) -> None:

@@ -26,8 +26,8 @@ from support.histories import (
     started,
 )
 from torchdeck.contract.journal import Event
-from torchdeck.runs.journal_damage import JournalDamage
 from torchdeck.runs.links import UP, LinkState
+from torchdeck.runs.replay.journal_damage import JournalDamage
 from torchdeck.runs.state import Liveness, NodeLiveness, RunState
 from torchdeck.runs.view import RunView, fold
 

@@ -158,7 +158,7 @@ def make_plan(
         devices=devices,
         working_dir=str(working_dir),
         torchrun=_torchrun(torchrun, nproc),
-        rank_holder=("/bin/sh", "@{shipped}/torchdeck/agent/rank_holder.sh"),
+        rank_holder=("/bin/sh", "@{shipped}/torchdeck/agent/processes/rank_holder.sh"),
         command=tuple(command),
         env={**ENVIRONMENT, **(env or {})},
         unset=("PET_*",),

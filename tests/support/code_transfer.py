@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from support.machines import plan
-from torchdeck.agent.link.frames import FrameReader
 from torchdeck.agent.snapshots.receive import Receiver
 from torchdeck.config.loader import config_from_dict
+from torchdeck.contract.frames import FrameReader
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.launch.code.capture import capture

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from torchdeck.agent import commands as do
-from torchdeck.agent import events as on
-from torchdeck.agent.gang import Gang
+from torchdeck.agent.gang import commands as do
+from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang.gang import Gang
 from torchdeck.contract.plan.policy import Policy
 
 POLICY = Policy(stop_grace=100.0, kill_grace=10.0, restart_delay=2.0)

@@ -17,9 +17,9 @@ import tomlkit
 from support.command import Command, variable
 from support.hosts import TestHosts
 from support.waiting import wait_until
-from torchdeck.agent.holder_start import PROCESS_NAME as HOLDER
 from torchdeck.agent.link.agent_start import PROCESS_NAME as AGENT
 from torchdeck.agent.link.names import mirrored
+from torchdeck.agent.processes.holder_start import PROCESS_NAME as HOLDER
 from torchdeck.contract.journal import Event, read_journal
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.follower import read_run
@@ -169,7 +169,7 @@ def _kind(pid: int) -> str:
         return ""
     named = {
         "rank_holder.sh": "rank holder",
-        "agent/holder.py": "holder",  # which is told how to start an agent
+        "processes/holder.py": "holder",  # which is told how to start an agent
         "agent/__main__.py": "agent",
         "distributed/torchrun.py": "torchrun",
     }

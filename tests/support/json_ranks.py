@@ -11,7 +11,7 @@ def exchange(job: Job) -> Any:
     """What every way gives this rank; what a rank has depends on its number, so lengths differ."""
     from torch import distributed as dist
 
-    from torchdeck.distributed import json_collectives as among
+    from torchdeck.distributed.group import json_collectives as among
 
     dist.init_process_group("gloo")
     rank = dist.get_rank()
@@ -36,7 +36,7 @@ def hear_a_stranger(job: Job) -> str:
     import torch
     from torch import distributed as dist
 
-    from torchdeck.distributed import json_collectives as among
+    from torchdeck.distributed.group import json_collectives as among
 
     dist.init_process_group("gloo")
     content = job["content"].encode()

@@ -16,8 +16,13 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD
 
 from support.measured_ranks import Job
-from torchdeck.distributed.json_collectives import broadcast
-from torchdeck.distributed.processes import cleanup_distributed, get_local_rank, get_rank, setup_distributed
+from torchdeck.distributed.group.json_collectives import broadcast
+from torchdeck.distributed.group.processes import (
+    cleanup_distributed,
+    get_local_rank,
+    get_rank,
+    setup_distributed,
+)
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.strategies.ddp_buckets import with_settled_buckets
 from torchdeck.distributed.wrapping import wrap_model_ddp, wrap_model_fsdp

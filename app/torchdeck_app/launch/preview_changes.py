@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchdeck.config.document import KeyPath
-from torchdeck.config.edit import EditError
+from torchdeck.config.toml.document import KeyPath
+from torchdeck.config.toml.edit import EditError
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.files.document_file import DocumentFile
 from torchdeck_app.launch.files.notice import Notice

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from torchdeck_app.runs.commands import Aside, RunCommands
+from torchdeck_app.runs.commands.commands import Aside, RunCommands
 from torchdeck_app.runs.shown import ShownRuns
 from torchdeck_app.runs.table.run_table import RunTable
 from torchdeck_app.runs.undo_bar import UndoBar

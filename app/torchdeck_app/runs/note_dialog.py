@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFormLayout, QLineEdit, QPlainTextEdit, QWidget
 
-from torchdeck.runs.notes import Note, parse_tags
+from torchdeck.runs.folders.notes import Note, parse_tags
 from torchdeck.shown_text import shown
 from torchdeck_app.widgets.panel import GRID
 

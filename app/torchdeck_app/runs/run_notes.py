@@ -8,7 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
-from torchdeck.runs.notes import Note, change_notes, read_notes
+from torchdeck.runs.folders.notes import Note, change_notes, read_notes
 from torchdeck.runs.run_list import RunEntry
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.runs.note_dialog import NoteDialog

@@ -10,14 +10,14 @@ from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import QSplitter, QTabWidget, QVBoxLayout, QWidget
 
 from torchdeck.contract.layout import RunLayout
-from torchdeck.runs.failure import FailureReport, read_failure
+from torchdeck.runs.failures.failure import FailureReport, read_failure
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.runs.shared_follower import SharedFollowers
 from torchdeck.runs.view import RunView
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.runs.abilities import RESUME, abilities
 from torchdeck_app.runs.checkpoints.view import CheckpointsView
-from torchdeck_app.runs.commands import RunCommands
+from torchdeck_app.runs.commands.abilities import RESUME, abilities
+from torchdeck_app.runs.commands.commands import RunCommands
 from torchdeck_app.runs.configuration.view import ConfigurationView
 from torchdeck_app.runs.failure.card import FailureCard
 from torchdeck_app.runs.header.header import RunHeader

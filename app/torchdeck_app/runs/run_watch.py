@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from PySide6.QtCore import QObject
 
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launch.taking_over import wants_controller
-from torchdeck.runs.deletion import living_alone
+from torchdeck.launch.control.taking_over import wants_controller
+from torchdeck.runs.folders.deletion import living_alone
+from torchdeck.runs.folders.node_parts import remote_nodes
+from torchdeck.runs.folders.origin import Origin, origin_of
 from torchdeck.runs.links import Links, LinkState
-from torchdeck.runs.node_parts import remote_nodes
-from torchdeck.runs.origin import Origin, origin_of
 from torchdeck.runs.shared_follower import SharedFollowers
 from torchdeck.runs.training_progress import TrainingProgress
 from torchdeck.runs.view import RunView

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QLabel, QStackedWidget, QWidget
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.runs.shared_follower import SharedFollowers
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.runs.commands import RunCommands
+from torchdeck_app.runs.commands.commands import RunCommands
 from torchdeck_app.runs.compare.view import CompareView
 from torchdeck_app.runs.run_page import RunPage
 from torchdeck_app.theme.theme import Theme

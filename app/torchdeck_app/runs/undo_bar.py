@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QWidget
 
-from torchdeck_app.runs.commands import Aside
+from torchdeck_app.runs.commands.commands import Aside
 from torchdeck_app.widgets.panel import GRID, label
 from torchdeck_app.widgets.steady_focus import leave
 from torchdeck_app.widgets.tooltip import plain_tip

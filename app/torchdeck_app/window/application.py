@@ -22,21 +22,21 @@ from torchdeck_app.settings.settings import Settings, read_settings, settings_fi
 from torchdeck_app.settings.store import SettingsStore
 from torchdeck_app.theme.icons import drawn
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.window.calm import Calm
 from torchdeck_app.window.connections import Connections
-from torchdeck_app.window.error_report import ErrorReports
-from torchdeck_app.window.garbage import GarbageCollector
-from torchdeck_app.window.hands import Hands
+from torchdeck_app.window.errors.report import ErrorReports
+from torchdeck_app.window.idle.calm import Calm
+from torchdeck_app.window.idle.garbage import GarbageCollector
+from torchdeck_app.window.idle.monitor import Hands
 from torchdeck_app.window.importing import Importer
-from torchdeck_app.window.kept_state import KeptState
-from torchdeck_app.window.late_state import LateState
 from torchdeck_app.window.main_window import MainWindow
 from torchdeck_app.window.own_actions import OwnActions
 from torchdeck_app.window.place_stack import PlaceEntry
 from torchdeck_app.window.places import RUN_LIST_MODULES, place_entries
-from torchdeck_app.window.session import VERSION as SESSION_VERSION
-from torchdeck_app.window.session import Session, read_session, session_file
-from torchdeck_app.window.session_keeper import SessionKeeper
+from torchdeck_app.window.session.kept_state import KeptState
+from torchdeck_app.window.session.late_state import LateState
+from torchdeck_app.window.session.session import VERSION as SESSION_VERSION
+from torchdeck_app.window.session.session import Session, read_session, session_file
+from torchdeck_app.window.session.session_keeper import SessionKeeper
 
 if TYPE_CHECKING:  # imported after the first paint
     from torchdeck_app.bridge.run_list import RunListPoller

@@ -17,9 +17,9 @@ from torchdeck_app.window.command_palette.tabs import tab_items
 from torchdeck_app.window.connections import Connections
 from torchdeck_app.window.dropping import DroppedFiles
 from torchdeck_app.window.main_window import MainWindow
-from torchdeck_app.window.notices import Notice, Notices
-from torchdeck_app.window.run_news import RunNews
-from torchdeck_app.window.tray import Tray
+from torchdeck_app.window.news.notices import Notice, Notices
+from torchdeck_app.window.news.run_news import RunNews
+from torchdeck_app.window.news.tray import Tray
 
 _PALETTE_ITSELF = "action:/Command palette"
 _ANSWER = "action:/Answer the newest notice"

@@ -16,9 +16,9 @@ from torchdeck_app.widgets.place import Place
 from torchdeck_app.window.importing import Importer
 from torchdeck_app.window.menus import Menus
 from torchdeck_app.window.navigation import Navigation
+from torchdeck_app.window.news.status_bar import StatusBar
 from torchdeck_app.window.place_stack import PlaceEntry, PlaceStack
-from torchdeck_app.window.session import Session
-from torchdeck_app.window.status_bar import StatusBar
+from torchdeck_app.window.session.session import Session
 
 OwnActions = Mapping[str, Sequence[QAction | None]]
 TITLE = "Torchdeck"

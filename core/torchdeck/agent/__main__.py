@@ -15,9 +15,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # -I leaves the shipped folder out
 
 from torchdeck.agent.agent import Agent, agent_argv
-from torchdeck.agent.handover import Handover, HandoverError, read_handover
-from torchdeck.agent.holder_start import HolderStart, spare_holder
-from torchdeck.agent.past import fold_past
+from torchdeck.agent.attempt.handover import Handover, HandoverError, read_handover
+from torchdeck.agent.gang.past import fold_past
+from torchdeck.agent.processes.holder_start import HolderStart, spare_holder
 from torchdeck.agent.startup import life_of_run, read_past, read_plan, take_lock
 from torchdeck.contract.journal import NewerFormatError, PatientJournalWriter, read_journal
 from torchdeck.contract.layout import RunLayout

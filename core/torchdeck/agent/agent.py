@@ -13,19 +13,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchdeck.agent import commands as do
-from torchdeck.agent import events as on
+from torchdeck.agent.attempt.handing_on import hand_on
+from torchdeck.agent.attempt.handover import NOTHING, Handover
 from torchdeck.agent.execution import Execution
+from torchdeck.agent.gang import commands as do
+from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang.past import Past
 from torchdeck.agent.gang_node import GangNode
-from torchdeck.agent.handing_on import hand_on
-from torchdeck.agent.handover import NOTHING, Handover
 from torchdeck.agent.heartbeat import Heartbeat
-from torchdeck.agent.holder_start import HolderStart
 from torchdeck.agent.inbox import CONTROLLER, KINDS, REPLACED, Inbox
 from torchdeck.agent.node import LocalNode
 from torchdeck.agent.own_clock import OwnClock
 from torchdeck.agent.part import Alone, Part
-from torchdeck.agent.past import Past
+from torchdeck.agent.processes.holder_start import HolderStart
 from torchdeck.contract.journal import PatientJournalWriter
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.elastic import Elastic
@@ -33,7 +33,7 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.plan.policy import Policy
 
 if TYPE_CHECKING:
-    from torchdeck.agent.observation import Observation
+    from torchdeck.agent.ranks.observation import Observation
 
 LOOK_INTERVAL = 0.25
 """Seconds between two looks at the inbox and at what ranks report."""
@@ -91,7 +91,7 @@ class Agent:
     @property
     def _seen(self) -> Observation:
         if self._observation is None:
-            from torchdeck.agent.observation import Observation
+            from torchdeck.agent.ranks.observation import Observation
 
             self._observation = Observation(self._layout, self._plan, self._name, self._journal, self._clock)
         return self._observation

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchdeck.agent import commands as do
-from torchdeck.agent import events as on
-from torchdeck.agent.attempt_plan import Given, prepare_attempt
-from torchdeck.agent.failures import signal_of
+from torchdeck.agent.attempt.attempt_plan import Given, prepare_attempt
+from torchdeck.agent.gang import commands as do
+from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang.verdict import is_resumable
 from torchdeck.agent.gang_node import GangNode
 from torchdeck.agent.node import LocalNode
 from torchdeck.agent.part import Part
-from torchdeck.agent.verdict import is_resumable
+from torchdeck.agent.ranks.failures import signal_of
 from torchdeck.contract.atomic import write_bytes
 from torchdeck.contract.journal import PatientJournalWriter
 from torchdeck.contract.layout import RunLayout
@@ -23,7 +23,7 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.plan.smaller_plan import smaller_plan
 
 if TYPE_CHECKING:
-    from torchdeck.agent.observation import Observation
+    from torchdeck.agent.ranks.observation import Observation
 
 
 class Execution:

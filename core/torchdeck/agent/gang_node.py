@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from torchdeck.agent import commands as do
-from torchdeck.agent import events as on
-from torchdeck.agent.attempt_plan import Given
+from torchdeck.agent.attempt.attempt_plan import Given
+from torchdeck.agent.attempt.offering import Offering
+from torchdeck.agent.gang import commands as do
+from torchdeck.agent.gang import events as on
 from torchdeck.agent.node import LocalNode
-from torchdeck.agent.offering import Offering
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 
 

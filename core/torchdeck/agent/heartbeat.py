@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from torchdeck.agent.rank_watch import RankState
+from torchdeck.agent.ranks.rank_watch import RankState
 from torchdeck.contract.atomic import read_json, write_json
 from torchdeck.contract.layout import FORMAT_VERSION
 from torchdeck.contract.processes import ProcessIdentity

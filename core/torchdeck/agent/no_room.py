@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from torchdeck.agent.disk import existing_folder
-from torchdeck.agent.events import Failure
+from torchdeck.agent.gang.events import Failure
 from torchdeck.contract.inodes import inodes_left
 
 INODES_GONE = 16

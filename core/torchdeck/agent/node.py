@@ -8,20 +8,20 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from torchdeck.agent import events as on
-from torchdeck.agent.attempt_plan import Given, PreparedAttempt, describe_size
-from torchdeck.agent.ending import Sweep, kill_all
-from torchdeck.agent.events import Failure
-from torchdeck.agent.failures import first_failure, torchrun_failure
-from torchdeck.agent.gone_node import started_again
-from torchdeck.agent.handover import NOTHING, Handover, MissingSecretError
+from torchdeck.agent.attempt.attempt_plan import Given, PreparedAttempt, describe_size
+from torchdeck.agent.attempt.handover import NOTHING, Handover, MissingSecretError
+from torchdeck.agent.attempt.local_attempt import LINGER_LIMIT, LocalAttempt
+from torchdeck.agent.attempt.node_devices import NodeDevices
+from torchdeck.agent.attempt.preparation import Preparation
+from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang.events import Failure
+from torchdeck.agent.gang.gone_node import started_again
 from torchdeck.agent.heartbeat import last_beat
-from torchdeck.agent.holder_start import HolderStart
-from torchdeck.agent.local_attempt import LINGER_LIMIT, LocalAttempt
 from torchdeck.agent.no_room import with_inodes
-from torchdeck.agent.node_devices import NodeDevices
-from torchdeck.agent.preparation import Preparation
-from torchdeck.agent.torchrun_tree import TorchrunTree
+from torchdeck.agent.processes.ending import Sweep, kill_all
+from torchdeck.agent.processes.holder_start import HolderStart
+from torchdeck.agent.processes.torchrun_tree import TorchrunTree
+from torchdeck.agent.ranks.failures import first_failure, torchrun_failure
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.layout import RunLayout

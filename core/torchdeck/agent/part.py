@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from torchdeck.agent import commands as do
-from torchdeck.agent import events as on
-from torchdeck.agent.gang import Gang
-from torchdeck.agent.past import Past
+from torchdeck.agent.gang import commands as do
+from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang.gang import Gang
+from torchdeck.agent.gang.past import Past
 
 
 class Part(Protocol):

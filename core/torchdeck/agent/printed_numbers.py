@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from torchdeck.agent.stdout_series import StdoutSeries
+from torchdeck.agent.ranks.stdout_series import StdoutSeries
 
 LOOK_BUDGET = 0.05
 """Seconds of parsing per look, shared by the ranks."""

@@ -6,8 +6,8 @@ import os
 import time
 from pathlib import Path
 
-from torchdeck.agent.attempt_plan import describe_size
-from torchdeck.agent.past import Past, fold_past
+from torchdeck.agent.attempt.attempt_plan import describe_size
+from torchdeck.agent.gang.past import Past, fold_past
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.journal import Event, read_journal
 from torchdeck.contract.layout import AttemptNodeLayout, NodeLayout, RunLayout

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from torchdeck.cli import exit_codes
 from torchdeck.cli.check_matrix import print_matrix
 from torchdeck.cli.json_text import json_text
+from torchdeck.cli.nodes.connector import looks_for
 from torchdeck.cli.problems import print_problems, report
 from torchdeck.cli.progress_line import LOOKING, TRACING, progress_line
-from torchdeck.cli.reach import looks_for
 from torchdeck.cli.run_source import EXAMPLES, add_run_source, load_run_source
 from torchdeck.cli.trusting import TRUST_HELP, trust_run_source
 from torchdeck.contract.inventory import LOCALHOST

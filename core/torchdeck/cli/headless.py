@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from torchdeck.cli.ahead import Ahead, knocking_ahead
 from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED, USAGE
 from torchdeck.cli.json_text import json_text
+from torchdeck.cli.nodes.connector import reach_for
 from torchdeck.cli.problems import report
 from torchdeck.cli.progress_line import TRACING, progress_line
-from torchdeck.cli.reach import reach_for
 from torchdeck.cli.run_source import load_run_source
 from torchdeck.cli.signals import FrontEndSignals
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from torchdeck.config.loader import LoadedConfig
     from torchdeck.contract.layout import RunLayout
     from torchdeck.contract.plan.launch_plan import LaunchPlan
-    from torchdeck.launch.detached import DetachedProcess
-    from torchdeck.launch.early_controller import EarlyController
+    from torchdeck.launch.control.detached import DetachedProcess
+    from torchdeck.launch.control.early_controller import EarlyController
     from torchdeck.launch.preflight import Check
     from torchdeck.launch.reach import Reach
 
@@ -35,7 +35,7 @@ OBJECTS_UNTIL_COLLECTION = 50_000
 def run_headless(args: argparse.Namespace) -> int:
     """Start the run that the command line names and watch it; the exit code of the whole."""
     if args.plan is not None:
-        from torchdeck.launch.controller import run_controller
+        from torchdeck.launch.control.controller import run_controller
 
         return run_controller(Path(args.plan))
     from torchdeck.config.problems import ConfigError
@@ -69,8 +69,8 @@ def start_loaded(args: argparse.Namespace, loaded: LoadedConfig) -> int:
 def _launch(args: argparse.Namespace, loaded: LoadedConfig, ahead: Ahead | None) -> int:
     # light: what takes long to import is imported while nodes log in
     from torchdeck.launch.chosen_nodes import knocking
-    from torchdeck.launch.early_controller import early_controller
-    from torchdeck.launch.node_survey import is_here_alone
+    from torchdeck.launch.control.early_controller import early_controller
+    from torchdeck.launch.facts.node_survey import is_here_alone
     from torchdeck.runs.home import torchdeck_home
 
     try:
@@ -96,7 +96,7 @@ def _reasons(error: Exception) -> list[str]:
     from torchdeck.launch.checked_plan import PreflightError
     from torchdeck.launch.launcher import LaunchError
     from torchdeck.launch.shipping import ShippingError
-    from torchdeck.runs.directory import RunDirectoryError
+    from torchdeck.runs.folders.directory import RunDirectoryError
     from torchdeck.runs.home import HomeError
     from torchdeck.trust.trust_list import TrustError
 
@@ -147,7 +147,7 @@ def watch_run(
     layout: RunLayout, controller: DetachedProcess | None, signals: FrontEndSignals, *, as_json: bool
 ) -> int:
     """Show a run until it is over; the exit code that says how it ended."""
-    from torchdeck.cli.watch import Watch, display_for
+    from torchdeck.cli.runs.watch import Watch, display_for
     from torchdeck.contract.journal import NewerFormatError
 
     try:

@@ -38,8 +38,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the files; 2 when there is no such preset, one of them exists, or it cannot be written."""
-    from torchdeck.config.presets import UnknownPresetError
-    from torchdeck.config.starts import preset_files
+    from torchdeck.config.starts.presets import UnknownPresetError
+    from torchdeck.config.starts.starts import preset_files
 
     if args.list:
         return _list(as_json=args.json)
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _example(args: argparse.Namespace) -> int:
-    from torchdeck.config import examples
+    from torchdeck.config.starts import examples
 
     try:
         text = examples.example_text(args.example)
@@ -95,7 +95,7 @@ def _write_all(contents: Mapping[Path, str], *, force: bool) -> str | None:
 
 def _next(text: str, target: Path, *, trust: bool) -> str:
     """What to do with the file; machines that it describes are planned for and not started."""
-    from torchdeck.config.starts import what_remains
+    from torchdeck.config.starts.starts import what_remains
 
     path = shlex.quote(str(target))
     remains = what_remains(text)
@@ -110,7 +110,7 @@ def _next(text: str, target: Path, *, trust: bool) -> str:
 
 
 def _list(*, as_json: bool) -> int:
-    from torchdeck.config import examples, presets
+    from torchdeck.config.starts import examples, presets
 
     runs = {name: presets.preset_summary(name) for name in presets.preset_names()}
     scripts = {name: examples.example_summary(name) for name in examples.example_names()}

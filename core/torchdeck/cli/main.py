@@ -30,15 +30,19 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "plan": Command("torchdeck.cli.plan", "show what a run would do"),
+    "plan": Command("torchdeck.cli.plan.command", "show what a run would do"),
     "check": Command("torchdeck.cli.check", "look for what would stop a run, without starting it"),
     "init": Command("torchdeck.cli.init", "write a commented run.toml from a preset"),
     "schema": Command("torchdeck.cli.schema", "print the schema of run.toml, or explain a key"),
-    "runs": Command("torchdeck.cli.runs", "list, show, attach, stop, resume, export, pull and delete runs"),
-    "nodes": Command("torchdeck.cli.nodes", "list, add, edit, import, trust, probe, monitor and clean nodes"),
+    "runs": Command(
+        "torchdeck.cli.runs.command", "list, show, attach, stop, resume, export, pull and delete runs"
+    ),
+    "nodes": Command(
+        "torchdeck.cli.nodes.command", "list, add, edit, import, trust, probe, monitor and clean nodes"
+    ),
     "trust": Command("torchdeck.cli.trust", "list, add and remove folders and files whose code may run"),
-    "ckpt": Command("torchdeck.cli.ckpt", "list, verify, export and convert checkpoints"),
-    "batchplan": Command("torchdeck.cli.batchplan", "build, show, share out and verify batch plans"),
+    "ckpt": Command("torchdeck.cli.ckpt.command", "list, verify, export and convert checkpoints"),
+    "batchplan": Command("torchdeck.cli.batchplan.command", "build, show, share out and verify batch plans"),
 }
 
 
@@ -88,7 +92,7 @@ def _dispatch(arguments: list[str]) -> int:
     if len(arguments) == 3 and arguments[:2] == ["--no-gui", "--plan"]:
         from pathlib import Path
 
-        from torchdeck.launch.controller import run_controller
+        from torchdeck.launch.control.controller import run_controller
 
         return run_controller(Path(arguments[2]))
     if arguments and arguments[0] in COMMANDS:
@@ -126,7 +130,7 @@ def _command_meant(word: str) -> str | None:
 
     if word.startswith("-") or Path(word).suffix or Path(word).exists():
         return None
-    from torchdeck.config.spelling import nearest
+    from torchdeck.config.values.spelling import nearest
 
     return next(iter(nearest(word, COMMANDS)), None)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from torchdeck.config.distributed import Distributed
-from torchdeck.config.node_names import expand_all
-from torchdeck.config.ranges import parse_range
 from torchdeck.config.schema import RunConfig
+from torchdeck.config.values.node_names import expand_all
+from torchdeck.config.values.ranges import parse_range
 from torchdeck.contract.inventory import LOCALHOST
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from torchdeck.config.document import parse
+from torchdeck.config.toml.document import parse
 from torchdeck.contract.bounded_file import read_bounded
 
 MOST_FILES = 16

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from torchdeck.config.document import KeyPath
+from torchdeck.config.toml.document import KeyPath
 
 EXCLUSIVE = (
     (("run", "recipe"), ("run", "script"), ("run", "module")),

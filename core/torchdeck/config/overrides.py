@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torchdeck.config.document import MAX_DEPTH, KeyPath
 from torchdeck.config.keys import all_keys
 from torchdeck.config.layers import Layer, Merged, Origin
 from torchdeck.config.problems import OVERRIDE, Problem
+from torchdeck.config.toml.document import MAX_DEPTH, KeyPath
 
 SYNTAX = "KEY=VALUE, such as training.lr=3e-4"
 _PART = r"""[ \t]*(?:[A-Za-z0-9_-]+|"[^"\\\x00-\x1f\x7f]*"|'[^'\x00-\x1f\x7f]*')[ \t]*"""

@@ -1,25 +1,25 @@
 """The one schema of run.toml; validation, documentation, the JSON schema and the form come from it.
 
 Strict: an integer is taken where a number is asked for, and nothing else is converted.
-Contradictions between keys are found in `torchdeck.config.rules`, not here.
+Contradictions between keys are found in `torchdeck.config.rules.contradictions`, not here.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from torchdeck.config.bdh import BdhModel
-from torchdeck.config.byte_finetune import ByteFinetuneModel, PairsData
-from torchdeck.config.byte_gpt import ByteGptModel
 from torchdeck.config.cluster import Cluster, ClusterNodes
-from torchdeck.config.digits import DigitsData, DigitsModel
 from torchdeck.config.distributed import DdpOptions, Distributed, FsdpOptions, Rendezvous
 from torchdeck.config.estimate import Estimate
 from torchdeck.config.fields import Section, option, table
 from torchdeck.config.problems import shown
-from torchdeck.config.sizes import ByteSize
-from torchdeck.config.text_data import TextData
+from torchdeck.config.recipes.bdh import BdhModel
+from torchdeck.config.recipes.byte_finetune import ByteFinetuneModel, PairsData
+from torchdeck.config.recipes.byte_gpt import ByteGptModel
+from torchdeck.config.recipes.digits import DigitsData, DigitsModel
+from torchdeck.config.recipes.text_data import TextData
 from torchdeck.config.training import Training
+from torchdeck.config.values.sizes import ByteSize
 
 __all__ = [
     "BUILTIN_RECIPES",

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torchdeck.config.document import KeyPath, TooDeepError, parse, scan
 from torchdeck.config.keys import EXTENDS
 from torchdeck.config.layers import Layer, Origin
 from torchdeck.config.problems import ConfigError, Problem, kind, shown
+from torchdeck.config.toml.document import KeyPath, TooDeepError, parse, scan
 from torchdeck.contract.bounded_file import UnreadableFileError, read_bounded
 from torchdeck.quantities import size
 

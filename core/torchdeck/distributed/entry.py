@@ -77,10 +77,10 @@ def _settings(environment: Mapping[str, str]) -> RecipeSettings:
 
 def _train(settings: RecipeSettings, place: Place, context: RunContext) -> None:
     with imports_that_stay():  # torch comes with these
-        from torchdeck.distributed.agreement import check_agreement
+        from torchdeck.distributed.group.agreement import check_agreement
         from torchdeck.distributed.precision import Precision
         from torchdeck.distributed.strategies.registry import make_strategy
-        from torchdeck.distributed.trainer.hooks import make_hooks
+        from torchdeck.distributed.trainer.monitoring.hooks import make_hooks
         from torchdeck.distributed.trainer.setup import recipe_callbacks
         from torchdeck.distributed.trainer.trainer import Trainer
         from torchdeck.recipes.loader import load_recipe

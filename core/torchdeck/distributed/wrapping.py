@@ -11,7 +11,7 @@ from typing import Any, Literal
 from torch import nn
 
 from torchdeck.distributed.activation_checkpointing import checkpoint_blocks
-from torchdeck.distributed.processes import setup_distributed
+from torchdeck.distributed.group.processes import setup_distributed
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.units import Blocks
 from torchdeck.recipes.errors import RecipeError

@@ -10,8 +10,8 @@ from torchdeck.config.chosen_nodes import wanted
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import InterpreterFacts, Inventory
 from torchdeck.contract.plan.launch_plan import AbsentNode
-from torchdeck.launch.node_survey import NodeSurvey
-from torchdeck.launch.stand_ins import like
+from torchdeck.launch.facts.node_survey import NodeSurvey
+from torchdeck.launch.facts.stand_ins import like
 from torchdeck.nodes.ssh.host_keys import Verdict as HostKey
 
 

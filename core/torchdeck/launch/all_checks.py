@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
-from torchdeck.launch.model_and_data import OnProgress, profile_finder
+from torchdeck.launch.facts.model_and_data import OnProgress, profile_finder
 from torchdeck.launch.preflight import Check, check_model, preflight
 from torchdeck.launch.prepare import Locate, Survey, plan_from, with_model
 from torchdeck.plan.problems import PlanError

@@ -11,7 +11,7 @@ from torchdeck.config.loader import LoadedConfig, config_from_dict, load_config
 from torchdeck.config.problems import ConfigError
 from torchdeck.config.schema import RunConfig
 from torchdeck.launch.checked_plan import PreflightError, checked_plan, trust_code
-from torchdeck.launch.early_controller import early_controller
+from torchdeck.launch.control.early_controller import early_controller
 from torchdeck.launch.handle import Run
 from torchdeck.launch.launcher import Intent, LaunchError, start_run
 from torchdeck.runs.home import torchdeck_home

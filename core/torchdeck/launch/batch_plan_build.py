@@ -14,8 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from torchdeck.config.run_file import run_file_table, run_file_text
 from torchdeck.config.schema import RunConfig
+from torchdeck.config.starts.run_file import run_file_table, run_file_text
 
 RECIPE = "byte-finetune"
 """The built-in recipe whose samples `batchplan build --run` knows."""

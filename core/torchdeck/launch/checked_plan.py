@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.launch.facts.looks import Looks
+from torchdeck.launch.facts.model_and_data import OnProgress, profile_finder
+from torchdeck.launch.facts.node_survey import is_here_alone
 from torchdeck.launch.gate import Gate, resolved
 from torchdeck.launch.launcher import LaunchError
-from torchdeck.launch.looks import Looks
-from torchdeck.launch.model_and_data import OnProgress, profile_finder
-from torchdeck.launch.node_survey import is_here_alone
 from torchdeck.launch.preflight import Check, check_model, failures, preflight
 from torchdeck.launch.prepare import Locate, Survey, plan_from, survey, with_model
 from torchdeck.plan.problems import PlanError, problem

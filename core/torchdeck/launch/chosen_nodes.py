@@ -13,7 +13,7 @@ from torchdeck.nodes.book.names import run_nodes
 from torchdeck.nodes.book.schema import NodeBook
 
 if TYPE_CHECKING:
-    from torchdeck.launch.early_controller import EarlyController
+    from torchdeck.launch.control.early_controller import EarlyController
     from torchdeck.launch.reach import Reach
 
 

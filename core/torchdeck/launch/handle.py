@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launch.detached import DetachedProcess
-from torchdeck.launch.requests import STOP, STOP_NOW, write_request
-from torchdeck.launch.taking_over import ensure_controller
+from torchdeck.launch.control.detached import DetachedProcess
+from torchdeck.launch.control.requests import STOP, STOP_NOW, write_request
+from torchdeck.launch.control.taking_over import ensure_controller
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.view import RunView
 

@@ -18,15 +18,15 @@ from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launch.code.capture import capture
-from torchdeck.launch.controller_environment import controller_environment
-from torchdeck.launch.detached import DetachedProcess, start_detached
-from torchdeck.launch.run_secrets import MissingSecretError, plan_secrets, run_secrets
+from torchdeck.launch.control.controller_environment import controller_environment
+from torchdeck.launch.control.detached import DetachedProcess, start_detached
+from torchdeck.launch.control.run_secrets import MissingSecretError, plan_secrets, run_secrets
 from torchdeck.launch.shipping import ship
-from torchdeck.runs.directory import RunDirectoryError, create_run_directory, reveal, shown
+from torchdeck.runs.folders.directory import RunDirectoryError, create_run_directory, reveal, shown
 from torchdeck.runs.home import runs_folder
 
 if TYPE_CHECKING:
-    from torchdeck.launch.early_controller import EarlyController
+    from torchdeck.launch.control.early_controller import EarlyController
 
 
 class LaunchError(Exception):

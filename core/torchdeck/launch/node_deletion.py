@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from torchdeck.runs.node_parts import forget_left, left_on_nodes
+from torchdeck.runs.folders.node_parts import forget_left, left_on_nodes
 
 if TYPE_CHECKING:
     from torchdeck.launch.reach import Reach

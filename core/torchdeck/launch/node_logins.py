@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.contract.layout import RunLayout
-from torchdeck.runs.node_parts import remote_nodes
+from torchdeck.runs.folders.node_parts import remote_nodes
 
 if TYPE_CHECKING:
     from torchdeck.launch.reach import Reach

@@ -14,9 +14,8 @@ from torchdeck.contract.inventory import LOCALHOST, InterpreterFacts, Inventory
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.launch.absent_nodes import planned_nodes
 from torchdeck.launch.code.secret_settings import secrets_in_settings
-from torchdeck.launch.gate import Held
-from torchdeck.launch.looks import Looks
-from torchdeck.launch.model_and_data import (
+from torchdeck.launch.facts.looks import Looks
+from torchdeck.launch.facts.model_and_data import (
     FindProfile,
     OnProgress,
     UntracedError,
@@ -24,8 +23,9 @@ from torchdeck.launch.model_and_data import (
     narrower,
     trace,
 )
-from torchdeck.launch.node_survey import NodeSurvey, is_here_alone
-from torchdeck.launch.stand_ins import stand_ins
+from torchdeck.launch.facts.node_survey import NodeSurvey, is_here_alone
+from torchdeck.launch.facts.stand_ins import stand_ins
+from torchdeck.launch.gate import Held
 from torchdeck.nodes.described import inventory_from
 from torchdeck.plan.absent_nodes import begun_without
 from torchdeck.plan.known import Known
@@ -107,7 +107,7 @@ def survey(
 def _nodes(config: RunConfig, looks: Looks) -> NodeSurvey:
     if is_here_alone(config):
         return NodeSurvey()
-    from torchdeck.launch.node_looks import look_at_nodes  # with all that SSH and the node book need
+    from torchdeck.launch.facts.node_looks import look_at_nodes  # with all that SSH and the node book need
 
     return look_at_nodes(config, looks)
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from torchdeck.config.loader import LoadedConfig
 from torchdeck.config.problems import Problem
 from torchdeck.contract.inventory import Inventory
+from torchdeck.launch.facts.looks import RememberedLooks
+from torchdeck.launch.facts.model_and_data import OnProgress
+from torchdeck.launch.facts.node_survey import is_here_alone
+from torchdeck.launch.facts.remembered_digests import RememberedDigests
+from torchdeck.launch.facts.remembered_profiles import RememberedProfiles
 from torchdeck.launch.gate import Held, resolved
-from torchdeck.launch.looks import RememberedLooks
-from torchdeck.launch.model_and_data import OnProgress
-from torchdeck.launch.node_survey import is_here_alone
 from torchdeck.launch.prepare import Survey, plan_from, survey, with_model
-from torchdeck.launch.remembered_digests import RememberedDigests
-from torchdeck.launch.remembered_profiles import RememberedProfiles
 from torchdeck.plan.preview import Preview, make_preview
 from torchdeck.plan.problems import PlanError
 

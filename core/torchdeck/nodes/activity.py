@@ -11,8 +11,8 @@ from pathlib import Path
 
 import psutil
 
+from torchdeck.agent.attempt.leases import lease_holder
 from torchdeck.agent.gpus import Sampler, gpu_sampler
-from torchdeck.agent.leases import lease_holder
 from torchdeck.agent.machine import MachineSampler
 from torchdeck.agent.probe.system import nearest, usable_cores
 from torchdeck.contract.inventory import Device

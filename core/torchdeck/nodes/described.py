@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchdeck.config.cluster import Cluster, ClusterNodes
-from torchdeck.config.node_names import expand
+from torchdeck.config.values.node_names import expand
 from torchdeck.contract.inventory import Device, Inventory, NodeInfo
 from torchdeck.nodes.gpu_models import gpu_model
 

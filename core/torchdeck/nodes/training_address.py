@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from typing import NamedTuple
 
-from torchdeck.config.host_names import host_fault
+from torchdeck.config.values.host_names import host_fault
 from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck.nodes.probe.facts import Interface, NodeFacts
 

@@ -15,7 +15,7 @@ from torchdeck.contract.plan.slots import escape, fill, slot, split
 
 VARIABLE = "TORCHDECK_CODE"
 """In ranks: the copy of the working directory."""
-RUNNER = "torchdeck/agent/run_module.py"
+RUNNER = "torchdeck/agent/processes/run_module.py"
 _RECIPE, _PATH = "TORCHDECK_RECIPE", "PYTHONPATH"
 
 

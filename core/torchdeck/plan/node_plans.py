@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from torchdeck.config.ranges import count_range
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.config.values.ranges import count_range
 from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.contract.plan.slots import escape, slot
@@ -64,7 +64,7 @@ def _node_plan(
         devices=tuple(device.key for device in share.devices),
         working_dir=_working_dir(config, share),
         torchrun=torchrun,
-        rank_holder=("/bin/sh", f"{slot('shipped')}/torchdeck/agent/rank_holder.sh"),
+        rank_holder=("/bin/sh", f"{slot('shipped')}/torchdeck/agent/processes/rank_holder.sh"),
         command=command,
         env=env,
         unset=UNSET,

@@ -156,7 +156,7 @@ def _prediction(
 ) -> Prediction | None:
     if known is None or not known.anything:
         return None
-    from torchdeck.plan.predict import predict  # numpy comes with it, and a script needs none
+    from torchdeck.plan.predictions.predict import predict  # numpy comes with it, and a script needs none
 
     return predict(config, shares, backend, known)
 

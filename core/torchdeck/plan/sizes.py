@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from torchdeck.config.distributed import Distributed
-from torchdeck.config.ranges import count_range
 from torchdeck.config.schema import RunConfig
+from torchdeck.config.values.ranges import count_range
 from torchdeck.contract.plan.launch_plan import Batch, SmallerSize
 from torchdeck.contract.plan.prediction import Prediction
 from torchdeck.plan.batch import other_batch, smaller_batch

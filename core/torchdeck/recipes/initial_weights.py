@@ -31,7 +31,7 @@ def load_initial_weights(model: nn.Module, start: str) -> None:
     # torchdeck.distributed imports the recipes
     from torchdeck.contract.checkpoints.manifest import CheckpointError
     from torchdeck.distributed.checkpoints.exchange.exchanging import open_source
-    from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX
+    from torchdeck.distributed.checkpoints.tensors.snapshot import MODEL_PREFIX
 
     try:
         found = open_source(Path(start), 1, trusted=False, progress=lambda *_: None).tensors

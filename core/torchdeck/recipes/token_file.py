@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import Dataset
 
-from torchdeck.data.batch_plan.length_files import NPY_FAULTS
+from torchdeck.data.batch_plan.files.length_files import NPY_FAULTS
 from torchdeck.recipes.errors import RecipeError
 from torchdeck.recipes.text_bytes import split_range
 

@@ -6,7 +6,7 @@ import dataclasses
 import re
 import signal
 
-from torchdeck.agent.failures import read_exit, signal_of
+from torchdeck.agent.ranks.failures import read_exit, signal_of
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.state import AttemptView, Failure, RankExit
 

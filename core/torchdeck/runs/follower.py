@@ -11,12 +11,12 @@ from torchdeck.contract.atomic import read_json
 from torchdeck.contract.folder_names import FolderNames
 from torchdeck.contract.journal import Event, JournalReader, reader_of_node
 from torchdeck.contract.layout import RunLayout
-from torchdeck.runs.created import rebuilt_created
 from torchdeck.runs.ended_ranks import read_exit_files
-from torchdeck.runs.history import RunHistory
-from torchdeck.runs.journal_damage import JournalDamage
 from torchdeck.runs.links import Links, read_links
 from torchdeck.runs.liveness import look
+from torchdeck.runs.replay.created import rebuilt_created
+from torchdeck.runs.replay.history import RunHistory
+from torchdeck.runs.replay.journal_damage import JournalDamage
 from torchdeck.runs.state import RunState
 from torchdeck.runs.view import RunView, view
 

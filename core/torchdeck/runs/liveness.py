@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from torchdeck.contract.processes import ProcessIdentity, boot_id, processes_of_run
-from torchdeck.runs.history import RunHistory
 from torchdeck.runs.links import UP, Links, LinkState
+from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.state import Liveness, NodeLiveness
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torchdeck.contract.journal import NewerFormatError
 from torchdeck.contract.layout import RunLayout
-from torchdeck.runs.directory import RUN_ID, RunDirectoryError, open_run_directory
+from torchdeck.runs.folders.directory import RUN_ID, RunDirectoryError, open_run_directory
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.home import runs_folder
 from torchdeck.runs.view import RunView

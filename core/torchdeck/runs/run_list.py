@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchdeck.contract.layout import RunLayout
-from torchdeck.runs.deletion import living_alone
-from torchdeck.runs.directory import open_run_directory
+from torchdeck.runs.folders.deletion import living_alone
+from torchdeck.runs.folders.directory import open_run_directory
 from torchdeck.runs.journal_stamps import JournalStamps
 from torchdeck.runs.links import read_links
 from torchdeck.runs.registry import RunRegistry, why_unreadable

@@ -10,8 +10,8 @@ from typing import Any, Literal
 from torchdeck.contract.journal import Event, JournalReader, reader_of_node
 from torchdeck.contract.layout import NodeLayout, RunLayout
 from torchdeck.quantities import brief, duration, size
-from torchdeck.runs import fields as read
-from torchdeck.runs import reasons
+from torchdeck.runs.failures import reasons
+from torchdeck.runs.replay import fields as read
 from torchdeck.runs.state import Hang
 
 Kind = Literal["state", "attempt", "checkpoint", "request", "problem", "detail"]

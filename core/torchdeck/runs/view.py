@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchdeck.contract.journal import Event
-from torchdeck.runs import fields as read
-from torchdeck.runs import reasons
 from torchdeck.runs.ended_ranks import judged_by_ranks
-from torchdeck.runs.history import ENDS, RunHistory
-from torchdeck.runs.journal_damage import JournalDamage
-from torchdeck.runs.node_troubles import NodeTrouble, clock_ahead, node_troubles
-from torchdeck.runs.ranks_seen import rank_views
+from torchdeck.runs.failures import reasons
+from torchdeck.runs.failures.node_troubles import NodeTrouble, clock_ahead, node_troubles
+from torchdeck.runs.replay import fields as read
+from torchdeck.runs.replay.history import ENDS, RunHistory
+from torchdeck.runs.replay.journal_damage import JournalDamage
+from torchdeck.runs.replay.ranks_seen import rank_views
 from torchdeck.runs.state import (
     AttemptView,
     CheckpointSeen,

@@ -10,7 +10,7 @@ from torch.utils.data import default_collate
 
 from torchdeck.data.step_order import Layout
 from torchdeck.distributed.batches import SizedDataset, takes_layout
-from torchdeck.distributed.process_group import ProcessGroup
+from torchdeck.distributed.group.process_group import ProcessGroup
 from torchdeck.distributed.trainer.order import check_collate
 from torchdeck.distributed.trainer.setup import build_heldout_data, build_training_data
 from torchdeck.environment import Place

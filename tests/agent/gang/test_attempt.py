@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from support.gang_story import POLICY, RECIPE, Story, finish, kinds
-from torchdeck.agent import commands as do
-from torchdeck.agent import events as on
-from torchdeck.agent.gang import QUEUE_RETRY, SWEEP_SLACK
+from torchdeck.agent.gang import commands as do
+from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang.gang import QUEUE_RETRY, SWEEP_SLACK
 
 
 def test_a_good_run_goes_through_its_states() -> None:

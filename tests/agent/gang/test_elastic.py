@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from torchdeck.agent import commands as do
-from torchdeck.agent import events as on
-from torchdeck.agent.gang import Gang
-from torchdeck.agent.past import Past, fold_past
-from torchdeck.agent.recovery import PORT_RETRIES
+from torchdeck.agent.gang import commands as do
+from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang.gang import Gang
+from torchdeck.agent.gang.past import Past, fold_past
+from torchdeck.agent.gang.recovery import PORT_RETRIES
 from torchdeck.contract.journal import Event
 from torchdeck.contract.plan.elastic import Elastic, Place
 from torchdeck.contract.plan.policy import Policy

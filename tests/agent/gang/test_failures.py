@@ -7,12 +7,12 @@ import dataclasses
 import pytest
 
 from support.gang_story import POLICY, RECIPE, Story, failure, finish, kinds
-from torchdeck.agent import commands as do
-from torchdeck.agent import events as on
-from torchdeck.agent.escalation import KILL_LIMIT
-from torchdeck.agent.gang import NODE_GRACE
-from torchdeck.agent.past import fold_past
-from torchdeck.agent.recovery import NEVER_RAN_RETRIES
+from torchdeck.agent.gang import commands as do
+from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang.escalation import KILL_LIMIT
+from torchdeck.agent.gang.gang import NODE_GRACE
+from torchdeck.agent.gang.past import fold_past
+from torchdeck.agent.gang.recovery import NEVER_RAN_RETRIES
 from torchdeck.contract.journal import Event
 
 

@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchdeck.agent import commands as do
-from torchdeck.agent import events as on
-from torchdeck.agent.gang import Gang
-from torchdeck.agent.recovery import NEVER_RAN_RETRIES, PORT_RETRIES
+from torchdeck.agent.gang import commands as do
+from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang.gang import Gang
+from torchdeck.agent.gang.recovery import NEVER_RAN_RETRIES, PORT_RETRIES
 from torchdeck.contract.plan.elastic import Elastic, Place, Roster
 from torchdeck.contract.plan.policy import Policy
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from support.gang_story import RECIPE
-from torchdeck.agent import commands as do
-from torchdeck.agent import events as on
-from torchdeck.agent.gang import Gang
-from torchdeck.agent.gone_node import not_answering
-from torchdeck.agent.past import fold_past
+from torchdeck.agent.gang import commands as do
+from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang.gang import Gang
+from torchdeck.agent.gang.gone_node import not_answering
+from torchdeck.agent.gang.past import fold_past
 from torchdeck.contract.journal import Event
 from torchdeck.contract.plan.elastic import Elastic, Place
 

@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 
 from support.gang_story import GRACEFUL, NOW, POLICY, RECIPE, Story, failure, finish, kinds
-from torchdeck.agent import commands as do
-from torchdeck.agent import events as on
-from torchdeck.agent.escalation import KILL_LIMIT
+from torchdeck.agent.gang import commands as do
+from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang.escalation import KILL_LIMIT
 
 
 def test_graceful_stop_of_a_recipe_escalates_by_its_graces() -> None:

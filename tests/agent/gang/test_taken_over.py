@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from support.gang_story import GRACEFUL, POLICY, RECIPE, Story, finish, kinds
-from torchdeck.agent import commands as do
-from torchdeck.agent import events as on
-from torchdeck.agent.past import Past
+from torchdeck.agent.gang import commands as do
+from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang.past import Past
 
 
 def test_a_gang_taken_over_in_an_attempt_goes_on() -> None:

@@ -28,7 +28,7 @@ import os, time
 from pathlib import Path
 import torch, torch.distributed as dist
 from torchdeck.distributed import setup_distributed
-from torchdeck.distributed.json_collectives import all_gather
+from torchdeck.distributed.group.json_collectives import all_gather
 print("up", flush=True)
 while not Path("join").exists():
     time.sleep(0.02)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.few_examples import cases
-from torchdeck.agent import commands as do
-from torchdeck.agent import events as on
+from torchdeck.agent.gang import commands as do
+from torchdeck.agent.gang import events as on
 from torchdeck.agent.lead.messages import (
     MessageError,
     command_from_json,

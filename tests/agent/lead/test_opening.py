@@ -2,8 +2,8 @@
 
 import pytest
 
-from torchdeck.agent import commands as do
-from torchdeck.agent import events as on
+from torchdeck.agent.gang import commands as do
+from torchdeck.agent.gang import events as on
 from torchdeck.agent.lead.opening import Opening
 
 NODES = ("alpha", "beta", "gamma")

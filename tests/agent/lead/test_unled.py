@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from torchdeck.agent import commands as do
-from torchdeck.agent import events as on
+from torchdeck.agent.gang import commands as do
+from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang.recovery import NEVER_RAN_RETRIES
 from torchdeck.agent.lead.unled import WHY, Unled
-from torchdeck.agent.recovery import NEVER_RAN_RETRIES
 from torchdeck.contract.plan.policy import Policy
 
 GRACE = 5.0

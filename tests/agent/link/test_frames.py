@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchdeck.agent.link.frames import BODY_LIMIT, Frame, FrameError, FrameReader, encode
+from torchdeck.contract.frames import BODY_LIMIT, Frame, FrameError, FrameReader, encode
 
 NUMBERS = st.integers(1 - 2**64, 2**64 - 1)
 FRAMES = st.lists(

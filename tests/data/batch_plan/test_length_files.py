@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from torchdeck.data.batch_plan import BatchPlanError, dataset_files, measure_dataset, read_lengths
-from torchdeck.data.batch_plan.dataset_files import content_fingerprint
+from torchdeck.data.batch_plan import BatchPlanError, measure_dataset, read_lengths
+from torchdeck.data.batch_plan.files import dataset_files
+from torchdeck.data.batch_plan.files.dataset_files import content_fingerprint
 
 
 def test_three_ways_to_give_lengths(tmp_path: Path) -> None:

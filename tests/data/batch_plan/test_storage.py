@@ -13,9 +13,9 @@ from torchdeck.data.batch_plan import (
     build_batch_plan,
     load_batch_plan,
     save_batch_plan,
-    storage,
 )
 from torchdeck.data.batch_plan.columns import EpochColumns
+from torchdeck.data.batch_plan.files import columns_file as storage
 from torchdeck.data.batch_plan.meta import plan_fingerprint
 
 LENGTHS = [(index * 31) % 50 + 1 for index in range(400)]

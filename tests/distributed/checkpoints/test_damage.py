@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from support.checkpoint_files import flip
-from torchdeck.cli import ckpt
+from torchdeck.cli.ckpt import command as ckpt
 from torchdeck.contract.checkpoints.choose import choose_checkpoint
 from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError
 from torchdeck.contract.checkpoints.verification import verify

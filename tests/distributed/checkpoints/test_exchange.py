@@ -21,7 +21,7 @@ from torchdeck.distributed import CheckpointManager, DistributedStrategy, auto_r
 from torchdeck.distributed.checkpoints.exchange import exchanging
 from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.store import CheckpointStore, TrainState
-from torchdeck.distributed.checkpoints.training_tensors import ModuleTensors
+from torchdeck.distributed.checkpoints.tensors.training_tensors import ModuleTensors
 from torchdeck.distributed.trainer.ema import Ema, EmaTensors
 
 

@@ -31,9 +31,9 @@ from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointErr
 from torchdeck.contract.checkpoints.verification import verify
 from torchdeck.distributed.checkpoints.exchange.imported import open_weights
 from torchdeck.distributed.checkpoints.exchange.safetensors_file import SafetensorsFile
-from torchdeck.distributed.checkpoints.inert_pickle import read_pickle
-from torchdeck.distributed.checkpoints.metadata import METADATA_NAME, CheckedReader
-from torchdeck.distributed.checkpoints.rank_file import read_rank_file
+from torchdeck.distributed.checkpoints.files.inert_pickle import read_pickle
+from torchdeck.distributed.checkpoints.files.metadata import METADATA_NAME, CheckedReader
+from torchdeck.distributed.checkpoints.files.rank_file import read_rank_file
 
 SHARD = "__0_0.distcp"
 TENSOR = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}

@@ -8,7 +8,7 @@ from pathlib import Path
 from support import hostile
 from support.fuzzing import read_all
 from torchdeck.contract.checkpoints.manifest import CheckpointError
-from torchdeck.distributed.checkpoints.trainer_file import TRAINER_NAME, read_trainer_file
+from torchdeck.distributed.checkpoints.files.trainer_file import TRAINER_NAME, read_trainer_file
 
 TRAINER = {
     "v": 1,

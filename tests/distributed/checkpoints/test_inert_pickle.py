@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from torchdeck.distributed.checkpoints.inert_pickle import Name, Record, read_pickle
+from torchdeck.distributed.checkpoints.files.inert_pickle import Name, Record, read_pickle
 
 
 def _read(content: bytes) -> Any:

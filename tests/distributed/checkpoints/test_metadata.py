@@ -18,8 +18,8 @@ from torch.distributed.checkpoint.metadata import (
 )
 
 from torchdeck.contract.checkpoints.manifest import CheckpointError
-from torchdeck.distributed.checkpoints import dcp
-from torchdeck.distributed.checkpoints.metadata import METADATA_NAME, CheckedReader
+from torchdeck.distributed.checkpoints.files import dcp
+from torchdeck.distributed.checkpoints.files.metadata import METADATA_NAME, CheckedReader
 from torchdeck.distributed.checkpoints.peers import Peers
 
 ALONE = Peers(0, 1, 10.0)

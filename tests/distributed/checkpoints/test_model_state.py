@@ -6,7 +6,7 @@ from torch import nn
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 
 from torchdeck.contract.checkpoints.manifest import CheckpointError
-from torchdeck.distributed.checkpoints.model_state import (
+from torchdeck.distributed.checkpoints.tensors.model_state import (
     first_difference,
     listing_from_json,
     listing_of,

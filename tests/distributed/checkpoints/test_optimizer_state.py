@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from torchdeck.contract.checkpoints.manifest import CheckpointError
-from torchdeck.distributed.checkpoints.optimizer_state import (
+from torchdeck.distributed.checkpoints.tensors.optimizer_state import (
     check_same_optimizers,
     describe_optimizers,
     empty_tensors,

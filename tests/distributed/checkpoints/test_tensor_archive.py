@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from torchdeck.contract.checkpoints.manifest import CheckpointError
-from torchdeck.distributed.checkpoints.rank_file import read_rank_file
-from torchdeck.distributed.checkpoints.tensor_archive import Span, check_archive
+from torchdeck.distributed.checkpoints.files.rank_file import read_rank_file
+from torchdeck.distributed.checkpoints.files.tensor_archive import Span, check_archive
 
 _FLOATS = [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.complex64]
 _OTHERS = [torch.int64, torch.int32, torch.uint8, torch.uint16, torch.uint64, torch.bool]

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from torchdeck.contract.checkpoints.manifest import CheckpointError
-from torchdeck.distributed.checkpoints.trainer_file import TRAINER_NAME, TrainerFile, read_trainer_file
+from torchdeck.distributed.checkpoints.files.trainer_file import TRAINER_NAME, TrainerFile, read_trainer_file
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

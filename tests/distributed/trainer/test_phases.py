@@ -1,7 +1,7 @@
 """Phases as the agent gets to know them."""
 
 from torchdeck.distributed.trainer.callback import Callback
-from torchdeck.distributed.trainer.phases import Phases
+from torchdeck.distributed.trainer.monitoring.phases import Phases
 
 
 class Heard(Callback):

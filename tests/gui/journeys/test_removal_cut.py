@@ -13,7 +13,7 @@ from support.hosts_run import HOME, write_book
 from support.made_runs import IDS, make_run
 from support.waiting import wait_until
 from torchdeck.contract.layout import RunLayout
-from torchdeck.runs.node_parts import left_on_nodes
+from torchdeck.runs.folders.node_parts import left_on_nodes
 
 RUN = IDS[0]
 DONE = [agent_started(), started(), ended(), finished()]

@@ -17,7 +17,7 @@ from support.hosts import PASSWORD, TestHosts
 from support.hosts_run import HostsRun, write_book
 from torchdeck_app.bridge.logins import make_logins
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.runs.attach_dialog import AttachDialog
+from torchdeck_app.runs.attaching.dialog import AttachDialog
 from torchdeck_app.runs.place import RunsPlace
 
 SLOW = 90_000

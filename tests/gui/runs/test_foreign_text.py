@@ -13,7 +13,7 @@ from gui.runs.conftest import Opened
 from support.histories import agent_started, ended, event, failure, finished, started
 from support.metrics import write_rows
 from support.run_homes import add_run, run_id
-from torchdeck.runs.notes import Note, change_notes
+from torchdeck.runs.folders.notes import Note, change_notes
 from torchdeck_app.runs.place import RunsPlace
 from torchdeck_app.widgets.elided_label import ElidedLabel
 

@@ -18,11 +18,11 @@ from support.machines import config, node, plan
 from support.made_runs import line
 from support.metrics import write_rows
 from support.run_homes import RUN_FILE, add_failed_run, add_live_run, add_run, run_id
-from torchdeck.launch.requests import read_requests
+from torchdeck.launch.control.requests import read_requests
 from torchdeck.nodes.book.file import book_path
-from torchdeck.runs.deletion import set_aside
-from torchdeck.runs.node_parts import left_on_nodes
-from torchdeck.runs.notes import Note, read_notes
+from torchdeck.runs.folders.deletion import set_aside
+from torchdeck.runs.folders.node_parts import left_on_nodes
+from torchdeck.runs.folders.notes import Note, read_notes
 from torchdeck_app.runs.compare.view import names_of
 from torchdeck_app.runs.place import RunsPlace
 
@@ -125,7 +125,7 @@ def test_a_request_that_cannot_be_written_is_said_on_the_page(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("torchdeck_app.runs.commands.write_request", full)
+    monkeypatch.setattr("torchdeck_app.runs.commands.commands.write_request", full)
     click(page.header.buttons["stop"])
     qtbot.waitUntil(lambda: "No space left" in page.problem.text())
     assert page.header.buttons["stop"].isEnabled()
@@ -271,7 +271,7 @@ def test_what_a_forgotten_run_leaves_on_its_nodes_is_said_where_it_cannot_be_not
     place = opened(tmp_path)
     aside = set_aside(layout)
     (tmp_path / "deleted").touch()  # a file in place of the folder of notes
-    monkeypatch.setattr("torchdeck.runs.deletion.FORGOTTEN", -1.0)
+    monkeypatch.setattr("torchdeck.runs.folders.deletion.FORGOTTEN", -1.0)
     with qtbot.waitSignal(place.commands.failed) as caught:
         place.commands.go_on_deleting()
     assert caught.args is not None

@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QLabel, QPlainTextEdit, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.window.error_dialog import ErrorDialog
-from torchdeck_app.window.error_report import ErrorReports
+from torchdeck_app.window.errors.dialog import ErrorDialog
+from torchdeck_app.window.errors.report import ErrorReports
 
 
 @pytest.fixture

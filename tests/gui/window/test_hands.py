@@ -8,8 +8,8 @@ from PySide6.QtGui import QGuiApplication, QMouseEvent
 from PySide6.QtWidgets import QApplication, QMenu, QWidget
 from pytestqt.qtbot import QtBot
 
-from torchdeck_app.window.calm import GATHER, Calm
-from torchdeck_app.window.hands import STAYS, Hands
+from torchdeck_app.window.idle.calm import GATHER, Calm
+from torchdeck_app.window.idle.monitor import STAYS, Hands
 from torchdeck_app.window.main_window import MainWindow
 
 LONG = 3_600_000

@@ -17,9 +17,9 @@ from torchdeck_app.settings.store import SettingsStore
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets import dialog_size
 from torchdeck_app.window.connections import Connections
-from torchdeck_app.window.error_dialog import ErrorDialog
+from torchdeck_app.window.errors.dialog import ErrorDialog
 from torchdeck_app.window.main_window import MainWindow
-from torchdeck_app.window.session import Session
+from torchdeck_app.window.session.session import Session
 from torchdeck_app.window.shortcut_sheet import ShortcutSheet
 
 Places = Callable[[str], FakePlace]

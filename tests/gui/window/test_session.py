@@ -8,10 +8,10 @@ from pytestqt.qtbot import QtBot
 
 from support.window_places import FakePlace
 from torchdeck_app.settings.background_writer import BackgroundWriter
-from torchdeck_app.window.hands import Hands
+from torchdeck_app.window.idle.monitor import Hands
 from torchdeck_app.window.main_window import MainWindow
-from torchdeck_app.window.session import Session, read_session, session_file
-from torchdeck_app.window.session_keeper import INTERVAL, RARELY, SessionKeeper
+from torchdeck_app.window.session.session import Session, read_session, session_file
+from torchdeck_app.window.session.session_keeper import INTERVAL, RARELY, SessionKeeper
 
 WHOLE = Session("AbC=", "Runs", {"Runs": {"run": "x"}, "Launch": {"text": "lr = 1 # ä"}}, ("run:x",))
 

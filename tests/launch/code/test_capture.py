@@ -16,7 +16,7 @@ from torchdeck.agent.snapshots.manifest import Blob
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.launch.code.capture import CodeGoneError, capture
-from torchdeck.runs.deletion import remove
+from torchdeck.runs.folders.deletion import remove
 
 PARTS = st.binary(min_size=1, max_size=4).filter(
     lambda raw: not set(raw) & set(b"\0/") and raw not in (b".", b"..")

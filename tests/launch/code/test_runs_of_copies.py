@@ -9,7 +9,7 @@ import pytest
 from support.command import Command, agent_events, wait_for_event, wait_until_gone
 from support.machines import plan
 from support.waiting import wait_until
-from torchdeck.agent.attempt_plan import AttemptError, prepare_attempt
+from torchdeck.agent.attempt.attempt_plan import AttemptError, prepare_attempt
 from torchdeck.config.loader import config_from_dict
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import CodeTree
@@ -113,7 +113,7 @@ def test_the_runner_of_modules_is_as_python_m(tmp_path: Path) -> None:
         (package / "__init__.py").touch()
         (package / "train.py").write_text(program)
         (tmp_path / folder / "other.py").write_text(f"WHERE = {folder!r}")
-    runner = Path(__file__).parents[3] / "core/torchdeck/agent/run_module.py"
+    runner = Path(__file__).parents[3] / "core/torchdeck/agent/processes/run_module.py"
     words = ["package.train", "--a b", "@{x}"]
     done = subprocess.run(
         [sys.executable, str(runner), str(tmp_path / "copy"), *words],

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from support.code_transfer import captured, content_below, start_node, written
-from torchdeck.agent.link.frames import Frame, FrameReader, encode
+from torchdeck.contract.frames import Frame, FrameReader, encode
 from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.code.send import CodeNotSentError, Progress, Sender, send_over
 

@@ -16,7 +16,7 @@ from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import LOCALHOST, Inventory, NodeInfo
 from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.contract.plan.model_profile import ModelProfile
-from torchdeck.launch.node_survey import NodeSurvey
+from torchdeck.launch.facts.node_survey import NodeSurvey
 from torchdeck.launch.preflight.check import Check
 from torchdeck.launch.preflight.model import check_model
 from torchdeck.launch.preflight.room import profiled_bytes, share_of

@@ -14,8 +14,8 @@ from support.local_stream import LocalStream, python_stream
 from support.old_python import python310
 from support.waiting import wait_until
 from torchdeck.agent.link import loader
-from torchdeck.agent.link.frames import FrameReader
 from torchdeck.agent.link.loader import content_hash, folder_hash, write
+from torchdeck.contract.frames import FrameReader
 from torchdeck.launch.remote.bootstrap import PYTHON_ARGUMENTS, Bootstrap, BootstrapError, packed
 from torchdeck.launch.shipping import ship
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.local_stream import LocalStream
-from torchdeck.agent.link.frames import encode
+from torchdeck.contract.frames import encode
 from torchdeck.launch.remote import session
 from torchdeck.launch.remote.clock import KEPT, ClockOffset, ClockOffsets
 from torchdeck.launch.remote.mirror import Mirror

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from support import hostile
 from support.fuzzing import read_all
 from torchdeck.agent.link.flow import Window
-from torchdeck.agent.link.frames import FrameError, FrameReader
 from torchdeck.agent.link.sources import Sources
 from torchdeck.contract.atomic import write_json
+from torchdeck.contract.frames import FrameError, FrameReader
 from torchdeck.launch.remote.mirror import Mirror, MirrorRefusedError
 from torchdeck.launch.remote.session import LinkLostError, LinkSession
 

@@ -17,7 +17,7 @@ from support.linked import NODE, LinkedRun, linked
 from support.local_stream import LocalStream, python_stream
 from support.slow_stream import SlowStream
 from support.waiting import wait_until
-from torchdeck.agent.link.frames import encode
+from torchdeck.contract.frames import encode
 from torchdeck.launch.remote.link import LinkTarget, NeedsLoginError, NodeLink, RefusedError
 from torchdeck.launch.remote.link_file import LinkFile
 from torchdeck.launch.remote.session import LinkLostError, RemoteRequestError
@@ -224,7 +224,7 @@ def test_why_there_is_no_connection_is_told_apart(run: LinkedRun, error: Excepti
 BAD_NODE = """
 import sys, os, time
 sys.path.insert(0, {core!r})
-from torchdeck.agent.link.frames import encode, PROTOCOL
+from torchdeck.contract.frames import encode, PROTOCOL
 take = lambda: os.read(0, int(os.read(0, 8)))
 size = int(os.read(0, 8)); code = b""
 while len(code) < size: code += os.read(0, size - len(code))

@@ -14,17 +14,17 @@ from support.agent_run import AgentRun, make_plan, script
 from support.linked import LinkedRun
 from support.open_files import open_files
 from support.waiting import wait_until
-from torchdeck.agent.handover import Handover, handover_from
+from torchdeck.agent.attempt.handover import Handover, handover_from
 from torchdeck.agent.link.agent_start import PROCESS_NAME
 from torchdeck.contract.atomic import read_json, write_json
 from torchdeck.contract.journal import read_journal
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.processes import ProcessIdentity
-from torchdeck.launch.agent_keeper import AgentKeeper
+from torchdeck.launch.control.agent_keeper import AgentKeeper
+from torchdeck.launch.control.requests import STOP_NOW, Request
 from torchdeck.launch.remote.link import NodeLink
 from torchdeck.launch.remote.transport import SshTransport
-from torchdeck.launch.requests import STOP_NOW, Request
-from torchdeck.runs.history import RunHistory
+from torchdeck.runs.replay.history import RunHistory
 
 AGENT_NODE = "localhost"
 SLEEPS = "import time; print('begun', flush=True); time.sleep(600)"

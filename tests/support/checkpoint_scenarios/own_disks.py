@@ -23,7 +23,7 @@ from support.checkpoint_scenarios.small_training import (
 from torchdeck.contract.checkpoints.choose import choose_checkpoint
 from torchdeck.contract.checkpoints.listing import list_checkpoints
 from torchdeck.contract.checkpoints.verification import verify
-from torchdeck.distributed.checkpoints.model_state import model_tensors
+from torchdeck.distributed.checkpoints.tensors.model_state import model_tensors
 
 
 def own_disks(folder: Path, per_node: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from support import checkpoint_ranks as ranks
 from support.checkpoint_scenarios.small_training import digest, make, open_store, refusal, train
 from torchdeck.contract.checkpoints.listing import list_checkpoints
 from torchdeck.contract.checkpoints.verification import verify
-from torchdeck.distributed.checkpoints.model_state import model_tensors
+from torchdeck.distributed.checkpoints.tensors.model_state import model_tensors
 
 NODES = 3
 NAME = "step_00000002"

@@ -21,8 +21,8 @@ from support.checkpoint_scenarios.small_training import (
     train,
 )
 from torchdeck.contract.checkpoints.choose import choose_checkpoint
-from torchdeck.distributed.checkpoints.model_state import model_tensors
 from torchdeck.distributed.checkpoints.store import TrainState
+from torchdeck.distributed.checkpoints.tensors.model_state import model_tensors
 
 
 def exact_resume(folder: Path, strategy: str, world_size: str, how: str) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
 from support import checkpoint_ranks as ranks
-from torchdeck.distributed.checkpoints.model_state import unwrap
 from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.store import CheckpointError, CheckpointStore, TrainState
+from torchdeck.distributed.checkpoints.tensors.model_state import unwrap
 
 STEPS = 3
 

@@ -15,13 +15,13 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launch.all_checks import all_checks
 from torchdeck.launch.checked_plan import PreflightError, checked_plan
 from torchdeck.launch.chosen_nodes import knocking
-from torchdeck.launch.early_controller import EarlyController, early_controller
+from torchdeck.launch.control.early_controller import EarlyController, early_controller
+from torchdeck.launch.facts.looks import Looks
 from torchdeck.launch.launcher import Intent, LaunchError, start_run
-from torchdeck.launch.looks import Looks
 from torchdeck.launch.prepare import survey
 from torchdeck.launch.reach import Reach
 from torchdeck.launch.shipping import ShippingError
-from torchdeck.runs.directory import RunDirectoryError
+from torchdeck.runs.folders.directory import RunDirectoryError
 from torchdeck.runs.home import HomeError, torchdeck_home
 from torchdeck.trust.trust_list import TrustError
 from torchdeck_app.bridge.operations import Cancel

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from torchdeck.config.document import Document, KeyPath, scan
 from torchdeck.config.loader import UNNAMED, Draft, LoadedConfig, draft_config
 from torchdeck.config.problems import ConfigError, Problem
+from torchdeck.config.toml.document import Document, KeyPath, scan
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from typing import Any
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QUndoStack
 
-from torchdeck.config.document import KeyPath
-from torchdeck.config.edit import remove_value, set_value
 from torchdeck.config.problems import dotted, shown
+from torchdeck.config.toml.document import KeyPath
+from torchdeck.config.toml.edit import remove_value, set_value
 from torchdeck_app.launch.document.checked import CheckedDocument, CheckRequest
 from torchdeck_app.launch.document.checker import Checker
 from torchdeck_app.launch.document.commands import TYPING, ChangeText
@@ -130,7 +130,7 @@ class RunDocument(QObject):
             self._push(change_between(self._text, text), what)
 
     def set_value(self, path: Sequence[str | int], value: Any, literal: str = "") -> None:
-        """Set one key, as `torchdeck.config.edit.set_value` does, as one step named after it.
+        """Set one key, as `torchdeck.config.toml.edit.set_value` does, as one step named after it.
 
         Raises:
             EditError: the text is not TOML, or the key cannot stand there; nothing has changed.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torchdeck.config.keys import Key
-from torchdeck.config.sizes import parse_rate, parse_size
+from torchdeck.config.values.sizes import parse_rate, parse_size
 
 
 def plain(key: Key, value: Any) -> Any:

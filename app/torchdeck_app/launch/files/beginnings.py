@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchdeck.config.starts import is_recipe, recipe_text, script_text
+from torchdeck.config.starts.starts import is_recipe, recipe_text, script_text
 from torchdeck_app.launch.files.disk import DiskText, FileError, read_text, stamp_of, write_text
 
 

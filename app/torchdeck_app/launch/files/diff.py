@@ -6,9 +6,9 @@ import tomllib
 from difflib import unified_diff
 from typing import Any, Literal, NamedTuple
 
-from torchdeck.config.differences import Absent, Difference, as_shown, differences
 from torchdeck.config.keys import Key, all_keys
 from torchdeck.config.problems import shown
+from torchdeck.config.toml.differences import Absent, Difference, as_shown, differences
 from torchdeck_app.launch.document.values import plain, same_value
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchdeck.config.merge import Merge, MergeError, merge
+from torchdeck.config.toml.merge import Merge, MergeError, merge
 from torchdeck_app.launch.files.disk import DiskText, FileError, Stamp, stamp_of, write_text
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
-from torchdeck.config.merge import Merge
+from torchdeck.config.toml.merge import Merge
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.files import disk_change

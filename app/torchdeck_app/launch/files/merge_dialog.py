@@ -14,8 +14,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from torchdeck.config.differences import as_shown
-from torchdeck.config.merge import Conflict, Merge, Side
+from torchdeck.config.toml.differences import as_shown
+from torchdeck.config.toml.merge import Conflict, Merge, Side
 from torchdeck.shown_text import shown
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.widgets.panel import GRID, label

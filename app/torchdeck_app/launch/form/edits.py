@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from torchdeck.config.document import KeyPath
-from torchdeck.config.edit import (
+from torchdeck.config.problems import dotted, shown
+from torchdeck.config.toml.document import KeyPath
+from torchdeck.config.toml.edit import (
     EditError,
     add_table,
     remove_table,
@@ -15,7 +16,6 @@ from torchdeck.config.edit import (
     rename_key,
     set_value,
 )
-from torchdeck.config.problems import dotted, shown
 from torchdeck_app.launch.form.groups import EXCLUSIVE
 
 _NAMED = 30

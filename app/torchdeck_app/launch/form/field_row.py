@@ -10,8 +10,8 @@ from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QEnterEvent
 from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
-from torchdeck.config.document import KeyPath
 from torchdeck.config.problems import Problem
+from torchdeck.config.toml.document import KeyPath
 from torchdeck_app.launch.form.controls.control import Control
 from torchdeck_app.launch.form.controls.make import is_wide, make_control, unit_of
 from torchdeck_app.launch.form.controls.small_button import SmallButton

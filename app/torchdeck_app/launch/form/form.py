@@ -10,8 +10,8 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QApplication, QFrame, QScrollArea, QVBoxLayout, QWidget
 from shiboken6 import isValid
 
-from torchdeck.config.edit import EditError
 from torchdeck.config.problems import Problem, undotted
+from torchdeck.config.toml.edit import EditError
 from torchdeck_app.launch.document.checked import CheckedDocument
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.form.banner import Banner

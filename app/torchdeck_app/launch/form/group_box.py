@@ -9,7 +9,7 @@ from PySide6.QtCore import QRect, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QLabel, QVBoxLayout, QWidget
 
-from torchdeck.config.document import KeyPath
+from torchdeck.config.toml.document import KeyPath
 from torchdeck_app.launch.form.field_row import MARK, FieldRow, sentence
 from torchdeck_app.launch.form.groups import heading_of
 from torchdeck_app.launch.form.states import FieldState, GroupState

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from torchdeck.config.document import KeyPath
 from torchdeck.config.keys import Key, all_keys
 from torchdeck.config.problems import Problem, undotted
-from torchdeck.config.rules import is_for_recipes
+from torchdeck.config.rules.contradictions import is_for_recipes
+from torchdeck.config.toml.document import KeyPath
 from torchdeck_app.launch.document.checked import CheckedDocument
 from torchdeck_app.launch.document.values import plain, same_value
 from torchdeck_app.launch.form.codecs import codec_of

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from torchdeck.config.document import KeyPath
 from torchdeck.config.keys import Key
 from torchdeck.config.problems import Problem
+from torchdeck.config.toml.document import KeyPath
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from PySide6.QtWidgets import QMessageBox, QWidget
 
 from torchdeck.quantities import size
-from torchdeck.runs.checkpoints import RunCheckpoint
+from torchdeck.runs.folders.checkpoints import RunCheckpoint
 from torchdeck_app.widgets.question import Choice, ask
 
 

@@ -7,7 +7,7 @@ import time
 from PySide6.QtGui import QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QWidget
 
-from torchdeck.runs.checkpoints import RunCheckpoint
+from torchdeck.runs.folders.checkpoints import RunCheckpoint
 from torchdeck.shown_text import shown
 from torchdeck_app.runs.checkpoints.rows import HEADINGS, Verdicts, cells, tooltip
 from torchdeck_app.theme.theme import Theme

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from torchdeck.quantities import ago, brief, moment, size
-from torchdeck.runs.checkpoints import RunCheckpoint
-from torchdeck.runs.verdicts import Verdict
+from torchdeck.runs.folders.checkpoints import RunCheckpoint
+from torchdeck.runs.folders.verdicts import Verdict
 
 HEADINGS = ("Step", "Saved", "Size", "Took", "State", "Resumes on", "Kept as")
 

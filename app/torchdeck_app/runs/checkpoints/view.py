@@ -17,17 +17,17 @@ from PySide6.QtWidgets import (
 )
 
 from torchdeck.contract.layout import RunLayout
-from torchdeck.runs.checkpoints import RunCheckpoint, delete_checkpoint, run_checkpoints
-from torchdeck.runs.verdicts import Verdict, read_verdicts, still_true
+from torchdeck.runs.folders.checkpoints import RunCheckpoint, delete_checkpoint, run_checkpoints
+from torchdeck.runs.folders.verdicts import Verdict, read_verdicts, still_true
 from torchdeck.runs.view import RunView
 from torchdeck_app.bridge.operations import Cancel, Operations
 from torchdeck_app.bridge.poller import Poller
-from torchdeck_app.runs.abilities import abilities
 from torchdeck_app.runs.checkpoints.delete_question import delete_question
 from torchdeck_app.runs.checkpoints.list import CheckpointList
 from torchdeck_app.runs.checkpoints.none_yet import NoCheckpoints
 from torchdeck_app.runs.checkpoints.rows import going_on
 from torchdeck_app.runs.checkpoints.work import exported, verified
+from torchdeck_app.runs.commands.abilities import abilities
 from torchdeck_app.runs.room import RunRoom
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.elided_label import ElidedLabel

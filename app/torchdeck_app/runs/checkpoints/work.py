@@ -11,7 +11,7 @@ from torchdeck.contract.checkpoints.manifest import CheckpointError, read_manife
 from torchdeck.contract.checkpoints.verification import verify_files
 from torchdeck.launch.checkpoint_exchange import exchange_in_process, export_request
 from torchdeck.quantities import size
-from torchdeck.runs.verdicts import Verdict, keep_verdict, seal_of
+from torchdeck.runs.folders.verdicts import Verdict, keep_verdict, seal_of
 from torchdeck_app.bridge.operations import Cancel
 
 Say = Callable[[str], None]

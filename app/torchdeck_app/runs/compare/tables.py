@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torchdeck.config.differences import ABSENT, as_shown, leaves, same
+from torchdeck.config.toml.differences import ABSENT, as_shown, leaves, same
 from torchdeck.quantities import duration, metric, moment, size
-from torchdeck.runs.notes import Note
+from torchdeck.runs.folders.notes import Note
 from torchdeck.runs.run_list import RunEntry
 from torchdeck_app.runs.table.columns import COLUMNS, Row, lasted
 

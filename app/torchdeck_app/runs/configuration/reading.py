@@ -10,12 +10,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from torchdeck.config.differences import Difference, differences, leaves, same
-from torchdeck.config.edit import set_value
 from torchdeck.config.loader import load_config_text
 from torchdeck.config.problems import ConfigError
+from torchdeck.config.toml.differences import Difference, differences, leaves, same
+from torchdeck.config.toml.edit import set_value
 from torchdeck.contract.layout import RunLayout
-from torchdeck.runs.frozen import frozen_run_file
+from torchdeck.runs.folders.frozen import frozen_run_file
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from torchdeck.quantities import duration, size
-from torchdeck.runs import reasons
+from torchdeck.runs.failures import reasons
 from torchdeck.runs.links import LinkState
 from torchdeck.runs.state import RankView, RunState
 from torchdeck.runs.training_progress import TrainingProgress

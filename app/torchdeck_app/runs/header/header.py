@@ -19,16 +19,16 @@ from PySide6.QtWidgets import (
 )
 
 from torchdeck.quantities import metric
-from torchdeck.runs import reasons
-from torchdeck.runs.origin import Origin
+from torchdeck.runs.failures import reasons
+from torchdeck.runs.folders.origin import Origin
 from torchdeck.runs.view import RunView
-from torchdeck_app.runs.abilities import ATTACH, RESUME, STOP, STOP_NOW, WORDS, abilities
+from torchdeck_app.runs.attaching.unfollowed import is_unfollowed, last_known
+from torchdeck_app.runs.commands.abilities import ATTACH, RESUME, STOP, STOP_NOW, WORDS, abilities
+from torchdeck_app.runs.commands.unsaved import what_is_lost
 from torchdeck_app.runs.header.code_bars import CodeBars
 from torchdeck_app.runs.header.doing import doing, facts, rank_lines
 from torchdeck_app.runs.header.node_links import NodeLinks
 from torchdeck_app.runs.run_watch import RunSeen
-from torchdeck_app.runs.unfollowed import is_unfollowed, last_known
-from torchdeck_app.runs.unsaved import what_is_lost
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.icons import icon
 from torchdeck_app.theme.theme import Theme

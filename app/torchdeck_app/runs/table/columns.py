@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from torchdeck.quantities import ago, duration, metric, moment
-from torchdeck.runs.notes import Note
+from torchdeck.runs.folders.notes import Note
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.runs.state import RunState
 from torchdeck.runs.training_progress_estimates import time_left
+from torchdeck_app.runs.attaching.unfollowed import is_unfollowed, last_known
 from torchdeck_app.runs.rates import throughput_text
-from torchdeck_app.runs.unfollowed import is_unfollowed, last_known
 from torchdeck_app.widgets.state_badge import UNREADABLE, Look, look_of_run
 
 READING = Look("◷", "reading", "quiet")

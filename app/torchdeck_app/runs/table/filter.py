@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.runs.state import RunState
+from torchdeck_app.runs.attaching.unfollowed import is_unfollowed
 from torchdeck_app.runs.table.columns import Row
-from torchdeck_app.runs.unfollowed import is_unfollowed
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from PySide6.QtCore import (
 )
 from PySide6.QtGui import QColor
 
-from torchdeck.runs.notes import Note
+from torchdeck.runs.folders.notes import Note
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.shown_text import shown
 from torchdeck_app.runs.table.columns import COLUMNS, KEYS, STATE, Row, look_of

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from torchdeck.quantities import duration
-from torchdeck.runs.notes import Note
+from torchdeck.runs.folders.notes import Note
 from torchdeck.runs.run_list import RunEntry, RunsSeen
 from torchdeck_app.runs.table.columns import COLUMNS, KEYS, LOSS, NAME, STATE, Row, columns_for
 from torchdeck_app.runs.table.filter import RunFilter, counts

@@ -9,15 +9,15 @@ import sys
 import time
 from typing import Any
 
-from torchdeck.agent import commands as do
-from torchdeck.agent import events as on
-from torchdeck.agent.attempt_plan import family_of
+from torchdeck.agent.attempt.attempt_plan import family_of
+from torchdeck.agent.gang import commands as do
+from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang.past import Past
 from torchdeck.agent.lead.channel import FOLLOWER, Channel, ChannelError
 from torchdeck.agent.lead.exchange import Entry, Exchange
 from torchdeck.agent.lead.messages import MessageError, command_from_json, to_json
 from torchdeck.agent.lead.silence import SilenceWatch
 from torchdeck.agent.lead.unled import Unled
-from torchdeck.agent.past import Past
 from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from torchdeck.agent.handover import Handover
+from torchdeck.agent.attempt.handover import Handover
 from torchdeck.agent.lead.follower import Follower
 from torchdeck.agent.lead.lead import Lead
 from torchdeck.agent.lead.listener import Listener, ListenError, listen

@@ -7,10 +7,11 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from torchdeck.agent import commands as do
-from torchdeck.agent import events as on
-from torchdeck.agent.attempt_plan import describe_size
-from torchdeck.agent.gang import Gang
+from torchdeck.agent.attempt.attempt_plan import describe_size
+from torchdeck.agent.gang import commands as do
+from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang.gang import Gang
+from torchdeck.agent.gang.past import Past
 from torchdeck.agent.lead.channel import ChannelError
 from torchdeck.agent.lead.clocks import ClockWatch, measured
 from torchdeck.agent.lead.exchange import Exchange
@@ -18,7 +19,6 @@ from torchdeck.agent.lead.listener import Listener
 from torchdeck.agent.lead.messages import MessageError, event_from_json, number_of, to_json
 from torchdeck.agent.lead.opening import Opening
 from torchdeck.agent.lead.silence import Silence, SilenceWatch
-from torchdeck.agent.past import Past
 from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.plan.elastic import Elastic
 from torchdeck.contract.plan.launch_plan import LaunchPlan

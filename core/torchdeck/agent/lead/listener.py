@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Any
 
-from torchdeck.agent.attempt_plan import family_of
+from torchdeck.agent.attempt.attempt_plan import family_of
 from torchdeck.agent.lead.channel import LEAD, Channel, ChannelError
 from torchdeck.agent.lead.pending import Pending, Rejections
 

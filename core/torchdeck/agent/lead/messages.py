@@ -8,8 +8,8 @@ import typing
 from collections.abc import Mapping
 from typing import Any, get_args, get_origin
 
-from torchdeck.agent import commands as do
-from torchdeck.agent import events as on
+from torchdeck.agent.gang import commands as do
+from torchdeck.agent.gang import events as on
 
 _UNIONS = (typing.Union, types.UnionType)
 _WHOLE_LIMIT = 1 << 63

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from torchdeck.agent import commands as do
-from torchdeck.agent import events as on
-from torchdeck.agent.gang import Gang
-from torchdeck.agent.past import Past
-from torchdeck.agent.recovery import NEVER_RAN_RETRIES
+from torchdeck.agent.gang import commands as do
+from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang.gang import Gang
+from torchdeck.agent.gang.past import Past
+from torchdeck.agent.gang.recovery import NEVER_RAN_RETRIES
 from torchdeck.contract.plan.policy import Policy
 
 WHY = "the leading node has been silent for longer than launch.node_grace"

@@ -6,8 +6,8 @@ import os
 from functools import partial
 from pathlib import Path
 
-from torchdeck.agent.detached_process import DetachedProcess
-from torchdeck.agent.forked_process import forked
+from torchdeck.agent.processes.detached_process import DetachedProcess
+from torchdeck.agent.processes.forked_process import forked
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.processes import ProcessIdentity, without_run_variables
@@ -88,8 +88,9 @@ class AgentStart:
 
 def load() -> None:
     """Import what an agent needs, for who has time before it starts one."""
-    from torchdeck.agent import __main__, observation  # noqa: F401
-    from torchdeck.agent.lead import joining  # noqa: F401
+    from torchdeck.agent import __main__  # noqa: F401 - loaded, not used
+    from torchdeck.agent.lead import joining  # noqa: F401 - loaded, not used
+    from torchdeck.agent.ranks import observation  # noqa: F401 - loaded, not used
 
 
 def _supervise(arguments: list[str], home: Path) -> int:

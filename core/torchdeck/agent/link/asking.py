@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from torchdeck.agent.handing_on import HandoverAsk, remove_unread
+from torchdeck.agent.attempt.handing_on import HandoverAsk, remove_unread
 
 LIMIT = 5.0
 """Seconds in which an agent answers; it looks four times a second."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from torchdeck.agent.link.frames import Frame, FrameReader
 from torchdeck.agent.snapshots.receive import Receiver
+from torchdeck.contract.frames import Frame, FrameReader
 
 
 class CodeRequests:

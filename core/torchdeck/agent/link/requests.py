@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from torchdeck.agent.link.agent_start import AgentStart
-from torchdeck.agent.link.frames import Frame
 from torchdeck.contract.atomic import write_bytes
+from torchdeck.contract.frames import Frame
 from torchdeck.contract.layout import RunLayout
 
 Answer = tuple[Mapping[str, Any], bytes]

@@ -14,11 +14,11 @@ from torchdeck.agent.link.agent_start import AgentStart
 from torchdeck.agent.link.asking import Asking
 from torchdeck.agent.link.code import CodeRequests
 from torchdeck.agent.link.flow import Window
-from torchdeck.agent.link.frames import PROTOCOL, Frame, FrameError, FrameReader, encode
 from torchdeck.agent.link.order import LinkOrder
 from torchdeck.agent.link.outgoing import Outgoing
 from torchdeck.agent.link.requests import RequestError, Requests, pong
 from torchdeck.agent.link.sources import Sources
+from torchdeck.contract.frames import PROTOCOL, Frame, FrameError, FrameReader, encode
 from torchdeck.contract.processes import boot_id
 
 LOOK_INTERVAL = 0.25

@@ -165,7 +165,7 @@ class Sampling:
 
 def owners(question: Mapping[str, Any]) -> dict[str, Any]:
     """The runs that lease `devices` below `home`, by device; those that nobody leases are left out."""
-    from torchdeck.agent.leases import lease_holder
+    from torchdeck.agent.attempt.leases import lease_holder
 
     leases = _home(question) / "leases"
     devices = question.get("devices", ())
@@ -179,7 +179,7 @@ def clean(question: Mapping[str, Any]) -> dict[str, Any]:
         `ended`: run id → processes that got a signal; `kept`: runs that are supervised; `left`: processes
         that do not end.
     """
-    from torchdeck.agent.ending import Sweep
+    from torchdeck.agent.processes.ending import Sweep
 
     here = {str(run["run_id"]): run for run in runs.running()}
     ended: dict[str, int] = {}

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from torchdeck.agent.ending import Sweep
+from torchdeck.agent.processes.ending import Sweep
 from torchdeck.contract.processes import RUN_ID_VARIABLE, without_run_variables
 
 GRACE = 0.5

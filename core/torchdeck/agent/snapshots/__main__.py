@@ -10,8 +10,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # -I leaves the shipped folder out
 
-from torchdeck.agent.link.frames import FrameError, FrameReader
 from torchdeck.agent.snapshots.receive import Receiver
+from torchdeck.contract.frames import FrameError, FrameReader
 
 READ = 1 << 20
 SILENCE = 120.0

@@ -16,10 +16,10 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from torchdeck.agent.link.frames import Frame, encode
 from torchdeck.agent.snapshots.blobs import BlobDamagedError, BlobMissingError
 from torchdeck.agent.snapshots.folder import has_copy, make_from_store, store_of
 from torchdeck.agent.snapshots.manifest import Blob, Manifest, ManifestError
+from torchdeck.contract.frames import Frame, encode
 from torchdeck.contract.layout import RunLayout
 
 LIST_LIMIT = 64 * 2**20

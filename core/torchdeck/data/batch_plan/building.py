@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from torchdeck.data.batch_plan.buckets import bucket_ids, choose_bounds
 from torchdeck.data.batch_plan.columns import EpochColumns, Ints, narrow, offsets_of
-from torchdeck.data.batch_plan.length_files import Progress
+from torchdeck.data.batch_plan.files.length_files import Progress
 from torchdeck.data.batch_plan.lengths import UsableLengths, id_type, lengths_fingerprint, usable_lengths
 from torchdeck.data.batch_plan.meta import PlanMeta
 from torchdeck.data.batch_plan.packing import RowPattern, lay_out, pack_patterns

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from torchdeck.contract.checkpoints.choose import Refused
-from torchdeck.distributed.checkpoints.training_tensors import ModuleTensors, TrainingTensors
+from torchdeck.distributed.checkpoints.tensors.training_tensors import ModuleTensors, TrainingTensors
 
 
 @dataclass

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from torchdeck.distributed.agreement import Group
+from torchdeck.distributed.group.agreement import Group
 from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.distributed.trainer.step import StepResult
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from torchdeck.data.step_order import DataPosition
 from torchdeck.distributed.checked import SettingsError, read_fields
-from torchdeck.distributed.processes import this_rank
+from torchdeck.distributed.group.processes import this_rank
 from torchdeck.distributed.settings import (
     SETTINGS_VERSION,
     CheckpointSettings,

@@ -11,7 +11,6 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
-from torchdeck.distributed.agreement import check_agreement
 from torchdeck.distributed.batches import Collate
 from torchdeck.distributed.fit import datasets
 from torchdeck.distributed.fit.given_recipe import given_recipe, with_data
@@ -22,6 +21,7 @@ from torchdeck.distributed.fit.options import check_work_left, chosen_strategy, 
 from torchdeck.distributed.fit.resume_point import ResumePoint
 from torchdeck.distributed.fit.session import Session
 from torchdeck.distributed.fit.training import Training
+from torchdeck.distributed.group.agreement import check_agreement
 from torchdeck.distributed.settings import DistributedSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.callback import Callback

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.data.step_order import DataPosition
-from torchdeck.distributed.agreement import check_agreement
 from torchdeck.distributed.fit import datasets
 from torchdeck.distributed.fit.resume_point import ResumePoint
 from torchdeck.distributed.fit.session import Session
 from torchdeck.distributed.fit.stop_signal import StopSignal
+from torchdeck.distributed.group.agreement import check_agreement
 from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.distributed.trainer.evaluation import Evaluation
-from torchdeck.distributed.trainer.phases import Phases
+from torchdeck.distributed.trainer.monitoring.phases import Phases
 from torchdeck.distributed.trainer.stop import StopFlag
 from torchdeck.distributed.trainer.trainer import Trainer
 from torchdeck.recipes.loader import Recipe

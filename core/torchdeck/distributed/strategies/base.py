@@ -22,7 +22,7 @@ from torchdeck.environment import DistributedConfig
 
 if TYPE_CHECKING:
     from torchdeck.distributed.checkpoints.state import LoadedState
-    from torchdeck.distributed.checkpoints.training_tensors import TrainingTensors
+    from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
 
 
 class DistributedStrategy(Membership, ABC):
@@ -99,7 +99,7 @@ class DistributedStrategy(Membership, ABC):
 
     def tensors(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> TrainingTensors:
         """Weights and optimizer state as checkpoints see them; `model` as it was given to `wrap_model`."""
-        from torchdeck.distributed.checkpoints.training_tensors import ModuleTensors
+        from torchdeck.distributed.checkpoints.tensors.training_tensors import ModuleTensors
 
         return ModuleTensors(model, optimizers)
 

@@ -14,7 +14,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDSt
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
-from torchdeck.distributed.checkpoints.training_tensors import TrainingTensors
+from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
 from torchdeck.distributed.precision import Precision
 from torchdeck.distributed.settings import DistributedSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy

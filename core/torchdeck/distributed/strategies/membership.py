@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from torchdeck.distributed.group.process_group import ProcessGroup
 from torchdeck.distributed.precision import Precision
-from torchdeck.distributed.process_group import ProcessGroup
 from torchdeck.distributed.settings import DistributedSettings
 from torchdeck.environment import Place
 

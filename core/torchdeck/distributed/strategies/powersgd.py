@@ -10,7 +10,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDSt
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
-from torchdeck.distributed.checkpoints.training_tensors import ModuleTensors
+from torchdeck.distributed.checkpoints.tensors.training_tensors import ModuleTensors
 
 WHOLE_STEPS = 10
 """Steps at the beginning whose gradients are sent whole: they change too fast to be approximated."""

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 import torch
 
 from torchdeck.distributed.checked import SettingsError, read_fields
+from torchdeck.distributed.group.processes import this_rank
 from torchdeck.distributed.precision import DTYPES, Precision
-from torchdeck.distributed.processes import this_rank
 from torchdeck.distributed.settings import DistributedSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.strategies.ddp import DdpStrategy
-from torchdeck.distributed.strategies.deepspeed import DeepSpeedStrategy
+from torchdeck.distributed.strategies.deepspeed.strategy import DeepSpeedStrategy
 from torchdeck.distributed.strategies.fsdp import FsdpStrategy
 from torchdeck.distributed.strategies.hsdp import HsdpStrategy
 from torchdeck.distributed.strategies.single import SingleStrategy

@@ -17,7 +17,7 @@ from torchdeck.distributed.checkpoints.resuming import TIMEOUT, peers_of, resume
 from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.state import LoadedState
 from torchdeck.distributed.checkpoints.store import CheckpointStore
-from torchdeck.distributed.checkpoints.training_tensors import TrainingTensors
+from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
 from torchdeck.environment import RunContext
 
 if TYPE_CHECKING:

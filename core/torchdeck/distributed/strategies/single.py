@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from torchdeck.distributed.process_group import ProcessGroup
+from torchdeck.distributed.group.process_group import ProcessGroup
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.units import Blocks
 from torchdeck.recipes.errors import RecipeError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from torchdeck.data.step_order import DataPosition, StepOrder
+from torchdeck.distributed.trainer.monitoring.throughput import Rates
 from torchdeck.distributed.trainer.step import StepResult, TrainingParts
-from torchdeck.distributed.trainer.throughput import Rates
 
 
 class Counts:

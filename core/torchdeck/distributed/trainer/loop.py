@@ -14,14 +14,14 @@ from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.cadence import SaveCadence
 from torchdeck.distributed.trainer.callback import Callback, Counts
-from torchdeck.distributed.trainer.drift import DriftCheck
 from torchdeck.distributed.trainer.early_stopping import EarlyStopping
 from torchdeck.distributed.trainer.evaluation import Evaluation
-from torchdeck.distributed.trainer.phases import Phases
+from torchdeck.distributed.trainer.monitoring.drift import DriftCheck
+from torchdeck.distributed.trainer.monitoring.phases import Phases
+from torchdeck.distributed.trainer.monitoring.throughput import Throughput
 from torchdeck.distributed.trainer.saving import Saving
 from torchdeck.distributed.trainer.step import Stepper, StepResult, Wishes
 from torchdeck.distributed.trainer.stop import StopWish
-from torchdeck.distributed.trainer.throughput import Throughput
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchdeck.distributed.agreement import Group, check_agreement
-from torchdeck.distributed.trainer.statistics import STATISTICS
+from torchdeck.distributed.group.agreement import Group, check_agreement
+from torchdeck.distributed.trainer.monitoring.statistics import STATISTICS
 from torchdeck.recipes.errors import RecipeError
 
 OWN_METRICS = frozenset(

@@ -9,9 +9,9 @@ from torchdeck.data.batch_plan import BatchPlan, BatchPlanError, load_batch_plan
 from torchdeck.data.order import SampleOrder
 from torchdeck.data.planned_steps import PlannedSteps
 from torchdeck.data.step_order import SeededSteps, StepOrder
-from torchdeck.distributed.agreement import check_agreement
 from torchdeck.distributed.batches import takes_layout
-from torchdeck.distributed.process_group import ProcessGroup
+from torchdeck.distributed.group.agreement import check_agreement
+from torchdeck.distributed.group.process_group import ProcessGroup
 from torchdeck.distributed.settings import TrainingSettings
 from torchdeck.distributed.trainer.data_identity import DataIdentity
 from torchdeck.environment import Place

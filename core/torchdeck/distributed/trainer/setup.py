@@ -9,9 +9,9 @@ from typing import Any
 from torch import nn
 from torch.utils.data import IterableDataset
 
-from torchdeck.distributed.agreement import check_agreement
 from torchdeck.distributed.batches import SizedDataset
-from torchdeck.distributed.process_group import ProcessGroup
+from torchdeck.distributed.group.agreement import check_agreement
+from torchdeck.distributed.group.process_group import ProcessGroup
 from torchdeck.distributed.seeding import seed_all
 from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.distributed.trainer.callback import Callback

@@ -11,19 +11,19 @@ from torch.utils.data import default_collate
 from torchdeck.contract.checkpoints.manifest import checkpoint_name
 from torchdeck.data.step_order import DataPosition, StepOrder
 from torchdeck.distributed.batches import BatchLoader, SizedDataset
-from torchdeck.distributed.checkpoints.rng import restore_rng, rng_state
+from torchdeck.distributed.checkpoints.tensors.rng import restore_rng, rng_state
 from torchdeck.distributed.seeding import make_deterministic
 from torchdeck.distributed.settings import CheckpointSettings, RecipeSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.cadence import SaveCadence
 from torchdeck.distributed.trainer.callback import Callback, Counts
-from torchdeck.distributed.trainer.drift import DriftCheck
 from torchdeck.distributed.trainer.early_stopping import EarlyStopping
 from torchdeck.distributed.trainer.evaluation import Evaluation
 from torchdeck.distributed.trainer.loop import LoopParts, TrainingLoop
+from torchdeck.distributed.trainer.monitoring.drift import DriftCheck
+from torchdeck.distributed.trainer.monitoring.phases import Phases
 from torchdeck.distributed.trainer.order import check_collate, make_order
 from torchdeck.distributed.trainer.parts import build_parts
-from torchdeck.distributed.trainer.phases import Phases
 from torchdeck.distributed.trainer.progress import Progress
 from torchdeck.distributed.trainer.saving import Saving
 from torchdeck.distributed.trainer.setup import Datasets, build_datasets, loader_workers

@@ -21,7 +21,7 @@ from torchdeck.launch.code.digests import Digests
 from torchdeck.launch.code.scan import MAX_BYTES
 from torchdeck.launch.code.secret_contents import SMALL, SecretSearch, secret_in
 from torchdeck.plan.code_paths import is_copied
-from torchdeck.runs.directory import RunDirectoryError
+from torchdeck.runs.folders.directory import RunDirectoryError
 
 TRIES = 3
 """How often a content is kept that the end of another run frees in the same moment."""

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchdeck.agent.link.frames import Frame, FrameError, FrameReader, encode
 from torchdeck.agent.snapshots.folder import read_manifest
 from torchdeck.agent.snapshots.manifest import Blob, Manifest
 from torchdeck.contract.bounded_json import parse_json
 from torchdeck.contract.file_names import name_of
+from torchdeck.contract.frames import Frame, FrameError, FrameReader, encode
 from torchdeck.contract.layout import RunLayout
 
 PART = 1 << 17

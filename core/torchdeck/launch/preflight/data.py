@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from torchdeck.config.recipes.text_data import TextData
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
-from torchdeck.config.text_data import TextData
 from torchdeck.contract.bounded_file import open_regular
 from torchdeck.launch.preflight.check import Check, failed, ok
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from torchdeck.agent.link.frames import Frame, FrameError, FrameReader
+from torchdeck.contract.frames import Frame, FrameError, FrameReader
 from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.code.send import CodeNotSentError, Progress, Sender
 from torchdeck.launch.remote.link import NodeLink

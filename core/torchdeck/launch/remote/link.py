@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from torchdeck.agent.link.frames import FrameError
+from torchdeck.contract.frames import FrameError
 from torchdeck.contract.layout import RunLayout
 from torchdeck.launch.remote.bootstrap import Bootstrap, BootstrapError
 from torchdeck.launch.remote.early_link import EarlyLink

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from torchdeck.agent.link.frames import PROTOCOL, Frame, FrameError, FrameReader, encode
 from torchdeck.agent.link.names import NOTHING
+from torchdeck.contract.frames import PROTOCOL, Frame, FrameError, FrameReader, encode
 from torchdeck.launch.remote.clock import ClockOffsets
 from torchdeck.launch.remote.disk_room import DiskRoom
 from torchdeck.launch.remote.mirror import Mirror, have_json

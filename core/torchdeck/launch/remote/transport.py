@@ -6,10 +6,10 @@ import json
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.processes import ProcessIdentity
+from torchdeck.launch.control.requests import Request
+from torchdeck.launch.control.transport import LOG_TAIL, Supervision
 from torchdeck.launch.remote.link import NodeLink
 from torchdeck.launch.remote.session import RemoteRequestError
-from torchdeck.launch.requests import Request
-from torchdeck.launch.transport import LOG_TAIL, Supervision
 from torchdeck.runs.links import UP
 
 CALL_LIMIT = 10.0

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from torchdeck.config.document import TooDeepError, parse, scan
 from torchdeck.config.problems import ConfigError, Problem
+from torchdeck.config.toml.document import TooDeepError, parse, scan
 from torchdeck.contract.atomic import write_bytes
 from torchdeck.contract.bounded_file import UnreadableFileError, read_bounded
 from torchdeck.contract.lock_file import try_lock

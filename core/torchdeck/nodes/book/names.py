@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from torchdeck.config.node_names import NodeNameError, expand
-from torchdeck.config.ranges import parse_range
+from torchdeck.config.values.node_names import NodeNameError, expand
+from torchdeck.config.values.ranges import parse_range
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.nodes.book.schema import NodeBook
 
@@ -85,7 +85,7 @@ def _named(book: NodeBook, name: str, around: Sequence[str]) -> list[str]:
     if name in book.groups:
         inside = (*around, name)
         return [node for text in book.groups[name].nodes for node in members(book, text, inside)]
-    from torchdeck.config.spelling import nearest  # which knows all of run.toml
+    from torchdeck.config.values.spelling import nearest  # which knows all of run.toml
 
     near = nearest(name, [*book.nodes, *book.groups])
     meant = f"; did you mean {near[0]}?" if near else ""

@@ -10,10 +10,10 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from torchdeck.config.document import KeyPath
 from torchdeck.config.fields import Section
-from torchdeck.config.host_names import RIGHT_HOST, RIGHT_USER, host_fault, user_fault
 from torchdeck.config.problems import ConfigError, Problem, dotted, kind, shown
+from torchdeck.config.toml.document import KeyPath
+from torchdeck.config.values.host_names import RIGHT_HOST, RIGHT_USER, host_fault, user_fault
 from torchdeck.nodes.book.address import RIGHT_HOP, hop_fault, taken_apart
 from torchdeck.nodes.book.names import TAG, NodeNamesError, members
 from torchdeck.nodes.book.schema import BOOK_VERSION, NodeBook, NodeEntry, NodeGroup
@@ -86,7 +86,7 @@ def _explained(path: KeyPath, detail: Mapping[str, Any], table: Mapping[str, Any
     if detail["type"] == "missing":
         return path[:-1], f"there is no {key} in it", f"{key} = …: {_right(fields[key])}"
     if detail["type"] == "extra_forbidden":
-        from torchdeck.config.spelling import nearest  # which knows all of run.toml
+        from torchdeck.config.values.spelling import nearest  # which knows all of run.toml
 
         near = nearest(key, fields)
         right = f"{near[0]}" if near else f"one of {', '.join(fields)}"

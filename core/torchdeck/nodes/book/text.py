@@ -6,9 +6,9 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from torchdeck.config.document import KeyPath, scan
-from torchdeck.config.edit import remove_table, remove_value, set_value
 from torchdeck.config.fields import Section
+from torchdeck.config.toml.document import KeyPath, scan
+from torchdeck.config.toml.edit import remove_table, remove_value, set_value
 from torchdeck.nodes.book.schema import BOOK_VERSION, NodeEntry, NodeGroup
 
 

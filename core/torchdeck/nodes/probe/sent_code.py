@@ -12,9 +12,9 @@ import torchdeck
 MODULES = (
     "torchdeck.agent",
     "torchdeck.agent.disk",
-    "torchdeck.agent.ending",
+    "torchdeck.agent.processes.ending",
     "torchdeck.agent.gpus",
-    "torchdeck.agent.leases",
+    "torchdeck.agent.attempt.leases",
     "torchdeck.agent.machine",
     "torchdeck.agent.probe",
     "torchdeck.agent.probe.answer",

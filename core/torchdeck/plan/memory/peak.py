@@ -14,8 +14,8 @@ from torchdeck.plan.memory.state import sharded_state
 from torchdeck.plan.memory.timeline import Peak, Term
 from torchdeck.plan.memory.traces import UntracedError, trace_for
 from torchdeck.plan.memory.unit_sizes import unit_sizes
-from torchdeck.plan.memory.zero import ZeroOptions
-from torchdeck.plan.memory.zero_peak import zero_peaks
+from torchdeck.plan.memory.zero.peak import zero_peaks
+from torchdeck.plan.memory.zero.state import ZeroOptions
 
 _COMING_AND_GOING = "with offload_parameters DeepSpeed decides which weights are on the device at a time"
 

@@ -17,8 +17,8 @@ from torchdeck.plan.memory.spec import ZERO, StrategySpec
 from torchdeck.plan.memory.state import sharded_state
 from torchdeck.plan.memory.timeline import Peak
 from torchdeck.plan.memory.verdict import verdict
-from torchdeck.plan.memory.zero import ZeroOptions, zero_state
-from torchdeck.plan.memory.zero_peak import ZERO_NOTE
+from torchdeck.plan.memory.zero.peak import ZERO_NOTE
+from torchdeck.plan.memory.zero.state import ZeroOptions, zero_state
 from torchdeck.quantities import size
 
 _STATE = ("parameters", "gradients", "optimizer")

@@ -39,7 +39,9 @@ def sharded_state(
         ValueError: an index is outside the group, or the strategy is another.
     """
     if spec.kind not in ("single", "ddp", *FULLY_SHARDED):
-        raise ValueError(f"the state of {spec.kind} is not computed here; see torchdeck.plan.memory.zero")
+        raise ValueError(
+            f"the state of {spec.kind} is not computed here; see torchdeck.plan.memory.zero.state"
+        )
     chosen = np.arange(spec.shard) if indices is None else np.asarray(indices, dtype=np.int64)
     if len(chosen) and not 0 <= chosen.min() <= chosen.max() < spec.shard:
         raise ValueError(f"shard indices go from 0 to {spec.shard - 1}, not {chosen.min()} to {chosen.max()}")

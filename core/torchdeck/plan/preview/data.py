@@ -10,7 +10,7 @@ import numpy.typing as npt
 from torchdeck.config.training import Training
 from torchdeck.contract.plan.prediction import PredictedData
 from torchdeck.data.batch_plan import BALANCES, BatchPlan
-from torchdeck.plan.planned_counts import PlannedCounts
+from torchdeck.plan.predictions.planned_counts import PlannedCounts
 from torchdeck.plan.preview.load import Load
 
 Counts = npt.NDArray[np.int64]

@@ -15,7 +15,7 @@ from PySide6.QtCore import QCoreApplication
 from pytestqt.qtbot import QtBot
 
 from support.run_files import MINIMAL, write
-from torchdeck.config.edit import EditError
+from torchdeck.config.toml.edit import EditError
 from torchdeck_app.launch.document import checker as checker_module
 from torchdeck_app.launch.document.checked import CheckedDocument, CheckRequest, check_document
 from torchdeck_app.launch.document.run_document import RunDocument

@@ -10,8 +10,8 @@ from PySide6.QtWidgets import QApplication, QLineEdit
 
 from support.form_user import User, messages
 from support.run_files import MINIMAL, write
-from torchdeck.config.presets import preset_text
 from torchdeck.config.problems import Problem
+from torchdeck.config.starts.presets import preset_text
 from torchdeck_app.launch.form.controls.choice import ChoiceControl
 from torchdeck_app.launch.form.controls.line import LineControl
 from torchdeck_app.launch.form.field_row import FieldRow

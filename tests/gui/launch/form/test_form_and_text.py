@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pytestqt.qtbot import QtBot
 
-from torchdeck.config.edit import EditError
-from torchdeck.config.presets import preset_names, preset_text
 from torchdeck.config.problems import dotted
+from torchdeck.config.starts.presets import preset_names, preset_text
+from torchdeck.config.toml.edit import EditError
 from torchdeck_app.launch.document.checked import CheckedDocument, CheckRequest, check_document
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.form.codecs import UnreadableError, codec_of

@@ -8,8 +8,8 @@ import pytest
 
 from support.run_files import MINIMAL, write
 from torchdeck.config.keys import all_keys
-from torchdeck.config.presets import preset_names, preset_text
 from torchdeck.config.problems import Problem
+from torchdeck.config.starts.presets import preset_names, preset_text
 from torchdeck_app.launch.document.checked import CheckRequest, check_document
 from torchdeck_app.launch.form.groups import heading_of, keys_by_group
 from torchdeck_app.launch.form.model import FormModel

@@ -10,9 +10,9 @@ from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 from shiboken6 import delete
 
-from torchdeck.config.document import KeyPath
-from torchdeck.config.edit import EditError, set_value
 from torchdeck.config.keys import all_keys
+from torchdeck.config.toml.document import KeyPath
+from torchdeck.config.toml.edit import EditError, set_value
 from torchdeck_app.launch.document.checked import CheckRequest, check_document
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.form.form import ConfigForm

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from support.few_examples import few
 from support.toml_texts import toml_documents
-from torchdeck.config.document import scan
+from torchdeck.config.toml.document import scan
 from torchdeck_app.launch.text.toml_syntax import Kind, State, tokens
 
 

@@ -7,7 +7,7 @@ import pytest
 from support.run_entries import FAILED, live_view, over_view, progress, run_id
 from torchdeck.runs.state import RankView, RunState
 from torchdeck.runs.view import RunView
-from torchdeck_app.runs.abilities import abilities
+from torchdeck_app.runs.commands.abilities import abilities
 from torchdeck_app.runs.header.doing import doing, facts, rank_lines
 
 LIVE = live_view(run_id(1))

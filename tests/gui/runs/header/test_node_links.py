@@ -7,11 +7,11 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from support.run_entries import live_view, over_view, progress, run_id
-from torchdeck.launch.taking_over import wants_controller
-from torchdeck.runs import reasons
+from torchdeck.launch.control.taking_over import wants_controller
+from torchdeck.runs.failures import reasons
 from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, STATES, UP, Links, LinkState
 from torchdeck.runs.state import RunState
-from torchdeck_app.runs.abilities import abilities
+from torchdeck_app.runs.commands.abilities import abilities
 from torchdeck_app.runs.header.doing import doing, facts
 from torchdeck_app.runs.header.header import RunHeader
 from torchdeck_app.runs.header.node_links import LOOKS, MOST, NodeLinks

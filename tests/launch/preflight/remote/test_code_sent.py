@@ -8,8 +8,8 @@ from support.machines import PYTHON
 from support.node_facts import node_facts
 from torchdeck.config.loader import config_from_dict
 from torchdeck.contract.inventory import Inventory, NodeInfo
-from torchdeck.launch.code_tree import code_of_run
-from torchdeck.launch.node_survey import NodeSurvey
+from torchdeck.launch.facts.code_tree import code_of_run
+from torchdeck.launch.facts.node_survey import NodeSurvey
 from torchdeck.launch.preflight import preflight
 from torchdeck.launch.preflight.check import Check
 from torchdeck.launch.prepare import Survey, plan_from

@@ -12,11 +12,11 @@ from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import Inventory
 from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.launch.all_checks import all_checks
-from torchdeck.launch.node_looks import survey_nodes
-from torchdeck.launch.node_survey import NodeSurvey
+from torchdeck.launch.facts.node_looks import survey_nodes
+from torchdeck.launch.facts.node_survey import NodeSurvey
+from torchdeck.launch.facts.stand_ins import stand_ins
 from torchdeck.launch.preflight.check import Check
 from torchdeck.launch.prepare import Survey, survey
-from torchdeck.launch.stand_ins import stand_ins
 from torchdeck.nodes.book.file import book_path
 from torchdeck.nodes.book.schema import NodeBook
 from torchdeck.nodes.probe.conversation import ClockOffset

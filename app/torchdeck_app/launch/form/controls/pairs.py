@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
-from torchdeck.config.document import KeyPath
+from torchdeck.config.toml.document import KeyPath
 from torchdeck_app.launch.form.codecs import ANYTHING, TEXT, Codec, UnreadableError
 from torchdeck_app.launch.form.controls.control import Control
 from torchdeck_app.launch.form.controls.small_button import SmallButton

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
-from torchdeck.config.document import KeyPath
+from torchdeck.config.toml.document import KeyPath
 from torchdeck_app.launch.form.controls.control import Control
 from torchdeck_app.launch.form.controls.small_button import SmallButton
 from torchdeck_app.launch.form.edits import adding, removing

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from torchdeck.contract.atomic import write_bytes
 from torchdeck.contract.plan.launch_plan import LaunchPlan, NodePlan
-from torchdeck.plan.export_sbatch import export_sbatch
-from torchdeck.plan.export_sh import export_sh
+from torchdeck.plan.export.sbatch_script import export_sbatch
+from torchdeck.plan.export.shell_script import export_sh
 
 
 def write_script(plan: LaunchPlan, node: NodePlan, path: Path) -> Path:

@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 
 from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.plan.preview import Preview
-from torchdeck.runs.directory import slug
+from torchdeck.runs.folders.directory import slug
 from torchdeck.shown_text import shown
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.preview.commands.export import (

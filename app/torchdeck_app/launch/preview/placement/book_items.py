@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from torchdeck.config.node_names import NodeNameError, expand
+from torchdeck.config.values.node_names import NodeNameError, expand
 from torchdeck.nodes.book.names import NodeNamesError, members
 from torchdeck.nodes.book.schema import NodeBook
 from torchdeck_app.launch.preview.placement.changes import shortened

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from torchdeck.config.document import KeyPath
-from torchdeck.config.node_names import expand_all
 from torchdeck.config.schema import RunConfig
+from torchdeck.config.toml.document import KeyPath
+from torchdeck.config.values.node_names import expand_all
 from torchdeck_app.launch.preview.placement.model import BoardModel, ModelNode
 
 Change = dict[str | KeyPath, Any]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from torchdeck.config.cluster import ClusterNodes
-from torchdeck.config.node_names import expand_all
+from torchdeck.config.values.node_names import expand_all
 from torchdeck.contract.inventory import Device, Inventory, NodeInfo
 from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.plan.preview import Preview

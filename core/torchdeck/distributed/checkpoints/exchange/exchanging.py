@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError
-from torchdeck.distributed.checkpoints.deepspeed_import import is_deepspeed
 from torchdeck.distributed.checkpoints.exchange.imported import open_deepspeed, open_weights
 from torchdeck.distributed.checkpoints.exchange.output_folder import output_folder
 from torchdeck.distributed.checkpoints.exchange.sharded import open_sharded, verified_manifest, write_sharded
@@ -21,7 +20,8 @@ from torchdeck.distributed.checkpoints.exchange.single import (
     write_single,
 )
 from torchdeck.distributed.checkpoints.exchange.whole import Progress, WholeCheckpoint, with_averages
-from torchdeck.distributed.checkpoints.metadata import METADATA_NAME
+from torchdeck.distributed.checkpoints.files.deepspeed_import import is_deepspeed
+from torchdeck.distributed.checkpoints.files.metadata import METADATA_NAME
 
 
 def to_single(

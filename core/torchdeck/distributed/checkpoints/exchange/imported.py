@@ -12,7 +12,6 @@ import torch
 
 from torchdeck.contract.bounded_file import open_regular
 from torchdeck.contract.checkpoints.manifest import CheckpointError, Manifest
-from torchdeck.distributed.checkpoints.deepspeed_import import read_deepspeed
 from torchdeck.distributed.checkpoints.exchange.safetensors_file import SafetensorsFile
 from torchdeck.distributed.checkpoints.exchange.whole import (
     InMemory,
@@ -21,11 +20,12 @@ from torchdeck.distributed.checkpoints.exchange.whole import (
     WholeCheckpoint,
     listing_of_specs,
 )
-from torchdeck.distributed.checkpoints.model_state import bare_name, model_fingerprint
-from torchdeck.distributed.checkpoints.refusal import refusal
-from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX
-from torchdeck.distributed.checkpoints.tensor_archive import check_archive
-from torchdeck.distributed.checkpoints.trainer_file import TrainerFile
+from torchdeck.distributed.checkpoints.files.deepspeed_import import read_deepspeed
+from torchdeck.distributed.checkpoints.files.refusal import refusal
+from torchdeck.distributed.checkpoints.files.tensor_archive import check_archive
+from torchdeck.distributed.checkpoints.files.trainer_file import TrainerFile
+from torchdeck.distributed.checkpoints.tensors.model_state import bare_name, model_fingerprint
+from torchdeck.distributed.checkpoints.tensors.snapshot import MODEL_PREFIX
 
 WEIGHTS_ONLY = "it holds weights only: an optimizer starts afresh, and random state is derived from the file"
 _INSIDE = ("model", "state_dict", "model_state_dict", "module")

@@ -30,14 +30,14 @@ from torchdeck.distributed.checkpoints.exchange.whole import (
     WholeCheckpoint,
     listing_of_specs,
 )
-from torchdeck.distributed.checkpoints.model_state import (
+from torchdeck.distributed.checkpoints.files.trainer_file import TrainerFile, read_trainer_file
+from torchdeck.distributed.checkpoints.tensors.model_state import (
     Listing,
     listing_from_json,
     listing_to_json,
     model_fingerprint,
 )
-from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX
-from torchdeck.distributed.checkpoints.trainer_file import TrainerFile, read_trainer_file
+from torchdeck.distributed.checkpoints.tensors.snapshot import MODEL_PREFIX
 
 MODEL_JSON = "model.json"
 _LARGEST = 96 << 20

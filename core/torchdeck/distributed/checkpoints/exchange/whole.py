@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import torch
 
 from torchdeck.contract.checkpoints.manifest import CheckpointError, Manifest
-from torchdeck.distributed.checkpoints.averages import AVERAGE_PREFIX
-from torchdeck.distributed.checkpoints.model_state import Listing, dtype_name
-from torchdeck.distributed.checkpoints.trainer_file import TrainerFile
+from torchdeck.distributed.checkpoints.files.trainer_file import TrainerFile
+from torchdeck.distributed.checkpoints.tensors.averages import AVERAGE_PREFIX
+from torchdeck.distributed.checkpoints.tensors.model_state import Listing, dtype_name
 
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how many bytes of it are done, and of how many."""

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
+from torchdeck.config.recipes.text_data import TextData
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
-from torchdeck.config.text_data import TextData
 from torchdeck.launch.preflight.check import Check, failed, ok
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError
 from torchdeck.nodes.probe.facts import Count, Said, Text

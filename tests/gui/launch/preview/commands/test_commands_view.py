@@ -12,9 +12,9 @@ from PySide6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
 
 from support.previews import preview
-from torchdeck.plan.export_sbatch import export_sbatch
-from torchdeck.plan.export_sh import export_sh
-from torchdeck.runs.directory import slug
+from torchdeck.plan.export.sbatch_script import export_sbatch
+from torchdeck.plan.export.shell_script import export_sh
+from torchdeck.runs.folders.directory import slug
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.preview.commands.text import command_line
 from torchdeck_app.launch.preview.commands.view import CommandsView

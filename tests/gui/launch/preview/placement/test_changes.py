@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.previews import machines, preview
-from torchdeck.config.node_names import expand_all
+from torchdeck.config.values.node_names import expand_all
 from torchdeck_app.launch.preview.placement.changes import (
     RefusedError,
     moved_node,

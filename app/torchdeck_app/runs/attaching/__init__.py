@@ -1,0 +1,1 @@
+"""Following runs that other machines started."""

@@ -1,0 +1,111 @@
+"""Following a run from here that another machine has started: asked for in a dialog, done in a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QDialog, QWidget
+
+from torchdeck.launch.control.reattach import Reattached, reattach
+from torchdeck.nodes.book.schema import NodeBook
+from torchdeck_app.bridge.logins import Logins
+from torchdeck_app.bridge.operations import Cancel, Operation, Operations
+from torchdeck_app.runs.attaching.dialog import AttachDialog
+from torchdeck_app.runs.commands.commands import RunCommands
+
+
+class RunsElsewhere(QWidget):
+    """Never shown: what its dialog is asked over is its parent.
+
+    Args:
+        operations: for what blocks.
+        logins: how nodes are reached.
+        commands: reap the controllers that are started.
+        parent: the place.
+    """
+
+    attached = Signal(str)
+    """The id of a run that is here now."""
+    failed = Signal(str)
+    """Why nothing can be asked for, or what of a run that is here is still missing."""
+
+    def __init__(
+        self, operations: Operations, logins: Logins, commands: RunCommands, parent: QWidget
+    ) -> None:
+        super().__init__(parent)
+        self.hide()
+        self._operations, self._logins, self._commands = operations, logins, commands
+        self._dialog: AttachDialog | None = None
+
+    @property
+    def dialog(self) -> AttachDialog | None:
+        """The dialog, while it is open."""
+        return self._dialog
+
+    def ask(self) -> None:
+        """Open the dialog, once the book is read."""
+        self._operations.run(
+            "reading the node book",
+            lambda _progress, _cancel: self._logins.quiet.book(),
+            done=self._open,
+            failed=lambda error: self.failed.emit(f"The node book cannot be read: {error}"),
+        )
+
+    def _open(self, book: NodeBook) -> None:
+        if self._dialog is not None:
+            return
+        if not book.nodes:
+            self.failed.emit("There are no nodes yet: add the run's in Nodes")
+            return
+        self._dialog = AttachDialog(tuple(book.nodes), self.window())
+        self._dialog.attach_asked.connect(self._attach)
+        self._dialog.finished.connect(self._closed)
+        self._dialog.open()
+
+    def _closed(self) -> None:
+        self._dialog = None
+
+    def _attach(self, node: str, asked: str) -> None:
+        dialog = self._dialog
+        if dialog is None:
+            return
+        self._logins.ask_again()
+
+        def call(progress: Callable[[str], None], cancel: Cancel) -> Reattached:
+            reach = self._logins.asking
+            found = reattach(reach, node, asked, progress, cancel.check)
+            self._commands.follow(found.layout, reach.credentials.to_json, progress, cancel)
+            return found
+
+        operation: Operation[Reattached] = self._operations.run(
+            f"attaching to a run on {node}",
+            call,
+            done=lambda found: self._done(dialog, found),
+            failed=lambda error: self._failed(dialog, error),
+        )
+        operation.progressed.connect(lambda what: self._progressed(dialog, what))
+        operation.cancelled.connect(lambda: self._cancelled(dialog))
+        dialog.rejected.connect(operation.cancel)
+
+    def _progressed(self, dialog: AttachDialog, what: str) -> None:
+        if dialog is self._dialog:
+            dialog.show_progress(what)
+
+    def _cancelled(self, dialog: AttachDialog) -> None:
+        """A run that is here by then stays, with the controller that was started for it."""
+        self._failed(dialog, InterruptedError("it was cancelled"))
+        self._commands.runs_touched.emit()
+
+    def _failed(self, dialog: AttachDialog, error: Exception) -> None:
+        self._commands.look_after()
+        if dialog is self._dialog:
+            dialog.show_error(str(error))
+
+    def _done(self, dialog: AttachDialog, found: Reattached) -> None:
+        self._commands.look_after()
+        if dialog is self._dialog:
+            dialog.done(QDialog.DialogCode.Accepted)
+        if found.unreached:
+            self.failed.emit("\n".join(f"Not here yet: {why}" for why in found.unreached.values()))
+        self.attached.emit(found.layout.root.name)

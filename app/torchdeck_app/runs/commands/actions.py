@@ -1,0 +1,100 @@
+"""What can be done with the selected runs, as actions with shortcuts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtWidgets import QMenu, QWidget
+
+from torchdeck.runs.run_list import RunEntry
+from torchdeck_app.runs.commands.abilities import Abilities
+from torchdeck_app.theme.icons import icon
+from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.tooltip import plain_tip
+
+_ALL = (
+    # name, text, shortcut, icon, what it does
+    ("stop", "&Stop", "Ctrl+.", "stop", "Finish the step, save a checkpoint, exit"),
+    ("stop_now", "Stop &now", "Ctrl+Shift+.", "", "End every process at once"),
+    ("resume", "&Resume", "Ctrl+R", "resume", "Go on from the newest complete checkpoint"),
+    ("attach", "&Attach", "Ctrl+Shift+A", "nodes", "Ask for what the run's nodes want, and follow it again"),
+    (
+        "attach_elsewhere",
+        "Attach to a run on a n&ode …",
+        "Ctrl+Alt+A",
+        "",
+        "Follow a run from here that another machine has started",
+    ),
+    ("clone", "&Clone", "Ctrl+D", "copy", "Open this run's configuration in Launch"),
+    ("tags", "&Tags and note …", "F2", "", "Say something of the selected runs, to find them by"),
+    ("delete", "&Delete", "Del", "delete", "Delete the selected runs; it can be undone for 10 s"),
+    ("folder", "&Open folder", "Ctrl+Shift+O", "folder", "Show the run's directory in the file manager"),
+    ("copy_id", "Copy &id", "Ctrl+Shift+C", "", "Copy the run's id to the clipboard"),
+    ("filter", "&Filter", "Ctrl+Shift+F", "search", "Filter the list of runs"),
+)
+_MENU = ("stop", "stop_now", "resume", "attach", "clone", "", "tags", "folder", "copy_id", "", "delete")
+
+
+class RunActions:
+    """Made once by the place; enabled by what is selected."""
+
+    def __init__(self, theme: Theme, place: QWidget, asked: Callable[[str], None]) -> None:
+        self._theme = theme
+        self._by_name: dict[str, QAction] = {}
+        self._icons = {name: drawing for name, _, _, drawing, _ in _ALL if drawing}
+        self._tips = {name: f"{tip} ({keys})" for name, _, keys, _, tip in _ALL}
+        for name, text, keys, _, tip in _ALL:
+            action = QAction(text, place)
+            action.setShortcut(QKeySequence(keys))
+            action.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+            action.setToolTip(self._tips[name])
+            action.setStatusTip(tip)
+            action.triggered.connect(lambda _checked=False, name=name: asked(name))
+            place.addAction(action)
+            self._by_name[name] = action
+        theme.changed.connect(self._draw)
+        self._draw()
+
+    def __getitem__(self, name: str) -> QAction:
+        return self._by_name[name]
+
+    @property
+    def all(self) -> Sequence[QAction]:
+        return tuple(self._by_name.values())
+
+    def enable(self, entries: Sequence[RunEntry], able: Sequence[Abilities]) -> None:
+        """Of several runs, what any of them can do; clone, folder and stop are for as many as can."""
+        for name in ("stop", "stop_now", "resume", "attach", "delete"):
+            self._set_able(name, [getattr(each, name) for each in able])
+        alone = len(entries) == 1
+        self._by_name["clone"].setEnabled(alone and not able[0].clone)
+        self._by_name["folder"].setEnabled(alone)
+        for name in ("copy_id", "tags"):
+            self._by_name[name].setEnabled(bool(entries))
+
+    def _set_able(self, name: str, why_not: Sequence[str]) -> None:
+        """Enable it where one of the runs can; else its tooltip says why none can."""
+        action, possible = self._by_name[name], "" in why_not
+        action.setEnabled(possible)
+        reasons = [] if possible else [f"Not now: {why}" for why in dict.fromkeys(why_not)]
+        tip = plain_tip("\n".join((self._tips[name], *reasons))) if reasons else self._tips[name]
+        if action.toolTip() != tip:
+            action.setToolTip(plain_tip(tip))
+
+    def menu(self, parent: QWidget) -> QMenu:
+        """For a right click; it deletes itself."""
+        menu = QMenu(parent)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.setToolTipsVisible(True)
+        for name in _MENU:
+            if name:
+                menu.addAction(self._by_name[name])
+            else:
+                menu.addSeparator()
+        return menu
+
+    def _draw(self) -> None:
+        for name, drawing in self._icons.items():
+            self._by_name[name].setIcon(icon(drawing, self._theme.palette))

@@ -1,0 +1,102 @@
+"""Requests that were written and not taken yet: seen to until an agent has them, off the GUI thread."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from PySide6.QtCore import QObject
+
+from torchdeck.contract.layout import RunLayout
+from torchdeck.launch.control.detached import DetachedProcess
+from torchdeck.launch.control.requests import Request
+from torchdeck.launch.control.taking_over import Logins, RequestCarrier
+from torchdeck.runs.follower import RunFollower
+from torchdeck_app.bridge.poller import Poller
+
+INTERVAL = 0.5
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What is under way, as (run id, what was asked), and what went wrong, as (run id, sentence)."""
+
+    waiting: frozenset[tuple[str, str]]
+    errors: tuple[tuple[str, str], ...] = ()
+    arrived: int = 0
+    """How many requests have arrived so far: one that did between two looks is told of, too."""
+
+
+class _Errand:
+    """One request on its way."""
+
+    def __init__(self, layout: RunLayout, request: Request, carrier: RequestCarrier) -> None:
+        self.layout = layout
+        self.request = request
+        self._follower = RunFollower(layout)
+        self._carrier = carrier
+
+    def is_done(self) -> bool:
+        """Whether an agent has it, or nothing goes on; starts a controller where there is none. Blocks."""
+        if not self.layout.root.exists():
+            return True
+        view = self._follower.refresh()
+        ended = view.is_over and not view.nodes_alone
+        if ended or self._follower.has_taken(self.request.id):
+            return True
+        self._carrier.look(view)
+        return False
+
+
+class RequestCarriers(Poller[Carried]):
+    """Looks after requests while there are any, and reaps the controllers that this window started."""
+
+    def __init__(self, logins: Logins = dict, parent: QObject | None = None) -> None:
+        """Nothing is carried yet.
+
+        Args:
+            logins: what was given so far, for controllers that are started; must not ask, nor connect.
+            parent: Qt's owner.
+        """
+        self._logins = logins
+        self._lock = threading.Lock()
+        self._errands: list[_Errand] = []
+        self._controllers: list[DetachedProcess] = []
+        self._arrived = 0
+        super().__init__("requests", self._carry, INTERVAL, parent)
+
+    def add(self, layout: RunLayout, request: Request, started: DetachedProcess | None = None) -> None:
+        """See to it that `request` arrives; from any thread. `started`: a controller that is on its way."""
+        errand = _Errand(layout, request, RequestCarrier(layout, self._logins, started))
+        with self._lock:
+            self._errands.append(errand)
+        self.poke()
+
+    def add_controller(self, controller: DetachedProcess) -> None:
+        """Reap a controller when it ends, so that it does not look alive; from any thread."""
+        with self._lock:
+            self._controllers.append(controller)
+
+    @property
+    def under_way(self) -> frozenset[tuple[str, str]]:
+        """What is under way now, as (run id, what was asked); from any thread."""
+        with self._lock:
+            return frozenset((each.layout.root.name, each.request.kind) for each in self._errands)
+
+    def _carry(self) -> Carried:
+        """In the thread."""
+        with self._lock:
+            errands = list(self._errands)
+            self._controllers = [each for each in self._controllers if each.exit_code() is None]
+        done, errors = [], []
+        for errand in errands:
+            try:
+                if errand.is_done():
+                    done.append(errand)
+            except Exception as error:  # noqa: BLE001 - whatever it is: the run's page says it
+                done.append(errand)
+                errors.append((errand.layout.root.name, f"the request cannot be handed over: {error}"))
+        with self._lock:
+            self._errands = [errand for errand in self._errands if errand not in done]
+        self._arrived += len(done)
+        return Carried(self.under_way, tuple(errors), self._arrived)

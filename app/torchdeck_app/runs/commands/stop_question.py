@@ -1,0 +1,103 @@
+"""The question before a stop is cut short that would have saved what it loses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from PySide6.QtWidgets import QMessageBox, QWidget
+
+from torchdeck.contract.layout import RunLayout
+from torchdeck.runs.run_list import RunEntry
+from torchdeck.runs.view import RunView
+from torchdeck_app.runs.commands.unsaved import is_being_saved, unsaved_steps, what_is_lost
+from torchdeck_app.runs.run_page import RunPage
+from torchdeck_app.runs.run_watch import RunSeen
+from torchdeck_app.runs.shown import ShownRuns
+from torchdeck_app.widgets.question import Choice, ask
+
+_REJECT = QMessageBox.ButtonRole.RejectRole
+_NAMED = 6
+"""Runs that a question names one by one."""
+
+
+class Pressed(NamedTuple):
+    """A run on which Stop now was pressed."""
+
+    layout: RunLayout
+    known: RunSeen | RunEntry
+    under_way: frozenset[str]
+    """What was asked of it and not taken yet."""
+
+    @property
+    def losing(self) -> RunView | None:
+        """What is known of it, if steps would be lost that the stop under way is about to save."""
+        view = self.known.view
+        if view is None or not is_being_saved(view, self.under_way):
+            return None
+        return view if unsaved_steps(view, self.known.progress) else None
+
+
+class StopNow:
+    """Asks where steps would be lost that the stop under way is about to save; else does it at once.
+
+    Whoever presses Stop now with no stop asked before means it: its tooltip says what is lost.
+    """
+
+    def __init__(self, owner: QWidget, shown: ShownRuns, carry_out: Callable[[RunLayout], None]) -> None:
+        self._owner = owner
+        self._carry_out = carry_out
+        self._open: dict[frozenset[str], QMessageBox] = {}
+        """Questions by the ids of the runs that they are about."""
+        shown.page_changed.connect(lambda: self._look_at(shown.page))
+
+    def press(self, runs: Sequence[Pressed]) -> None:
+        """Stop runs now; those that lose something once that was answered, which is asked once for all."""
+        losing = [(run, view) for run in runs if (view := run.losing) is not None]
+        for run in runs:
+            if run.losing is None:
+                self._carry_out(run.layout)
+        asked = {run_id: box for ids, box in self._open.items() for run_id in ids}
+        for box in {asked[view.id] for _, view in losing if view.id in asked}:
+            box.raise_()
+        if new := [(run, view) for run, view in losing if view.id not in asked]:
+            self._ask(new)
+
+    def _ask(self, losing: Sequence[tuple[Pressed, RunView]]) -> None:
+        def stop_all() -> None:
+            for run, _ in losing:
+                self._carry_out(run.layout)
+
+        it = "it has" if len(losing) == 1 else "they have"
+        which = losing[0][1].name if len(losing) == 1 else f"{len(losing):,} runs"
+        box = ask(
+            self._owner,
+            f"Stop {which} now, before {it} saved?",
+            _told(losing),
+            [
+                Choice("Stop now", QMessageBox.ButtonRole.DestructiveRole, stop_all),
+                Choice("Let it save" if len(losing) == 1 else "Let them save", _REJECT, lambda: None),
+            ],
+            default=1,
+        )
+        ids = frozenset(view.id for _, view in losing)
+        self._open[ids] = box
+        box.finished.connect(lambda: self._open.pop(ids, None))
+
+    def _look_at(self, page: RunPage | None) -> None:
+        """A question about a run that is over has no object any more."""
+        seen = None if page is None else page.seen_last
+        box = None if seen is None else self._open.get(frozenset({seen.view.id}))
+        if seen is not None and box is not None and seen.view.is_over:
+            box.reject()
+
+
+def _told(losing: Sequence[tuple[Pressed, RunView]]) -> str:
+    lost = [(view.name, what_is_lost(view, run.known.progress)) for run, view in losing]
+    if len(lost) == 1:
+        return f"It is being stopped, and saves a checkpoint first. If every process ends now, {lost[0][1]}."
+    lines = [f"{name}: {what}" for name, what in lost[:_NAMED]]
+    if len(lost) > _NAMED:
+        lines.append(f"and of {len(lost) - _NAMED:,} more, what came after their last checkpoints")
+    told = "They are being stopped, and save a checkpoint first. If every process ends now:"
+    return "\n".join((told, *lines))

@@ -1,0 +1,100 @@
+"""An error of the window itself: shown with its traceback, and the window goes on."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QWidget
+
+if TYPE_CHECKING:  # imported when there is an error to show
+    from torchdeck_app.window.errors.dialog import ErrorDialog
+
+MOST = 20
+"""Different errors kept in a report; the same one again is only counted."""
+_REPEATS = 5.0
+"""Seconds within which an error that was shown and comes again goes on: its report stays closed."""
+
+
+class ErrorReports(QObject):
+    """Takes every exception that nobody caught, in whatever thread."""
+
+    _raised = Signal(str, str)
+
+    def __init__(self, window: QWidget, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Reports over `window`; `clock` in seconds."""
+        super().__init__(window)
+        self._window = window
+        self._clock = clock
+        self._closed: dict[str, float] = {}
+        """Errors whose report was closed, and when each came last."""
+        self._counts: dict[str, int] = {}
+        self._left_out = 0
+        self._dialog: ErrorDialog | None = None
+        self._raised.connect(self._show, Qt.ConnectionType.QueuedConnection)
+
+    def install(self) -> None:
+        """Be Python's hook for exceptions, of threads too; they still go to standard error."""
+        sys.excepthook = self.take
+        threading.excepthook = lambda raised: (
+            self.take(raised.exc_type, raised.exc_value, raised.exc_traceback)
+            if raised.exc_type is not SystemExit
+            else None
+        )
+
+    def uninstall(self) -> None:
+        """Leave exceptions to Python again: there is no window to show them."""
+        sys.excepthook = sys.__excepthook__
+        threading.excepthook = threading.__excepthook__
+
+    def take(
+        self, kind: type[BaseException], error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        """Report an exception; one that ends the program does."""
+        sys.__excepthook__(kind, error or kind(), where)
+        if issubclass(kind, KeyboardInterrupt):
+            QGuiApplication.exit(130)
+            return
+        import traceback  # the first paint need not wait for it
+
+        lines = traceback.format_exception(kind, error, where)
+        self._raised.emit(f"{kind.__name__}: {error}", "".join(lines))
+
+    def _show(self, summary: str, text: str) -> None:
+        now = self._clock()
+        if text in self._closed and now - self._closed[text] < _REPEATS:
+            self._closed[text] = now
+            return
+        if text in self._counts:
+            self._counts[text] += 1
+        elif len(self._counts) < MOST:
+            self._counts[text] = 1
+        else:
+            self._left_out += 1
+        if self._dialog is None:
+            from torchdeck_app.window.errors.dialog import ErrorDialog
+
+            self._dialog = ErrorDialog(summary, self._window)
+            self._dialog.finished.connect(self._forget)
+            self._dialog.show()
+        self._dialog.show_report(self._report())
+
+    def _report(self) -> str:
+        parts = [text if count == 1 else f"{text}({count} times)\n" for text, count in self._counts.items()]
+        if self._left_out:
+            parts.append(f"and {self._left_out} more\n")
+        return "\n".join(parts)
+
+    def _forget(self) -> None:
+        if self._dialog is not None:
+            self._dialog.deleteLater()
+        self._dialog = None
+        self._closed = dict.fromkeys(self._counts, self._clock())
+        self._counts.clear()
+        self._left_out = 0

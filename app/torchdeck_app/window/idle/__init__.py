@@ -1,0 +1,1 @@
+"""What the window leaves undone while no one uses it."""

@@ -1,0 +1,1 @@
+"""What the window reports: notices, tray, status bar, runs that end."""

@@ -1,0 +1,49 @@
+"""Waiting for a slow disk: what the last window left is taken up when it can be read, and not overwritten."""
+
+from __future__ import annotations
+
+import time
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from torchdeck_app.window.session.kept_state import KeptState
+
+PATIENCE = 20.0
+"""Seconds after which the window goes on without."""
+_LOOK = 50
+_SAID_AFTER = 1.0
+
+
+class LateState(QObject):
+    """Looks whether settings and session have been read."""
+
+    over = Signal(bool)
+    """Once: whether they have been read."""
+    waiting = Signal(float)
+    """Seconds that it has taken, while that is long; 0 once it is over."""
+
+    def __init__(self, kept: KeptState, parent: QObject) -> None:
+        super().__init__(parent)
+        self._kept = kept
+        self._began = 0.0
+        self._clock = QTimer(self)
+        self._clock.setInterval(_LOOK)
+        self._clock.timeout.connect(self._look)
+
+    def start(self) -> None:
+        """Wait for them from now on; `over` follows, perhaps at once."""
+        self._began = time.monotonic()
+        self._clock.start()
+        self._look()
+
+    def _look(self) -> None:
+        waited = time.monotonic() - self._began
+        is_read = self._kept.wait(0)
+        if not is_read and waited < PATIENCE:
+            if waited >= _SAID_AFTER:
+                self.waiting.emit(waited)
+            return
+        self._clock.stop()
+        if waited >= _SAID_AFTER:
+            self.waiting.emit(0.0)
+        self.over.emit(is_read)

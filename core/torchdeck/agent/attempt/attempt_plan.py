@@ -1,0 +1,200 @@
+"""Fills the slots of one attempt: a free port, and the checkpoint to resume from."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torchdeck.agent.gang.events import ResumePoint
+from torchdeck.contract.atomic import write_json
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.plan.slots import fill, slot
+
+LOOPBACK = "127.0.0.1"
+
+
+class AttemptError(Exception):
+    """An attempt cannot start: what it should resume from is not usable."""
+
+
+class PreparedAttempt(NamedTuple):
+    """An attempt whose plan.json is written."""
+
+    number: int
+    plan: LaunchPlan
+    port: int
+    resume: str
+    """Path of the checkpoint, empty to start afresh."""
+    resume_step: int | None
+
+
+class Given(NamedTuple):
+    """What the lead says of an attempt on several nodes."""
+
+    port: int
+    resume: ResumePoint | None
+    node: str
+    """Who is told."""
+    leads: bool
+    """It writes the attempt's plan; the others one of their own."""
+
+
+def prepare_attempt(
+    layout: RunLayout,
+    plan: LaunchPlan,
+    number: int,
+    shipped: Path,
+    damaged: Callable[[str, str], None],
+    given: Given | None = None,
+) -> PreparedAttempt:
+    """Choose port and checkpoint, write attempts/<n>/plan.json.
+
+    Args:
+        layout: the run.
+        plan: the run's plan, slots empty.
+        number: of the attempt, from 1.
+        shipped: the folder with our package, for the ranks' PYTHONPATH.
+        damaged: told (path, why) of every checkpoint that was passed over for its hashes.
+        given: port and checkpoint, where the lead has chosen them for all nodes.
+
+    Raises:
+        AttemptError: the checkpoint that was asked for is not sound, or none that there are is.
+        OSError: the plan cannot be written, or no port can be had.
+    """
+    values = {"run_id": layout.root.name, "run_dir": str(layout.root), "attempt": str(number)}
+    values["code"] = code_folder(layout, plan)
+    directory = Path(fill(plan.checkpoint.directory, values))
+    if given is None:
+        resume, step = resume_from(plan.checkpoint.resume, directory, values["run_id"], number, damaged)
+        port = choose_port(plan)
+    else:
+        resume, step = _given_checkpoint(given, plan.checkpoint.resume, directory)
+        port = given.port
+    values |= {"port": str(port), "resume": resume, "shipped": str(shipped), "node_path": _node_path()}
+    filled = plan.filled(values)
+    attempt = layout.attempt(number)
+    path = attempt.plan if given is None or given.leads else attempt.node(given.node).plan
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_json(path, filled.document())
+    return PreparedAttempt(number, filled, port, resume, step)
+
+
+def _node_path() -> str:
+    """What fills the slot `node_path`: an empty entry of a PYTHONPATH would be the working directory."""
+    own = os.environ.get("PYTHONPATH", "").strip(":")
+    return f":{own}" if own else ""
+
+
+def code_folder(layout: RunLayout, plan: LaunchPlan) -> str:
+    """The run's own copy of the user's code, which every attempt executes; raises AttemptError without it."""
+    if plan.code.folder and not layout.code.is_dir():
+        raise AttemptError(
+            f"the run's own copy of the code is not there any more: {layout.code}; start a new run"
+        )
+    return str(layout.code)
+
+
+def describe_size(plan: LaunchPlan, full: LaunchPlan, node: str) -> dict[str, Any]:
+    """What the journal of a node says of an attempt's size, by its plan and the run's.
+
+    Where it is said of all nodes, `node` is empty, and nothing said of devices.
+    """
+    batch = plan.batch
+    smaller = plan.world_size < full.world_size
+    return {
+        "world_size": plan.world_size,
+        "devices": plan.node(node).devices if node else (),
+        "global_batch": None if batch is None else batch.global_batch,
+        "accumulation": None if batch is None else batch.accumulation,
+        "rendezvous": plan.rendezvous,
+        "notes": plan.warnings if smaller else (),
+    }
+
+
+def resume_from(
+    policy: str, directory: Path, run_id: str, number: int, damaged: Callable[[str, str], None]
+) -> tuple[str, int | None]:
+    """(path, step) of what attempt `number` resumes from; ("", None) to start afresh.
+
+    `policy` is for the first attempt; later ones go on with the newest that this run itself saved, else as
+    the first did.
+
+    Raises:
+        AttemptError: what it should resume from is not sound.
+    """
+    if policy in ("auto", "never") and not directory.is_dir():
+        return "", None
+    # hashing and JSON are for those who resume: a first start is quicker without them
+    from torchdeck.contract.checkpoints.choose import choose_checkpoint
+    from torchdeck.contract.checkpoints.manifest import CheckpointError
+
+    try:
+        choice = choose_checkpoint(
+            directory, "auto" if number > 1 else policy, run_id=run_id if number > 1 else None
+        )
+        if number > 1 and choice.folder is None:
+            choice = choose_checkpoint(directory, policy)
+    except CheckpointError as error:
+        raise AttemptError(f"cannot resume: {error}") from error
+    for refused in choice.refused:
+        damaged(str(refused.folder), refused.why)
+    return ("", None) if choice.folder is None else (str(choice.folder), choice.step)
+
+
+def choose_port(plan: LaunchPlan) -> int:
+    """The rendezvous port of an attempt: as the config says, else a free one where its ranks meet.
+
+    Raises:
+        OSError: there is none.
+    """
+    if slot("port") not in _texts(plan):
+        return _written_port(plan)
+    return free_port(LOOPBACK if len(plan.nodes) == 1 else plan.nodes[0].address)
+
+
+def free_port(address: str = LOOPBACK) -> int:
+    """A TCP port of this machine that nobody listens on now.
+
+    Args:
+        address: on which; one that is another machine's name for this one means any.
+
+    Raises:
+        OSError: there is none.
+    """
+    with socket.socket(family_of(address)) as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError:
+            probe.bind(("", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def family_of(address: str) -> socket.AddressFamily:
+    """IPv6 where an address of that kind is written out, else IPv4."""
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def _given_checkpoint(given: Given, policy: str, directory: Path) -> tuple[str, int | None]:
+    if given.resume is None:
+        return "", None
+    from torchdeck.agent.attempt.resume_points import check_point, point_folder
+
+    folder = point_folder(given.resume, policy, directory)
+    check_point(folder, given.resume)
+    return str(folder), given.resume.step
+
+
+def _texts(plan: LaunchPlan) -> str:
+    return "\n".join(text for node in plan.nodes for text in (*node.argv, *node.env.values()))
+
+
+def _written_port(plan: LaunchPlan) -> int:
+    argv = plan.nodes[0].torchrun
+    flag = next((at for at, word in enumerate(argv) if word in ("--master-port", "--rdzv-endpoint")), -1)
+    text = argv[flag + 1].rpartition(":")[2]
+    return int(text) if flag >= 0 and text.isdecimal() else 0

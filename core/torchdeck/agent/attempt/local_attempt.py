@@ -1,0 +1,244 @@
+"""One attempt on this node: starts the holder, or finds it again, and sees how torchrun ends. Never waits."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from torchdeck.agent.attempt.handover import NOTHING, Handover
+from torchdeck.agent.gang import events as on
+from torchdeck.agent.processes.holder_start import ExitCode, HolderStart
+from torchdeck.agent.ranks.failures import read_tail
+from torchdeck.agent.store_order import VARIABLE, StoreOrder, key_of
+from torchdeck.agent.store_strangers import StoreStrangers
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.compiled import compile_cache
+from torchdeck.contract.layout import AttemptLayout, AttemptNodeLayout
+from torchdeck.contract.plan.launch_plan import NodePlan
+from torchdeck.contract.processes import ProcessIdentity, without_run_variables
+
+LAUNCH_LIMIT = 60.0
+"""Seconds from the holder's start until it must have started torchrun."""
+LINGER_LIMIT = 20.0
+"""Seconds in which a torchrun of one node ends after all of its ranks; it takes a tenth of one."""
+EXIT_FILE_LIMIT = 2.0
+"""Seconds after torchrun's end in which a living holder writes its exit status."""
+TORCHRUN = "/torchdeck/distributed/torchrun.py"
+_PORT_LOST = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
+
+
+class LocalAttempt:
+    """torchrun and its holder, from outside.
+
+    Attributes:
+        holder: its identity, once known.
+        torchrun: its identity, once known.
+        strangers: whom its store refused.
+        code: torchrun's exit code once it is gone and known, 128 + n for signal n.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        node: NodePlan,
+        attempt: AttemptLayout,
+        ranks: Sequence[int],
+        handover: Handover = NOTHING,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.number = number
+        self.attempt = attempt
+        self.ranks = tuple(ranks)
+        self.files: AttemptNodeLayout = attempt.node(node.name)
+        self.holder: ProcessIdentity | None = None
+        self.torchrun: ProcessIdentity | None = None
+        self.code: int | None = None
+        self.strangers = StoreStrangers(self.files.strangers)
+        self._node = node
+        self._handover = handover
+        self._clock = clock
+        self._holder_code: ExitCode = lambda: None
+        self._started = 0.0
+        self._launched = False
+        self._ended = False
+        self._gone_since: float | None = None
+        self._alone_since: float | None = None
+        self._outstayed = False
+        self._descriptors: dict[str, int] = {}
+
+    @property
+    def descriptors(self) -> list[int]:
+        """pidfds that become readable when torchrun or its holder ends."""
+        return list(self._descriptors.values())
+
+    @property
+    def urgent(self) -> bool:
+        """Something is awaited that no descriptor announces."""
+        return not self._ended and (not self._launched or self._gone_since is not None)
+
+    @property
+    def torchrun_alive(self) -> bool:
+        return self._launched and not self._ended
+
+    def start(self, leases: Sequence[int], holders: HolderStart) -> None:
+        """Start the holder with the order to start torchrun.
+
+        Args:
+            leases: open descriptors of device leases, for the holder to keep.
+            holders: what starts it.
+
+        Raises:
+            OSError: the holder cannot be started.
+            MissingSecretError: a secret of the ranks was not handed over.
+        """
+        secrets = self._handover.values(self._node.secrets)
+        self.files.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        run_dir = self.attempt.root.parents[1]
+        environ = {**compile_cache(run_dir.parents[1]), **without_run_variables(os.environ)}
+        store = self._store_order(run_dir.name)
+        told = {VARIABLE: "1"} if store else {}
+        order = {
+            "argv": list(self._node.argv),
+            "env": {**compose_environment(environ, self._node.env, self._node.unset), **secrets, **told},
+            "cwd": self._node.working_dir,
+            "handover": self._handover.line().decode(),
+            "store": store,
+        }
+        arguments = ["--run-dir", str(run_dir), "--node", self._node.name]
+        arguments += ["--attempt", str(self.number), "--agent-pid", str(os.getpid())]
+        self._started = self._clock()
+        self._holder_code = holders.start(arguments, order, leases)
+
+    def _store_order(self, run_id: str) -> str:
+        """What our torchrun reads; another program might give it to its ranks."""
+        if not any(word.endswith(TORCHRUN) for word in self._node.argv[:2]):
+            return ""
+        key = key_of(self._handover.token, run_id, self.number)
+        return StoreOrder(key, self.files.strangers).line().decode()
+
+    def adopt(self) -> None:
+        """Take over an attempt that an earlier agent started."""
+        self._started = self._clock() - LAUNCH_LIMIT
+        self._read_holder_file()
+
+    def poll(self, node: str) -> list[on.Event]:
+        """What happened since the last call."""
+        self._holder_code()  # it is reaped
+        if self._ended:
+            return []
+        if not self._launched:
+            return self._poll_launch(node)
+        events: list[on.Event] = []
+        if self._holder_is_gone():
+            events.append(on.HolderLost(node, self.number))
+        if self.torchrun is None or not self.torchrun.is_alive():
+            events += self._torchrun_gone(node)
+        return events
+
+    def end_if_alone(self, exits: Mapping[int, int], now: float, linger: float = LINGER_LIMIT) -> bool:
+        """SIGKILL to a torchrun that stands still though all its ranks have ended; True when it got one.
+
+        Nothing else would ever end such a run. How it ended is for the ranks to say then.
+        """
+        if not self.torchrun_alive or self.torchrun is None or len(exits) < len(self.ranks):
+            self._alone_since = None
+            return False
+        if self._alone_since is None:
+            self._alone_since = now
+        if self._outstayed or now - self._alone_since < linger:
+            return False
+        self._outstayed = True
+        return self.torchrun.send(signal.SIGKILL)
+
+    def ranks_say(self, exits: Mapping[int, int]) -> int | None:
+        """torchrun's exit code where nobody saw it, by its ranks': 0 when all ended with 0, else unknown."""
+        return 0 if len(exits) == len(self.ranks) and not any(exits.values()) else None
+
+    def close(self) -> None:
+        for descriptor in self._descriptors.values():
+            os.close(descriptor)
+        self._descriptors.clear()
+
+    def _poll_launch(self, node: str) -> list[on.Event]:
+        exited = read_json(self.files.exit)
+        why = exited.get("why") if isinstance(exited, dict) else None
+        if isinstance(why, str):
+            return self._failed(node, why)
+        if self._read_holder_file():
+            return [on.AttemptLaunched(node, self.number)]
+        if self._holder_code() not in (None, 1):
+            return self._failed(node, f"the holder ended before torchrun was up (code {self._holder_code()})")
+        if self._clock() - self._started > LAUNCH_LIMIT:
+            return self._failed(node, f"the holder did not start torchrun within {LAUNCH_LIMIT:.0f} s")
+        return []
+
+    def _failed(self, node: str, why: str) -> list[on.Event]:
+        self._ended = True
+        return [on.LaunchFailed(node, self.number, f"{why}; see {self.files.root}")]
+
+    def _read_holder_file(self) -> bool:
+        content = read_json(self.files.holder)
+        if not isinstance(content, dict) or content.get("torchrun") is None:
+            return False
+        self.holder = ProcessIdentity.from_json(content.get("holder"))
+        self.torchrun = ProcessIdentity.from_json(content.get("torchrun"))
+        self._launched = True
+        self._watch("holder", self.holder)
+        self._watch("torchrun", self.torchrun)
+        return True
+
+    def _watch(self, name: str, identity: ProcessIdentity | None) -> None:
+        if identity is not None and identity.is_alive():
+            with contextlib.suppress(ProcessLookupError):
+                self._descriptors[name] = os.pidfd_open(identity.pid)
+
+    def _holder_is_gone(self) -> bool:
+        if "holder" not in self._descriptors or (self.holder is not None and self.holder.is_alive()):
+            return False
+        os.close(self._descriptors.pop("holder"))
+        return True
+
+    def _torchrun_gone(self, node: str) -> list[on.Event]:
+        now = self._clock()
+        if self._gone_since is None:
+            self._gone_since = now
+            if "torchrun" in self._descriptors:
+                os.close(self._descriptors.pop("torchrun"))
+        content = read_json(self.files.exit)
+        written = content.get("code") if isinstance(content, dict) else None
+        if not isinstance(written, int):
+            if "holder" in self._descriptors and now - self._gone_since < EXIT_FILE_LIMIT:
+                return []
+            written = None
+        if self._outstayed:
+            written = None  # the signal was ours
+        self.code, self._ended = written, True
+        lost = (
+            written not in (0, None)
+            and not self._any_rank()
+            and _PORT_LOST.search(read_tail(self.files.torchrun_log))
+        )
+        found: list[on.Event] = [on.PortLost(node, self.number)] if lost else []
+        # whether the ranks did all their steps is for the agent to add: it reads their files
+        return [*found, on.TorchrunExited(node, self.number, self.code, completed=False)]
+
+    def _any_rank(self) -> bool:
+        return any(self.attempt.rank(rank).root.exists() for rank in self.ranks)
+
+
+def compose_environment(
+    environ: Mapping[str, str], setting: Mapping[str, str], unset: Sequence[str]
+) -> dict[str, str]:
+    """`environ` without `unset` (a name ending in `*` is a prefix), with `setting` over it."""
+    names = {name for name in unset if not name.endswith("*")}
+    prefixes = tuple(name[:-1] for name in unset if name.endswith("*"))
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if name not in names and not (prefixes and name.startswith(prefixes))
+    }
+    return {**kept, **setting}

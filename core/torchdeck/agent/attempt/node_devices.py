@@ -1,0 +1,75 @@
+"""The devices of this node that the run uses: leased for it, given back, or lost to another run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from torchdeck.agent.attempt.leases import Leases
+from torchdeck.agent.gang import events as on
+from torchdeck.contract.journal import JournalWriter
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.elastic import Place
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.processes import ProcessIdentity
+
+
+class NodeDevices:
+    """Leases as the gang orders and hears of them.
+
+    Attributes:
+        leases: of the devices in `names`.
+        names: what the current attempt uses, at first what the plan of full size does.
+    """
+
+    def __init__(self, layout: RunLayout, plan: LaunchPlan, node: str, journal: JournalWriter) -> None:
+        self.names = list(plan.node(node).devices)
+        home = layout.root.parent.parent
+        self.leases = Leases(home / "leases", self.names, layout.root.name, plan.name)
+        self._node = node
+        self._planned = plan.node(node).devices
+        self._journal = journal
+        self._lost: list[str] = []
+
+    def acquire(self) -> on.Event:
+        """Lease all or none, and journal it."""
+        held_by = self.leases.acquire()
+        if held_by:
+            return on.LeasesHeld(self._node, tuple(held_by))
+        if self.names:
+            self._journal.append("leased", devices=self.names)
+        return on.LeasesGranted(self._node)
+
+    def retake(self) -> None:
+        """Hold in this process what the holder held; somebody who was quicker is only noted."""
+        held_by = self.leases.acquire()
+        self._lost = [held["device"] for held in held_by]
+        if held_by:
+            print(f"leases lost to another run: {held_by}", file=sys.stderr, flush=True)
+
+    def retake_if_free(self, holder: ProcessIdentity | None) -> None:
+        """After a take-over: the old holder keeps the leases while it lives, then they are ours."""
+        if not self.leases.held and (holder is None or not holder.is_alive()):
+            self.retake()
+
+    def narrow(self, names: Sequence[str]) -> None:
+        """Use no more than `names` from now on; the others are free for others."""
+        self.names = list(names)
+        self.leases.narrow(self.names)
+
+    def problem(self, gone: Sequence[str]) -> tuple[str, Place | None] | None:
+        """Why no attempt can begin on them, and whose the device is; None where one can.
+
+        Args:
+            gone: devices that the driver lists no more.
+        """
+        if gone:
+            return f"GPU {gone[0]} is not there any more: nvidia-smi does not list it", self._place(gone[0])
+        if not self.leases.held:
+            why = f"another run has taken device {', '.join(self._lost)} meanwhile"
+            return why, self._place(self._lost[0])
+        return None
+
+    def _place(self, device: str) -> Place | None:
+        """Whose device it is, by the plan of full size."""
+        return Place(self._node, self._planned.index(device)) if device in self._planned else None

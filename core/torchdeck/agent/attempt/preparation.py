@@ -1,0 +1,60 @@
+"""What precedes the start of an attempt and may take its time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from torchdeck.agent.attempt.attempt_plan import AttemptError, Given, PreparedAttempt, prepare_attempt
+from torchdeck.agent.gpus import gone_devices
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+
+
+class Preparation:
+    """Fills the slots of an attempt in a thread: hashing a large checkpoint takes its time.
+
+    Attributes:
+        done: the outcome is there: `prepared`, or `error` when that is None.
+        damaged: (path, why) of checkpoints that were passed over.
+        gone: devices that the driver lists no more.
+    """
+
+    def __init__(
+        self,
+        layout: RunLayout,
+        plan: LaunchPlan,
+        number: int,
+        shipped: Path,
+        devices: Sequence[str] = (),
+        given: Given | None = None,
+    ) -> None:
+        """Begin; `devices` are looked for again, by UUID or index."""
+        self.number = number
+        self.gone: list[str] = []
+        self._devices = tuple(devices)
+        self.done = False
+        self.prepared: PreparedAttempt | None = None
+        self.error = ""
+        self.damaged: list[tuple[str, str]] = []
+        self._arguments = (layout, plan, number, shipped)
+        self._given = given
+        threading.Thread(target=self._run, name="preparing", daemon=True).start()
+
+    def _run(self) -> None:
+        layout, plan, number, shipped = self._arguments
+        try:
+            self.gone = gone_devices(self._devices)
+            self.prepared = prepare_attempt(
+                layout,
+                plan,
+                number,
+                shipped,
+                lambda path, why: self.damaged.append((path, why)),
+                self._given,
+            )
+        except (AttemptError, OSError, ValueError) as error:
+            self.error = str(error)
+        finally:
+            self.done = True

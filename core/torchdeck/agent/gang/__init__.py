@@ -1,0 +1,1 @@
+"""The gang's decisions: a pure state machine. Events in, commands out."""

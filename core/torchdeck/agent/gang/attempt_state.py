@@ -1,0 +1,167 @@
+"""What the gang knows of the attempt that runs now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from torchdeck.agent.gang.events import Failure, NodeClean
+from torchdeck.agent.ranks.failures import CRASHES, EXIT_DELAY
+from torchdeck.contract.plan.elastic import Place
+
+
+class Ending(Enum):
+    """How far the ending of an attempt has gone."""
+
+    STOP_FILE = 1
+    TERM = 2
+    KILL = 3
+
+
+class AttemptState:
+    """One start of the gang: which nodes are in which part of their life."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.launched: set[str] = set()
+        self.up: set[str] = set()
+        self.progressed = False
+        self.announced = False
+        self.codes: dict[str, int | None] = {}
+        """torchrun's exit code by node, once it is gone; None when nobody saw it."""
+        self.completed: dict[str, bool] = {}
+        self.clean: set[str] = set()
+        self.killed = 0
+        self.left = 0
+        self.port_lost = False
+        self.hang = ""
+        """Why the attempt is ended for a restart."""
+        self.hung: int | None = None
+        """The rank that stands still then."""
+        self.gone: Place | None = None
+        """A place whose device is not there any more."""
+        self.gone_why = ""
+        self.failed_node: str | None = None
+        """The first whose torchrun failed."""
+        self.ending: Ending | None = None
+        self._failures: list[Failure] = []
+
+    def alive(self, nodes: Sequence[str]) -> list[str]:
+        """Those of `nodes` whose torchrun is not known to be gone."""
+        return [node for node in nodes if node not in self.codes]
+
+    def is_running(self, nodes: Sequence[str], *, cooperative: bool) -> bool:
+        """Ranks make progress; of a script, which need not say so, all are up."""
+        return self.progressed or (not cooperative and self.up >= set(nodes))
+
+    def torchrun_gone(self, node: str, code: int | None, *, completed: bool) -> bool:
+        """A node's torchrun is gone; False where that was known."""
+        if node in self.codes:
+            return False
+        self.codes[node] = code
+        self.completed[node] = completed
+        if code != 0 and self.failed_node is None and self.ending is None:
+            self.failed_node = node
+        return True
+
+    def node_clean(self, event: NodeClean) -> bool:
+        """Nothing is left on a node; False where that was known, or its torchrun is not known to be gone."""
+        if event.node not in self.codes or event.node in self.clean:
+            return False
+        self.clean.add(event.node)
+        self.killed += event.killed
+        self.left += event.left
+        if event.failure is not None:
+            self.add_failure(event.failure)
+        return True
+
+    def place_gone(self, place: Place | None, why: str) -> None:
+        """What was to run cannot: the first place that is not there any more is to blame, if one is."""
+        if self.gone is None:
+            self.gone, self.gone_why = place, why
+        self.add_failure(Failure(None, None, None, why, None, 0.0))
+
+    def node_gone(self, node: str, why: str, heard: float) -> None:
+        """A node does not answer any more, since `heard` (seconds since the epoch)."""
+        if self.gone is None:
+            self.gone, self.gone_why = Place(node, None), why
+        self.add_failure(Failure(None, None, None, why, None, heard, gone=True))
+
+    @property
+    def gone_node(self) -> bool:
+        """A node does not answer any more."""
+        return any(failure.gone for failure in self._failures)
+
+    @property
+    def never_ran(self) -> bool:
+        """No rank of it was started, as far as any node has said."""
+        return not self.up and not self.progressed
+
+    def give_up(self, nodes: Sequence[str]) -> None:
+        """Wait no longer for those of `nodes` that are not clean."""
+        for node in nodes:
+            self.codes.setdefault(node, None)
+        self.left += len(set(nodes) - self.clean)
+        self.clean = set(nodes)
+
+    def add_failure(self, failure: Failure) -> None:
+        """One of a node, its time on our clock."""
+        self._failures.append(failure)
+
+    @property
+    def failure(self) -> Failure | None:
+        """The first of all nodes; a rank's own explains more than torchrun's.
+
+        Who was killed or crashed is told before who, a moment earlier, says that a connection is lost; a node
+        that is gone before ranks that lost their connections to it. Those that the clocks' error does not let
+        tell apart are named with it.
+        """
+        gone = min((found for found in self._failures if found.gone), key=_order, default=None)
+        first = min((found for found in self._failures if not found.gone), key=_order, default=None)
+        if gone is not None and (first is None or _follows_from(first, gone)):
+            return gone
+        if first is None or first.rank is None:
+            return first
+        own = [failure for failure in self._failures if failure.rank is not None]
+        died = [found for found in own if found.signal in CRASHES and found.time < first.time + EXIT_DELAY]
+        first = min(died, key=_order, default=first)
+        tied = (found.rank for found in own if found is not first and _cannot_tell(found, first))
+        return first._replace(tied=tuple(sorted(rank for rank in tied if rank is not None)))
+
+    def outcome(self, *, stopped: bool, cooperative: bool) -> str:
+        """`succeeded`, `stopped` or `failed`.
+
+        A run that came to its end before the stop reached it succeeded. A recipe's ranks exit with 0 for a
+        stop too, so they must say that they did all their steps; torchrun never exits with 0 after SIGTERM.
+        """
+        whole = all(code == 0 for code in self.codes.values())
+        if whole and (not stopped or not cooperative or all(self.completed.values())):
+            return "succeeded"
+        return "stopped" if stopped else "failed"
+
+    def failure_of(self, outcome: str) -> Failure | None:
+        """What an attempt with that outcome failed of; None where nothing did."""
+        if outcome == "succeeded":
+            return None
+        if outcome == "stopped" or self.failure is not None:
+            return self.failure
+        code = next((code for code in self.codes.values() if code != 0), None)
+        return Failure(None, code, None, self.hang or "torchrun failed", None, 0.0)
+
+
+def _cannot_tell(one: Failure, other: Failure) -> bool:
+    """Whether either may have been first; a crash is no consequence of what does not crash."""
+    return (one.signal in CRASHES) == (other.signal in CRASHES) and abs(one.time - other.time) < (
+        one.error + other.error
+    )
+
+
+def _follows_from(failure: Failure, gone: Failure) -> bool:
+    """Whether it may be a consequence of the node that is gone: a crash is none, nor what came before."""
+    if failure.rank is None:
+        return True
+    return failure.signal not in CRASHES and failure.time + failure.error >= gone.time
+
+
+def _order(failure: Failure) -> tuple[bool, float]:
+    return failure.rank is None, failure.time

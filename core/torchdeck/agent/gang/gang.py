@@ -1,0 +1,329 @@
+"""The gang's decisions, for any number of nodes: events in, commands out. No files, processes or clocks.
+
+One gang is decided by one agent, the lead. An attempt lives from LaunchAttempt until every node said
+NodeClean; then it is judged, and the run goes on (another attempt) or finishes. The wish to stop is looked at
+before every start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torchdeck.agent.gang import commands as do
+from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang.attempt_state import AttemptState, Ending
+from torchdeck.agent.gang.escalation import Escalation
+from torchdeck.agent.gang.gathering import Gathering, refusal_text
+from torchdeck.agent.gang.gone_node import not_answering, ranks_on
+from torchdeck.agent.gang.intent import Intent
+from torchdeck.agent.gang.past import Past
+from torchdeck.agent.gang.recovery import Recovery, Restart
+from torchdeck.agent.gang.verdict import describe_failure, final_state
+from torchdeck.contract.plan.elastic import Elastic
+from torchdeck.contract.plan.policy import Policy
+
+QUEUE_RETRY = 1.0
+"""Seconds between two tries to lease devices while queued."""
+NODE_GRACE = 120.0
+"""Seconds that other nodes may take to end after one has ended well."""
+SWEEP_SLACK = 20.0
+"""Seconds a node may take over a sweep beyond the grace it was given."""
+
+
+class Gang:
+    """State of one run's processes on all nodes.
+
+    Attributes:
+        phase: `preparing`, `leasing`, `queued`, `starting`, `running`, `stopping`, `waiting` or `finished`.
+        number: the current attempt, 0 before the first.
+        intent: the wish to stop, once there is one.
+        deadline: monotonic seconds at which a Tick may bring news; None when only events can.
+    """
+
+    def __init__(self, nodes: Sequence[str], policy: Policy, elastic: Elastic | None = None) -> None:
+        """Lead `nodes`; with `elastic` the gang may go on without who fails for good."""
+        self.phase = "preparing"
+        self.number = 0
+        self.intent: Intent | None = None
+        self.deadline: float | None = None
+        self._policy = policy
+        self._nodes = tuple(nodes)
+        self._recovery = Recovery(policy, elastic or Elastic([(node, 1) for node in nodes]))
+        self._gathering = Gathering(nodes)
+        self._escalation = Escalation(policy)
+        self._reason = "first"
+        self._attempt = AttemptState(0)
+        self._silent: dict[str, tuple[float, float]] = {}
+        """Nodes that do not answer → when they were heard last: monotonic seconds, and since the epoch."""
+
+    def handle(self, event: on.Event, now: float) -> list[do.Command]:
+        """Take in one event; `now` in monotonic seconds. Those of earlier attempts do nothing."""
+        if self.phase == "finished":
+            return []
+        if isinstance(event, on.StopRequested):
+            return self._stop(event, now)
+        if isinstance(event, on.Tick):
+            return self._tick(now)
+        if isinstance(event, (on.NodeReady, on.LeasesGranted, on.LeasesHeld)):
+            return self._prepare(event, now)
+        if isinstance(event, on.CheckpointSaved):
+            self._recovery.checkpoint_saved()
+            return []
+        if isinstance(event, (on.NodeSilent, on.NodeBack, on.NodeLost)):
+            return self._silence(event, now)
+        if isinstance(event, on.Offered):
+            return []
+        if event.attempt != self.number or self.phase not in ("starting", "running", "stopping"):
+            return []
+        return self._attempt_event(event, now)
+
+    def resume(self, past: Past, now: float) -> list[do.Command]:
+        """Go on where the journal of an earlier agent of this run ends."""
+        self.number = past.attempt
+        self._recovery.resume(past)
+        self._nodes = self._recovery.roster.nodes
+        self._gathering.change(self._nodes)
+        if past.stop is not None:
+            self.intent = Intent(*past.stop)
+        if past.gang_open:
+            self._attempt = AttemptState(past.attempt)
+            self._attempt.launched = set(self._nodes)
+            self._attempt.progressed = self._attempt.announced = past.running
+            self.phase = "running" if past.running else "starting"
+            if self.intent is not None:
+                return self._end_attempt("signal" if past.signalled else self.intent.kind, now)
+            # the watch tells of a hang once, and what it was to lead to may not have begun
+            return [] if past.hang is None else self._hang(on.HangFlagged(self.number, *past.hang), now)
+        if past.attempt == 0 or past.outcome is None:
+            if self.intent is not None:
+                return self._finish(*final_state(self.intent.why, self.intent.detail, None))
+            return []
+        self._reason = past.restart_reason or "restart"
+        if past.restart_reason is not None and self.intent is None:
+            self.phase, self.deadline = "waiting", now + self._policy.restart_delay
+            return []
+        return self._go_on(past.outcome, past.failure, now)
+
+    # before an attempt
+
+    def _prepare(
+        self, event: on.NodeReady | on.LeasesGranted | on.LeasesHeld, now: float
+    ) -> list[do.Command]:
+        if isinstance(event, on.NodeReady):
+            self._recovery.heard(event.node, there=True)
+            if not self._gathering.ready(event.node) or self.phase != "preparing":
+                return []
+            self.phase = "leasing"
+            return [do.AcquireLeases(node) for node in self._nodes]
+        if self.phase not in ("leasing", "queued"):
+            return []
+        if isinstance(event, on.LeasesHeld):
+            return self._leases_held(event, now)
+        return self._launch("first") if self._gathering.granted(event.node) else []
+
+    def _leases_held(self, event: on.LeasesHeld, now: float) -> list[do.Command]:
+        holding, news = self._gathering.refused(event)
+        given_back: list[do.Command] = [do.ReleaseLeases(node) for node in holding]
+        if not self._policy.queue:
+            refused = do.AnnounceRefused(event.held_by)
+            return [*given_back, refused, *self._finish("FAILED", refusal_text(event))]
+        self.phase, self.deadline = "queued", now + QUEUE_RETRY
+        return [*given_back, do.AnnounceQueued(event.held_by)] if news else given_back
+
+    def _begin_without(self, node: str, why: str) -> list[do.Command]:
+        """A node is lost before the first attempt: a spare, or fewer nodes, begin it."""
+        change = self._recovery.lost_early(node, why)
+        if change is None:
+            return self._finish("FAILED", why)
+        self._nodes = self._recovery.roster.nodes
+        told = do.AnnounceLeftOut(*change)
+        self.phase, self.deadline = "preparing", None
+        if not self._gathering.change(self._nodes):
+            return [told]
+        self.phase = "leasing"
+        return [told, *(do.AcquireLeases(node) for node in self._nodes)]
+
+    def _launch(self, reason: str) -> list[do.Command]:
+        self.number += 1
+        self.phase, self.deadline = "starting", None
+        self._attempt = AttemptState(self.number)
+        return [do.LaunchAttempt(self.number, reason, self._recovery.left_out)]
+
+    # while an attempt lives
+
+    def _attempt_event(self, event: on.Event, now: float) -> list[do.Command]:
+        attempt = self._attempt
+        if isinstance(event, on.AttemptLaunched):
+            return self._launched(event)
+        if isinstance(event, (on.RanksUp, on.RankProgress)):
+            return self._progress(event)
+        if isinstance(event, on.HolderLost):
+            return [do.RetakeLeases(event.node)]
+        if isinstance(event, on.PortLost):
+            attempt.port_lost = True
+        elif isinstance(event, on.HangFlagged):
+            return self._hang(event, now)
+        elif isinstance(event, on.LaunchFailed):
+            attempt.place_gone(event.gone, event.why)
+            return self._torchrun_gone(event.node, None, completed=False, now=now)
+        elif isinstance(event, on.TorchrunExited):
+            return self._torchrun_gone(event.node, event.code, completed=event.completed, now=now)
+        elif isinstance(event, on.NodeClean):
+            return self._node_clean(event, now)
+        return []
+
+    def _launched(self, event: on.AttemptLaunched) -> list[do.Command]:
+        attempt = self._attempt
+        attempt.launched.add(event.node)
+        # a stop that came while the node was starting could not reach it then
+        if attempt.ending is Ending.TERM:
+            return [do.Terminate(event.node)]
+        return [do.Kill(event.node)] if attempt.ending is Ending.KILL else []
+
+    def _progress(self, event: on.RanksUp | on.RankProgress) -> list[do.Command]:
+        attempt = self._attempt
+        if isinstance(event, on.RanksUp):
+            attempt.up.add(event.node)
+        else:
+            attempt.progressed = True
+        if not attempt.is_running(self._nodes, cooperative=self._policy.cooperative_stop):
+            return []
+        if attempt.announced or self.phase != "starting":
+            return []
+        attempt.announced = True
+        self.phase = "running"
+        self._recovery.running()
+        return [do.AnnounceRunning(self.number)]
+
+    def _hang(self, event: on.HangFlagged, now: float) -> list[do.Command]:
+        if self._policy.on_hang == "stop":
+            return self._stop(on.StopRequested("now", "hang", None, event.detail), now)
+        if self._policy.on_hang != "restart" or self._attempt.ending is not None:
+            return []
+        self._attempt.hang, self._attempt.hung = event.detail, event.rank
+        return self._end_attempt("now", now)
+
+    def _torchrun_gone(self, node: str, code: int | None, *, completed: bool, now: float) -> list[do.Command]:
+        attempt = self._attempt
+        if not attempt.torchrun_gone(node, code, completed=completed):
+            return []
+        grace = 0.0 if attempt.ending is Ending.KILL else self._policy.kill_grace
+        orders: list[do.Command] = [do.Sweep(node, self.number, grace)]
+        if not attempt.alive(self._nodes):
+            self.deadline = now + grace + SWEEP_SLACK
+        elif attempt.ending is None and code != 0:
+            orders += self._end_attempt("now", now)  # static rendezvous: the others would wait for ever
+        elif attempt.ending is None and self.deadline is None:
+            self.deadline = now + NODE_GRACE
+        return orders
+
+    def _node_clean(self, event: on.NodeClean, now: float) -> list[do.Command]:
+        news = self._attempt.node_clean(event)
+        return self._judge(now) if news and self._attempt.clean == set(self._nodes) else []
+
+    def _silence(self, event: on.NodeSilent | on.NodeBack | on.NodeLost, now: float) -> list[do.Command]:
+        if isinstance(event, on.NodeBack):
+            self._silent.pop(event.node, None)
+            self._recovery.heard(event.node, there=True)
+            return []
+        # a new attempt gives a node another grace; how long it has not answered goes on counting
+        self._silent.setdefault(event.node, (now - event.seconds, event.heard))
+        return self._node_lost(event.node, now) if isinstance(event, on.NodeLost) else []
+
+    def _node_lost(self, node: str, now: float) -> list[do.Command]:
+        """Go on as if its torchrun were gone, and nothing left there."""
+        attempt = self._attempt
+        self._recovery.heard(node, there=False)
+        if node not in self._nodes or self.phase == "waiting":
+            return []
+        if self.phase not in ("starting", "running", "stopping"):
+            return self._begin_without(node, not_answering(node, now - self._silent[node][0]))
+        if node in attempt.clean:
+            return []
+        self._blame_silent(node, now)
+        orders = self._torchrun_gone(node, None, completed=False, now=now)
+        return orders + self._node_clean(on.NodeClean(node, self.number, 0, 0, None), now)
+
+    def _blame_silent(self, node: str, now: float) -> None:
+        """The attempt fails because this node does not answer."""
+        monotonic, heard = self._silent[node]
+        ranks = [] if self._attempt.never_ran else ranks_on(self._recovery.roster, node)
+        self._attempt.node_gone(node, not_answering(node, now - monotonic, ranks), heard)
+
+    # stopping
+
+    def _stop(self, event: on.StopRequested, now: float) -> list[do.Command]:
+        before, self.intent = self.intent, Intent.after(self.intent, event)
+        if self.intent is before:
+            again = event.kind == "now" and self._attempt.ending is Ending.TERM and self.phase == "stopping"
+            return self._kill(now) if again else []
+        kind, why, detail = self.intent
+        orders: list[do.Command] = [do.AnnounceStopping(kind, why, event.request, detail)]
+        if self.phase in ("starting", "running", "stopping"):
+            return orders + self._end_attempt(kind, now)
+        return orders + self._finish(*final_state(why, detail, None))
+
+    def _end_attempt(self, kind: str, now: float) -> list[do.Command]:
+        self.phase = "stopping"
+        orders, self.deadline = self._escalation.end(self._attempt, self._nodes, kind, now, self.deadline)
+        return orders
+
+    def _kill(self, now: float) -> list[do.Command]:
+        orders, self.deadline = self._escalation.kill(self._attempt, self._nodes, now)
+        return orders
+
+    def _tick(self, now: float) -> list[do.Command]:
+        if self.deadline is None or now < self.deadline:
+            return []
+        self.deadline = None
+        if self.phase == "queued":
+            return [do.AcquireLeases(node) for node in self._nodes]
+        if self.phase == "waiting":
+            return self._launch(self._reason)
+        if self.phase not in ("starting", "running", "stopping"):
+            return []
+        return self._overdue(now)
+
+    def _overdue(self, now: float) -> list[do.Command]:
+        attempt = self._attempt
+        alive = attempt.alive(self._nodes)
+        if alive and attempt.ending is not Ending.KILL:
+            return self._kill(now) if attempt.ending is Ending.TERM else self._end_attempt("now", now)
+        for node in self._nodes:
+            if node in self._silent and node not in attempt.clean:
+                self._blame_silent(node, now)
+        # what SIGKILL does not end is in the kernel's hands: the run's verdict does not wait for it
+        attempt.give_up(self._nodes)
+        return self._judge(now)
+
+    # after an attempt
+
+    def _judge(self, now: float) -> list[do.Command]:
+        attempt = self._attempt
+        self.deadline = None
+        outcome = attempt.outcome(stopped=self.intent is not None, cooperative=self._policy.cooperative_stop)
+        failure = attempt.failure_of(outcome)
+        ended = do.EndAttempt(self.number, outcome, failure, attempt.killed)
+        return [ended, *self._go_on(outcome, failure, now)]
+
+    def _go_on(self, outcome: str, failure: on.Failure | None, now: float) -> list[do.Command]:
+        attempt = self._attempt
+        if outcome == "succeeded":
+            return self._finish("SUCCEEDED", self._recovery.finished)
+        if self.intent is not None:
+            return self._finish(*final_state(self.intent.why, self.intent.detail, failure))
+        restart = self._recovery.after(attempt, failure)
+        if restart is None:
+            why = attempt.hang or describe_failure(failure)
+            return self._finish("FAILED", f"{why}{self._recovery.at_least}")
+        return self._restart(restart, now)
+
+    def _restart(self, restart: Restart, now: float) -> list[do.Command]:
+        delay = self._policy.restart_delay
+        self.phase, self.deadline, self._reason = "waiting", now + delay, restart.reason
+        self._nodes = self._recovery.roster.nodes
+        return [do.AnnounceRestart(self.number, delay, *restart)]
+
+    def _finish(self, state: str, why: str) -> list[do.Command]:
+        self.phase, self.deadline = "finished", None
+        return [do.Finish(state, why)]

@@ -1,0 +1,175 @@
+"""What follows a failed attempt: the same gang again, one that does without who failed, or nothing. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torchdeck.agent.gang.attempt_state import AttemptState
+from torchdeck.agent.gang.events import Failure
+from torchdeck.agent.gang.past import REPLACED, SMALLER, Past
+from torchdeck.contract.plan.elastic import Elastic, Place, Roster
+from torchdeck.contract.plan.policy import Policy
+
+PORT_RETRIES = 3
+"""Attempts that follow a lost port; they do not count against max_restarts."""
+
+
+NEVER_RAN_RETRIES = 10
+"""Attempts in a row that may end before a rank was started, because a node does not answer; each waits for
+it for `launch.node_grace`, and none counts against max_restarts."""
+
+
+class Restart(NamedTuple):
+    """Another attempt is due."""
+
+    reason: str
+    """`restart`, `port`, `smaller`, `replaced`, or `never_ran`: the last one started no rank."""
+    suspect: Place | None = None
+    """Whose failure ended the attempt, if the gang may go on without; given up if `smaller` or `replaced`."""
+    why: str = ""
+    """Why it is given up."""
+    world_size: int | None = None
+    """Ranks of the next attempt, if it is smaller."""
+    instead: str = ""
+    """The spare node that takes its place."""
+    skipped: tuple[str, ...] = ()
+    """Spare nodes that do not answer, and are given up too."""
+
+
+class Recovery:
+    """Counts restarts and remembers who failed.
+
+    Attributes:
+        left_out: places given up so far.
+        roster: who takes part.
+        at_least: that a run is over because nobody more can be done without, as a clause; else empty.
+    """
+
+    def __init__(self, policy: Policy, elastic: Elastic) -> None:
+        self.left_out: tuple[Place, ...] = ()
+        self.roster: Roster = elastic.full
+        self.at_least = ""
+        self._policy = policy
+        self._elastic = elastic
+        self._restarts = 0
+        self._port_retries = 0
+        self._never_ran = 0
+        self._ran = False
+        self._suspect: Place | None = None
+        self._away: set[str] = set()
+        """Nodes that do not answer."""
+
+    @property
+    def finished(self) -> str:
+        """How a run ended well, as a sentence."""
+        ranks, asked = self.roster.world_size, self._elastic.full.world_size
+        return "all ranks finished" if ranks == asked else f"all ranks finished, {ranks} in place of {asked}"
+
+    def resume(self, past: Past) -> None:
+        """Go on where the journal ends."""
+        self._restarts, self._port_retries = past.restarts, past.port_retries
+        self._never_ran = past.never_ran
+        self._ran, self._suspect = past.ran, past.suspect
+        self.left_out = past.left_out
+        self.roster = self._elastic.without(self.left_out) or self._elastic.full
+
+    def running(self) -> None:
+        """An attempt trains: what fails from now on need not be the program itself."""
+        self._ran = True
+
+    def checkpoint_saved(self) -> None:
+        """There is progress since the last failure."""
+        self._suspect = None
+
+    def after(self, attempt: AttemptState, failure: Failure | None) -> Restart | None:
+        """What follows the failed `attempt`; None where the run is over."""
+        if attempt.port_lost and self._port_retries < PORT_RETRIES:
+            self._port_retries += 1
+            return Restart("port")
+        suspect = self._blamed(attempt, failure)
+        used_up = self._restarts >= self._policy.max_restarts
+        why = self._why(attempt, suspect, used_up=used_up)
+        if suspect is not None and why and (changed := self._do_without(suspect, why)) is not None:
+            return changed
+        if attempt.gone_node and attempt.never_ran:
+            if self._never_ran >= NEVER_RAN_RETRIES:
+                return None
+            self._never_ran += 1
+            return Restart("never_ran")
+        self._never_ran = 0
+        if used_up:
+            if suspect is not None:
+                self.at_least = self._at_least()
+            return None
+        self._restarts += 1
+        self._suspect = suspect
+        return Restart("restart", suspect)
+
+    def lost_early(self, node: str, why: str) -> Restart | None:
+        """A node of the first attempt is lost before it: who does without it; None if the run is over."""
+        return self._do_without(Place(node, None), why)
+
+    def heard(self, node: str, *, there: bool) -> None:
+        """A node answers, or has been silent for too long; that counts for spares."""
+        (self._away.discard if there else self._away.add)(node)
+
+    def _at_least(self) -> str:
+        if self._elastic.shrinks:
+            return f"; it ran on the fewest ranks that it may, {self.roster.world_size}"
+        return "; no spare node is left"
+
+    def _blamed(self, attempt: AttemptState, failure: Failure | None) -> Place | None:
+        """Who failed; None where nobody can be done without, or nobody's machine is to blame."""
+        if not self._elastic.yields or attempt.port_lost:
+            return None
+        if attempt.gone is not None:
+            return attempt.gone
+        if attempt.hung is None and self._is_the_programs(failure):
+            return None
+        rank = attempt.hung if attempt.hung is not None else None if failure is None else failure.rank
+        places = self.roster.places
+        if rank is not None and rank < len(places):
+            return places[rank]
+        if attempt.failed_node is not None and len(self._elastic.known) > 1:
+            return Place(attempt.failed_node, None)
+        return None
+
+    def _is_the_programs(self, failure: Failure | None) -> bool:
+        """Whether it would come without this rank too: nothing trained yet, or our trainer explains it."""
+        if failure is None:
+            return not self._ran
+        return failure.signal is None and (not self._ran or failure.explained)
+
+    def _why(self, attempt: AttemptState, suspect: Place | None, *, used_up: bool) -> str:
+        """Why it is not tried again with `suspect`; empty where it is."""
+        if attempt.gone is not None:
+            return attempt.gone_why
+        if suspect is not None and suspect == self._suspect:
+            return "it failed twice with no new checkpoint in between"
+        if not used_up:
+            return ""
+        allowed = self._policy.max_restarts
+        if not allowed:
+            return "it failed, and launch.max_restarts = 0 allows no other try at this size"
+        tries = "1 restart" if allowed == 1 else f"{allowed} restarts"
+        return f"it failed, and the {tries} at this size that launch.max_restarts allows are used up"
+
+    def _do_without(self, suspect: Place, why: str) -> Restart | None:
+        """Go on without `suspect`; None at the minimum."""
+        before, skipped = self.roster, list[str]()
+        while True:
+            left_out = (*self.left_out, suspect, *(Place(node, None) for node in skipped))
+            roster = self._elastic.without(left_out)
+            if roster is None:
+                return None
+            fresh = [node for node in roster.nodes if node not in before.nodes]
+            away = [node for node in fresh if node in self._away]
+            if not away:
+                break
+            skipped += away
+        self.roster, self.left_out = roster, left_out
+        self._restarts, self._never_ran, self._suspect = 0, 0, None
+        if roster.world_size < before.world_size:
+            size = roster.world_size
+            return Restart(SMALLER, suspect, why, size, skipped=tuple(skipped))
+        return Restart(REPLACED, suspect, why, None, ", ".join(fresh), tuple(skipped))

@@ -1,0 +1,51 @@
+"""The last sentence about a run: its final state and why."""
+
+from __future__ import annotations
+
+from torchdeck.agent.gang.events import Failure
+
+_STATES = {"user": "CANCELLED", "limit": "CANCELLED"}
+"""Of those who wished for it; all other stops are failures."""
+_SENTENCES = {
+    "user": "stopped by the user",
+    "limit": "stopped at its time limit",
+    "disk": "stopped because the disk is nearly full",
+    "inodes": "stopped because the disk has nearly no inodes left",
+    "hang": "stopped because a rank stood still",
+    "gone": "stopped because its run directory was deleted",
+    "node": "stopped because a node cannot take part",
+    "replaced": "this part of the run was replaced",
+}
+
+
+def final_state(why: str, detail: str, failure: Failure | None) -> tuple[str, str]:
+    """State and sentence of a run that was stopped for `why`; what failed while it stopped is named too."""
+    sentence = _SENTENCES.get(why, f"stopped ({why})")
+    if detail:
+        sentence = f"{sentence}: {detail}"
+    if failure is not None and why == "user":
+        sentence = f"{sentence}; while stopping, {describe_failure(failure)}"
+    return _STATES.get(why, "FAILED"), sentence
+
+
+def describe_failure(failure: Failure | None) -> str:
+    """One line: who failed first, how, and with what words."""
+    if failure is None:
+        return "the attempt failed"
+    if failure.rank is None:
+        return failure.message
+    code = (
+        "" if failure.signal is not None or "exit code" in failure.message else f" (exit code {failure.code})"
+    )
+    if failure.tied:
+        others = ", ".join(map(str, failure.tied))
+        return (
+            f"rank {failure.rank} failed at the same time as rank {others}, as far as the clocks of their "
+            f"nodes tell: {failure.message}{code}"
+        )
+    return f"rank {failure.rank} failed first: {failure.message}{code}"
+
+
+def is_resumable(state: str, checkpoint: str) -> bool:
+    """Whether the run can go on later: it did not reach its end, and left a complete checkpoint."""
+    return state != "SUCCEEDED" and bool(checkpoint)

@@ -1,0 +1,1 @@
+"""Processes under an agent: shim, torchrun, rank shims, and ending all of them."""

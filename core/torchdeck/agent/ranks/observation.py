@@ -1,0 +1,228 @@
+"""What the agent sees of the run: ranks, hangs, printed numbers, checkpoints, disk. Journals what is news."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from torchdeck.agent.attempt.checkpoint_watch import CheckpointWatch
+from torchdeck.agent.gang import events as on
+from torchdeck.agent.gang.past import Past
+from torchdeck.agent.housekeeping import Housekeeping
+from torchdeck.agent.own_clock import OwnClock
+from torchdeck.agent.printed_numbers import PrintedNumbers
+from torchdeck.agent.ranks.failures import signal_of
+from torchdeck.agent.ranks.hang import HangWatch
+from torchdeck.agent.ranks.log_times import LogTimes
+from torchdeck.agent.ranks.rank_watch import RankState, RankWatch
+from torchdeck.agent.ranks.stdout_series import StdoutSeries
+from torchdeck.agent.sync import Syncer
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.journal import JournalWriter
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
+from torchdeck.contract.plan.slots import fill
+
+STOP_THREADS = 2.0
+"""Seconds for the threads to end."""
+
+
+class Observation:
+    """One node's view of its ranks, over all attempts."""
+
+    def __init__(
+        self, layout: RunLayout, plan: LaunchPlan, node: str, journal: JournalWriter, clock: OwnClock
+    ) -> None:
+        self._layout = layout
+        self._plan = plan
+        self._clock = clock
+        self._journal = journal
+        self._node = node
+        self._ranks: list[int] = []
+        values = {"run_id": layout.root.name, "run_dir": str(layout.root)}
+        self._directory = Path(fill(plan.checkpoint.directory, values))
+        self._checkpoints = CheckpointWatch(self._directory, layout.root.name, frozenset())
+        self._hangs = HangWatch(plan.policy.hang_after)
+        self._watch: RankWatch | None = None
+        self._attempt = 0
+        self._printed = PrintedNumbers({})
+        self._log_times: list[LogTimes] = []
+        self._times_fail = False
+        self._journaled: set[int] = set()
+        self._trained: set[int] = set()
+        self._up_told = False
+        self._disk_told = False
+        policy = plan.policy
+        self._house = Housekeeping(
+            layout, layout.node(node), self._directory, policy.min_free_bytes, policy.system_interval
+        )
+
+    @property
+    def exits(self) -> Mapping[int, int]:
+        return self._watch.exits if self._watch is not None else {}
+
+    @property
+    def states(self) -> Mapping[int, RankState]:
+        return self._watch.states if self._watch is not None else {}
+
+    @property
+    def completed(self) -> bool:
+        return self._watch is not None and self._watch.completed
+
+    @property
+    def disk_free(self) -> int:
+        return self._house.disk_free
+
+    @property
+    def rss(self) -> Mapping[int, int]:
+        return self._house.rss
+
+    @property
+    def newest_checkpoint(self) -> str:
+        """Path of this run's newest complete checkpoint; empty when there is none."""
+        if not self._directory.is_dir():
+            return ""
+        from torchdeck.contract.checkpoints.listing import list_checkpoints
+        from torchdeck.contract.checkpoints.manifest import CheckpointError
+
+        try:
+            found = list_checkpoints(self._directory)
+        except CheckpointError:
+            return ""
+        own = [
+            info
+            for info in found
+            if info.manifest is not None and info.manifest.run_id == self._layout.root.name
+        ]
+        complete = [info for info in own if info.complete]
+        return str(complete[-1].path) if complete else ""
+
+    def know(self, past: Past) -> None:
+        """Leave out what earlier agents journaled."""
+        self._checkpoints = CheckpointWatch(self._directory, self._layout.root.name, past.checkpoints)
+
+    def read_plan(self, attempt: int, *, leads: bool = True) -> LaunchPlan:
+        """The plan of an attempt, its slots filled: the lead's, or what a follower wrote for its own node.
+
+        Raises:
+            PlanFormatError: it is damaged; it was whole when the attempt began.
+        """
+        layout = self._layout.attempt(attempt)
+        path = layout.plan if leads else layout.node(self._node).plan
+        try:
+            return LaunchPlan.from_json(read_json(path))
+        except PlanFormatError as error:
+            raise PlanFormatError(f"{path}: {error}") from error
+
+    def begin(self, attempt: int, plan: LaunchPlan, past: Past) -> None:
+        """Watch the ranks that `plan` gives to `attempt`, of which `past` is journaled already."""
+        self._ranks = [placement.rank for placement in plan.ranks if placement.node == self._node]
+        layout = self._layout.attempt(attempt)
+        self._attempt = attempt
+        self._watch = RankWatch(layout, self._ranks, self._clock)
+        self._journaled = set(past.exited)
+        self._trained.clear()
+        self._up_told = False
+        self._hangs = HangWatch(self._plan.policy.hang_after, past.hung)
+        stdout = self._plan.stdout
+        followed = self._ranks if stdout.enabled else []
+        self._printed = PrintedNumbers(
+            {rank: StdoutSeries(layout.rank(rank), stdout.patterns) for rank in followed}
+        )
+        self._log_times = [LogTimes(layout.rank(rank)) for rank in self._ranks]
+        self._house.watch(layout.ranks)
+
+    def look(self, node: str) -> list[on.Event]:
+        """What the ranks report; cheap, several times a second."""
+        watch = self._watch
+        if watch is None:
+            return []
+        for rank, code in watch.look():
+            if rank not in self._journaled:
+                self._journaled.add(rank)
+                self._journal.append(
+                    "rank_exited", attempt=self._attempt, rank=rank, code=code, signal=signal_of(code)
+                )
+        self._house.pids = watch.pids
+        events: list[on.Event] = []
+        if watch.all_up and not self._up_told:
+            self._up_told = True
+            events.append(on.RanksUp(node, self._attempt))
+        for rank, step in watch.trained.items():
+            if rank not in self._trained:
+                self._trained.add(rank)
+                events.append(on.RankProgress(self._attempt, rank, step))
+        return events
+
+    def look_closely(self) -> list[on.Event]:
+        """Once a second: hangs, checkpoints, disk."""
+        self._note_log_times()
+        return [*self.look_at_checkpoints(), *self._look_for_hangs(), *self._look_at_disk()]
+
+    def parse(self, *, closely: bool) -> None:
+        """Numbers that the ranks print: once a second (`closely`), and more often while some wait."""
+        if closely or self._printed.behind:
+            self._note_left_out(self._printed.look())
+
+    def _note_left_out(self, ranks: Sequence[int]) -> None:
+        if ranks:
+            self._journal.append("numbers_left_out", attempt=self._attempt, ranks=ranks)
+
+    def end(self) -> list[on.Event]:
+        """The attempt is over: journal the last of it and watch no more. Twice is as good as once."""
+        if self._watch is None:
+            return []
+        self.look("")
+        self._note_left_out(self._printed.end())
+        self._printed = PrintedNumbers({})
+        self._note_log_times()
+        events = self.look_at_checkpoints()
+        self._watch = None
+        Syncer([self._layout.attempt(self._attempt).ranks]).sync()
+        return events
+
+    def close(self) -> None:
+        self._house.stop(STOP_THREADS)
+
+    def look_at_checkpoints(self) -> list[on.Event]:
+        """Journal those that are complete now and were not before."""
+        found = self._checkpoints.look()
+        for seen in found:
+            self._journal.append("checkpoint", **seen._asdict())
+        self._house.last_checkpoint = self._checkpoints.last_size
+        return [on.CheckpointSaved(seen.step) for seen in found]
+
+    def _note_log_times(self) -> None:
+        """A full disk is told by the look at it, and a log's times are not worth a run: said once."""
+        try:
+            for log in self._log_times:
+                log.note()
+        except OSError as error:
+            if not self._times_fail:
+                print(f"times of logs could not be written: {error}", file=sys.stderr, flush=True)
+            self._times_fail = True
+        else:
+            self._times_fail = False
+
+    def _look_for_hangs(self) -> list[on.Event]:
+        if self._watch is None:
+            return []
+        hangs, over = self._hangs.look(self._watch.standings())
+        for rank in over:
+            self._journal.append("hang_over", rank=rank)
+        for hang in hangs:
+            self._journal.append("hang", attempt=self._attempt, **hang._asdict())
+        return [on.HangFlagged(self._attempt, hang.rank, hang.detail) for hang in hangs]
+
+    def _look_at_disk(self) -> list[on.Event]:
+        low = self._house.low
+        if low is None or self._disk_told:
+            self._disk_told = self._disk_told and low is not None
+            return []
+        self._disk_told = True
+        try:
+            self._journal.append("disk_low", **low._asdict())
+        except OSError as error:
+            print(f"disk_low could not be journaled: {error}", file=sys.stderr, flush=True)
+        return [on.StopRequested("graceful", "inodes" if low.inodes else "disk", None, low.text)]

@@ -1,0 +1,154 @@
+"""What the ranks of one attempt on this node do, read from the files they write."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from torchdeck.agent.own_clock import OwnClock
+from torchdeck.agent.ranks.failures import read_exit, read_number
+from torchdeck.agent.ranks.hang import Standing
+from torchdeck.agent.ranks.script_progress import ScriptProgress
+from torchdeck.contract.layout import AttemptLayout, RankLayout
+from torchdeck.contract.metrics.progress import WATCHED_PHASES, Progress, read_progress
+from torchdeck.contract.processes import PROC
+
+TRAINED_PHASES = frozenset(("training", "evaluating", "saving", "stopping", "done"))
+"""Phases that a rank reaches only once it trains."""
+
+
+class RankState(NamedTuple):
+    """A rank as the heartbeat shows it."""
+
+    phase: str
+    step: int
+    total: int | None
+    time: float
+    """Unix seconds of the last progress."""
+    still: float
+    """Seconds since then."""
+    pid: int | None
+
+
+class RankWatch:
+    """One attempt's ranks.
+
+    Attributes:
+        exits: rank → exit code, for those that left an exit file.
+        states: rank → what it did last.
+    """
+
+    def __init__(self, attempt: AttemptLayout, ranks: Sequence[int], clock: OwnClock) -> None:
+        self.exits: dict[int, int] = {}
+        self.states: dict[int, RankState] = {}
+        self._clock = clock
+        self._ranks = {rank: attempt.rank(rank) for rank in ranks}
+        self._scripts = {rank: ScriptProgress(layout.metrics) for rank, layout in self._ranks.items()}
+        self._slow: dict[int, float | None] = {}
+        self._watched: set[int] = set()
+        self._holders: dict[int, int] = {}
+        self._pids: dict[int, int] = {}
+
+    @property
+    def all_up(self) -> bool:
+        """Every rank has been started."""
+        return len(self._holders) == len(self._ranks)
+
+    @property
+    def trained(self) -> dict[int, int]:
+        """rank → step, of those that have begun to train."""
+        return {rank: state.step for rank, state in self.states.items() if state.phase in TRAINED_PHASES}
+
+    @property
+    def completed(self) -> bool:
+        """All ranks say that they did all their steps."""
+        states = [self.states.get(rank) for rank in self._ranks]
+        return all(state is not None and state.phase == "done" for state in states)
+
+    @property
+    def pids(self) -> dict[int, int]:
+        """rank → process, of those that are known and have not exited."""
+        return {
+            rank: state.pid for rank, state in self.states.items() if state.pid and rank not in self.exits
+        }
+
+    def look(self) -> list[tuple[int, int]]:
+        """Read everything anew; (rank, code) of ranks that exited since the last call, in order of time."""
+        self._clock()
+        new = []
+        for rank, layout in self._ranks.items():
+            if rank not in self._holders:
+                pid = read_number(layout.holder)
+                if pid is None:
+                    continue
+                self._holders[rank] = pid
+            progress = read_progress(layout.progress)
+            if progress is not None:
+                self._from_progress(rank, progress)
+            else:
+                self._from_metrics(rank)
+            if rank not in self.exits and (code := read_exit(layout.exit)) is not None:
+                self.exits[rank] = code
+                new.append((rank, code))
+        return sorted(new, key=lambda item: _changed(self._ranks[item[0]]))
+
+    def standings(self) -> dict[int, Standing]:
+        """Living ranks, for the hang watch."""
+        return {
+            rank: Standing(
+                rank,
+                state.phase,
+                state.step,
+                state.still,
+                self._slow.get(rank),
+                rank in self._watched,
+                state.pid,
+            )
+            for rank, state in self.states.items()
+            if rank not in self.exits
+        }
+
+    def _from_progress(self, rank: int, progress: Progress) -> None:
+        still = self._clock.since(progress.monotonic)
+        self.states[rank] = RankState(
+            progress.phase, progress.step, progress.total, progress.time, still, progress.pid
+        )
+        self._slow[rank] = progress.slow_step
+        self._mark(rank, watched=progress.phase in WATCHED_PHASES)
+
+    def _from_metrics(self, rank: int) -> None:
+        script = self._scripts[rank]
+        newest = script.look()
+        pid = self._child(rank)
+        if newest is None:
+            begun = _changed(self._ranks[rank])
+            self.states[rank] = RankState("starting", 0, None, begun, self._clock.since_wall(begun), pid)
+            return
+        still = self._clock.since_wall(newest.time)
+        self.states[rank] = RankState("training", newest.step, None, newest.time, still, pid)
+        self._slow[rank] = script.times.slow_step
+        # one row says nothing of the rhythm in which rows come
+        self._mark(rank, watched=script.times.slow_step is not None)
+
+    def _mark(self, rank: int, *, watched: bool) -> None:
+        (self._watched.add if watched else self._watched.discard)(rank)
+
+    def _child(self, rank: int) -> int | None:
+        """The rank's process: its rank holder's only child."""
+        if rank not in self._pids:
+            holder = self._holders[rank]
+            with contextlib.suppress(OSError):
+                children = Path(PROC / f"{holder}/task/{holder}/children").read_text().split()
+                if children:
+                    self._pids[rank] = int(children[0])
+        return self._pids.get(rank)
+
+
+def _changed(rank: RankLayout) -> float:
+    """Unix time of the rank's exit, or of its start while it lives."""
+    for path in (rank.exit, rank.holder):
+        with contextlib.suppress(OSError):
+            return path.stat().st_mtime
+    return 0.0

@@ -1,0 +1,105 @@
+"""`torchdeck batchplan build`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from typing import Any
+
+from torchdeck.cli.batchplan.data_source import PlanWishes, read_source, wishes_of
+from torchdeck.cli.batchplan.progress import ProgressLine
+from torchdeck.cli.json_text import json_text
+from torchdeck.data.batch_plan import (
+    BatchPlan,
+    BatchPlanError,
+    build_batch_plan,
+    check_place,
+    save_batch_plan,
+)
+from torchdeck.data.planned_steps import needs_layout
+
+DEFAULT_OUTPUT = "batch_plan"
+
+
+def run(args: argparse.Namespace) -> int:
+    """Build the plan that was asked for, write it, and say what it is."""
+    begun = time.monotonic()
+    wishes = PlanWishes() if args.run is None else wishes_of(args.run)
+    output = args.output or wishes.output or DEFAULT_OUTPUT
+    epochs = wishes.epochs if args.epochs is None else args.epochs
+    check_place(output, overwrite=args.overwrite)
+    buckets = _buckets(args.buckets)
+    progress = ProgressLine()
+    try:
+        source = read_source(args, progress)
+        if source.lengths is None:
+            raise BatchPlanError("give --lengths, --dataset or --run")
+        plan = build_batch_plan(
+            source.lengths,
+            token_budget=args.token_budget,
+            seed=args.seed,
+            epochs=1 if epochs is None else epochs,
+            buckets=buckets,
+            max_length=wishes.max_length if args.max_length is None else args.max_length,
+            too_long=args.too_long,
+            empty=args.empty,
+            pack=args.pack,
+            pad_to=args.pad_to,
+            dataset_fingerprint=source.dataset_fingerprint or "",
+            tokenizer_fingerprint=source.tokenizer_fingerprint or "",
+            progress=progress,
+        )
+        save_batch_plan(plan, output, layout=args.layout, overwrite=args.overwrite, source=source.seen)
+    finally:
+        progress.end()
+    value = _summary(plan, output, source.unit, time.monotonic() - begun)
+    sys.stdout.write(json_text(value, indent=2) + "\n" if args.json else _text(plan, value))
+    return 0
+
+
+def _buckets(text: str) -> int | list[int]:
+    words = text.split(",")
+    try:
+        numbers = [int(word) for word in words]
+    except ValueError as error:
+        raise BatchPlanError(
+            f"--buckets {text}: give a number, or upper bounds like 128,256,512 with commas between"
+        ) from error
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
+def _summary(plan: BatchPlan, output: str, unit: str, seconds: float) -> dict[str, Any]:
+    columns = [plan.epoch_columns(epoch) for epoch in range(plan.epochs)]
+    tokens = sum(int(epoch.tokens.sum(dtype="int64")) for epoch in columns)
+    padded = sum(int(epoch.padded_tokens.sum()) for epoch in columns)
+    return {
+        "path": output,
+        "fingerprint": plan.fingerprint,
+        "epochs": plan.epochs,
+        "microbatches": plan.total_microbatches,
+        "unit": unit,
+        "tokens": tokens,
+        "padding": padded - tokens,
+        "counts": plan.meta.to_json()["counts"],
+        "seconds": round(seconds, 3),
+    }
+
+
+def _text(plan: BatchPlan, value: dict[str, Any]) -> str:
+    share = 100 * value["padding"] / (value["tokens"] + value["padding"])
+    epochs = "1 epoch" if plan.epochs == 1 else f"{plan.epochs} epochs"
+    return (
+        f"{plan.meta.counts.sentence()} (lengths in {value['unit']})\n"
+        f"{value['microbatches']:,} microbatches in {epochs}, {value['tokens']:,} tokens, "
+        f"{share:.1f} % padding\n"
+        f"fingerprint {plan.fingerprint}\n"
+        f"{_wanted(plan)}"
+        f"written to {value['path']} in {value['seconds']:.1f} s\n"
+    )
+
+
+def _wanted(plan: BatchPlan) -> str:
+    """What a recipe that is to train by the plan must have, a line; empty where any will do."""
+    reason = needs_layout(plan)
+    return f"the plan {reason}: recipes need collate(samples, layout=None) for it\n" if reason else ""

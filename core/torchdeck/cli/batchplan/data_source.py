@@ -1,0 +1,136 @@
+"""What a batch plan is made from, as the command line names it."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from torchdeck.cli.batchplan.progress import ProgressLine
+from torchdeck.data.batch_plan import (
+    BatchPlanError,
+    Column,
+    DataSource,
+    content_fingerprint,
+    lengths_fingerprint,
+    listing_of,
+    measure_dataset,
+    read_lengths,
+)
+
+if TYPE_CHECKING:
+    from torchdeck.config.schema import RunConfig
+
+_PLANNED = "byte-finetune"
+"""The built-in recipe whose samples have lengths of their own."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlanSource:
+    """Lengths, their unit, and fingerprints; None where nothing was given."""
+
+    lengths: Column | None
+    unit: str
+    dataset_fingerprint: str | None
+    tokenizer_fingerprint: str | None
+    seen: DataSource | None = None
+    """The data as it lay there before it was read, where it can be looked at again."""
+
+
+def read_source(args: argparse.Namespace, progress: ProgressLine) -> PlanSource:
+    """What `--lengths`, `--dataset` or `--run`, and `--tokenizer`, name.
+
+    Raises:
+        BatchPlanError: a file is not what it should be.
+        OSError: it cannot be read.
+    """
+    tokenizer = None if args.tokenizer is None else content_fingerprint(args.tokenizer)
+    if args.lengths is not None:
+        listing = _listing(args.lengths)
+        lengths = read_lengths(args.lengths, progress=progress)
+        fingerprint = lengths_fingerprint(lengths)
+        seen = _source(args.lengths, "lengths", listing, fingerprint)
+        return PlanSource(lengths, "tokens", fingerprint, tokenizer, seen)
+    if args.dataset is not None:
+        listing = _listing(args.dataset)
+        measured = measure_dataset(args.dataset, progress=progress)
+        seen = _source(args.dataset, "dataset", listing, measured.fingerprint)
+        return PlanSource(measured.lengths, measured.unit, measured.fingerprint, tokenizer, seen)
+    if args.run is not None:
+        return _of_run(args.run, tokenizer)
+    return PlanSource(None, "tokens", None, tokenizer)
+
+
+def _of_run(run_file: str, tokenizer: str | None) -> PlanSource:
+    """The training data of a run, as its recipe reads it."""
+    from torchdeck.recipes.errors import RecipeError
+    from torchdeck.recipes.pairs import data_options, read_pairs
+
+    config = _config(run_file)
+    source = str(config.data["source"])
+    listing = _listing(source)
+    try:
+        pairs = read_pairs(data_options(config.model, config.data), "train")
+    except RecipeError as error:
+        raise BatchPlanError(str(error)) from error
+    if pairs is None or not pairs.samples:
+        raise BatchPlanError(f"{run_file}: its training data is empty")
+    # of a part of a file nothing could be told by the file's own fingerprint
+    seen = _source(source, "dataset", listing, pairs.fingerprint) if pairs.whole_file else None
+    return PlanSource(np.array(pairs.lengths, dtype=np.int64), "bytes", pairs.fingerprint, tokenizer, seen)
+
+
+@dataclass(frozen=True)
+class PlanWishes:
+    """What a plan should be like where the command line does not say; None: the usual."""
+
+    output: str | None = None
+    epochs: int | None = None
+    max_length: int | None = None
+
+
+def wishes_of(run_file: str) -> PlanWishes:
+    """What a run needs of its plan: where it looks for it, how long it trains, and its model's context.
+
+    Raises:
+        BatchPlanError: the run file is wrong, or its recipe is another.
+    """
+    config = _config(run_file)
+    epochs = config.training.epochs
+    return PlanWishes(
+        config.training.batch_plan,
+        None if epochs is None else math.ceil(epochs),
+        config.model["context"],
+    )
+
+
+def _config(run_file: str) -> RunConfig:
+    from torchdeck.config.loader import load_config
+    from torchdeck.config.problems import ConfigError
+
+    try:
+        config = load_config(Path(run_file)).config
+    except ConfigError as error:
+        raise BatchPlanError(str(error)) from error
+    if config.run.recipe != _PLANNED:
+        raise BatchPlanError(
+            f"{run_file} does not run recipe {_PLANNED}, whose samples are known here: give --lengths or "
+            "--dataset"
+        )
+    return config
+
+
+def _listing(path: str) -> str | None:
+    """Of a file or folder; None of what comes through a pipe, which cannot be looked at again."""
+    place = Path(path)
+    return listing_of(place.absolute()) if place.is_file() or place.is_dir() else None
+
+
+def _source(
+    path: str, reading: Literal["dataset", "lengths"], listing: str | None, fingerprint: str
+) -> DataSource | None:
+    return None if listing is None else DataSource(str(Path(path).absolute()), reading, listing, fingerprint)

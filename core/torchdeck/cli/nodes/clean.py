@@ -1,0 +1,146 @@
+"""`torchdeck nodes clean`: end and remove what dead and deleted runs have left on nodes."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED
+from torchdeck.cli.nodes.chosen import ChosenNodes, chosen_nodes
+from torchdeck.cli.nodes.lookup import says_what_is_wrong
+
+if TYPE_CHECKING:
+    from torchdeck.launch.facts.node_leftovers import Leftover
+    from torchdeck.launch.node_deletion import NodeDeletion
+    from torchdeck.launch.reach import Reach
+    from torchdeck.nodes.probe.facts import NodeFacts, RunHere
+
+AT_ONCE = 32
+"""Nodes that are cleaned at the same time."""
+
+
+def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "clean",
+        help="end and remove what is left of dead and deleted runs, after asking",
+        description="Ends only processes that carry the id of a run whose agent and holder on that node are "
+        "gone, and removes only folders of runs that were deleted on this machine. Exits with 3 where a node "
+        "is not reached, a process does not end or a folder cannot be removed.",
+    )
+    parser.add_argument("nodes", nargs="*", metavar="NODE", help="these alone; all nodes of the book if none")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--json", action="store_true", help="print one JSON object; needs --yes")
+    parser.set_defaults(handler=run)
+
+
+@says_what_is_wrong
+def run(args: argparse.Namespace) -> int:
+    """Look, show, ask, end and remove; 3 when something is left undone."""
+    from torchdeck.cli.nodes.clean_report import Done, Left, agreed, tell
+    from torchdeck.launch.facts.node_leftovers import find_leftovers
+    from torchdeck.nodes.probe.probing import probe_nodes
+    from torchdeck.runs.folders.node_parts import forget_left
+
+    chosen = chosen_nodes(args.nodes)
+    facts: dict[str, NodeFacts] = {}
+    problems: list[str] = []
+    for probed in probe_nodes(chosen.entries, chosen.reach.connect):
+        if probed.facts is None:
+            problems.append(probed.error)
+        else:
+            facts[probed.node] = probed.facts
+    orphans = orphans_once({name: facts[name] for name in chosen.entries if name in facts})
+    controlled = {run.run_id for runs in orphans.values() for run in runs if _is_controlled(run, chosen)}
+    problems += [
+        f"run {run} goes on, and its controller here looks after it: it is left alone" for run in controlled
+    ]
+    ends = {name: [run for run in runs if run.run_id not in controlled] for name, runs in orphans.items()}
+    ends = {name: runs for name, runs in ends.items() if runs}
+    found = find_leftovers([name for name in chosen.entries if name in facts], chosen.reach)
+    problems += found.problems
+    left = Left(ends, [each for each in found.folders if each.was_deleted])
+    if (left.processes or left.folders) and not args.yes and not agreed(left, asking=not args.json):
+        return REFUSED
+    answers = _ended(chosen, ends)
+    problems += [answer["why"] for answer in answers if answer["why"]]
+    deleted = _deleted(left.folders, chosen.reach)
+    problems += [str(each) for each in deleted if each.why]
+    for name, run_id in found.gone:
+        forget_left(chosen.reach.home, run_id, name)
+    done = Done(answers, left.folders, deleted, [each for each in found.folders if not each.was_deleted])
+    tell(done, problems, as_json=args.json)
+    return REFUSED if problems else SUCCEEDED
+
+
+def orphans_once(facts: Mapping[str, NodeFacts]) -> dict[str, list[RunHere]]:
+    """What dead runs have left, by node: where several names are one host, by the first of them alone."""
+    seen: set[tuple[str, str, str, tuple[int, ...]]] = set()
+    found: dict[str, list[RunHere]] = {}
+    for name, said in facts.items():
+        for run in said.orphans:
+            # containers of one host have its boot, names of their own, and may have the same pids
+            which = (said.system.boot, said.system.host, run.run_id, run.processes)
+            if which not in seen:
+                found.setdefault(name, []).append(run)
+            seen.add(which)
+    return found
+
+
+def _deleted(folders: Sequence[Leftover], reach: Reach) -> Sequence[NodeDeletion]:
+    """Remove these, which were shown, and nothing else."""
+    from torchdeck.launch.node_deletion import delete_runs
+
+    runs: dict[str, list[str]] = {}
+    for each in folders:
+        runs.setdefault(each.node, []).append(each.run_id)
+    return delete_runs(runs, reach)
+
+
+def _is_controlled(run: RunHere, chosen: ChosenNodes) -> bool:
+    """Whether a controller of this home is about to start an agent for the run again."""
+    from torchdeck.contract.journal import NewerFormatError
+    from torchdeck.contract.layout import RunLayout
+    from torchdeck.runs.follower import read_run
+    from torchdeck.runs.home import runs_folder
+
+    if Path(run.run_id).name != run.run_id:
+        return False
+    layout = RunLayout(runs_folder(chosen.reach.home) / run.run_id)
+    if not layout.journal.is_file():
+        return False
+    try:
+        view = read_run(layout)
+    except (NewerFormatError, OSError):
+        return False
+    return view.controller_alive and not view.is_over
+
+
+def _ended(chosen: ChosenNodes, ends: Mapping[str, list[RunHere]]) -> list[dict[str, Any]]:
+    from torchdeck.nodes.probe.conversation import ProbeError
+    from torchdeck.nodes.probe.probing import clean_node
+    from torchdeck.nodes.ssh.errors import SshError
+
+    def end(name: str) -> dict[str, Any]:
+        ids = [run.run_id for run in ends[name]]
+        try:
+            said = clean_node(name, chosen.entries[name], chosen.reach.connect, ids)
+            left = int(said["left"])
+            why = f"node {name}: {left} processes do not end: look at them there" if left else ""
+            return {
+                "node": name,
+                "ended": dict(said["ended"]),
+                "kept": list(said["kept"]),
+                "left": left,
+                "why": why,
+            }
+        except (SshError, ProbeError) as error:
+            return {"node": name, "ended": {}, "kept": [], "left": 0, "why": str(error)}
+
+    if not ends:
+        return []
+    with ThreadPoolExecutor(min(AT_ONCE, len(ends)), thread_name_prefix="clean") as pool:
+        return list(pool.map(end, ends))

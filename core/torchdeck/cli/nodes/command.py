@@ -1,0 +1,32 @@
+"""`torchdeck nodes`: the machines that runs may use."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from torchdeck.cli.nodes import clean as nodes_clean
+from torchdeck.cli.nodes import edit as nodes_edit
+from torchdeck.cli.nodes import host_keys as nodes_trust
+from torchdeck.cli.nodes import import_hosts as nodes_import
+from torchdeck.cli.nodes import listing as nodes_list
+from torchdeck.cli.nodes import monitor as nodes_monitor
+from torchdeck.cli.nodes import probe as nodes_probe
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Add the command and its commands to the command line."""
+    parser = subparsers.add_parser(
+        "nodes",
+        help="list, add, edit, import, trust, probe, monitor and clean nodes",
+        description="The nodes of the node book, nodes.toml in Torchdeck's home. NODE is a node's name, "
+        "a group, a range such as gpu[0-3], or tag:TAG.",
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    nodes_list.add_parser(commands)
+    nodes_edit.add_parsers(commands)
+    nodes_import.add_parser(commands)
+    nodes_trust.add_parser(commands)
+    nodes_probe.add_parser(commands)
+    nodes_monitor.add_parser(commands)
+    nodes_clean.add_parser(commands)

@@ -1,0 +1,110 @@
+"""`torchdeck nodes import`: hosts of the SSH config become nodes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchdeck.cli.json_text import json_text
+from torchdeck.cli.nodes.lookup import NodesUsageError, book_file, says_what_is_wrong
+
+if TYPE_CHECKING:
+    from torchdeck.nodes.ssh.config_hosts import ConfigHost
+
+
+def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "import",
+        help="write hosts of ~/.ssh/config into the node book",
+        description="Without HOST: shows the hosts of the SSH config. An imported node's address is the Host "
+        "of ~/.ssh/config, so that all that stands under it there (IdentityFile, ProxyCommand, ...) goes on "
+        "counting; of another file the host's address, user, port, key and jump hosts are written down.",
+    )
+    parser.add_argument(
+        "hosts", nargs="*", metavar="HOST", help="a Host of the file, or a pattern of them (gpu*)"
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="all hosts of the file; Host patterns are left out"
+    )
+    parser.add_argument("--file", metavar="PATH", help="look for hosts in this file instead of ~/.ssh/config")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.set_defaults(handler=run)
+
+
+@says_what_is_wrong
+def run(args: argparse.Namespace) -> int:
+    """Show or import; 2 when a host is not in the file. Nodes that are in the book stay as they are."""
+    from torchdeck.nodes.book.file import change_book, read_book
+    from torchdeck.nodes.book.text import with_node
+
+    path = book_file()
+    present = read_book(path).nodes
+    file = Path(args.file or "~/.ssh/config").expanduser()
+    found = _found(file, path.parent)
+    chosen = found if args.all else [host for host in found if _is_named(host.name, args.hosts)]
+    for asked in args.hosts:
+        if not any(_is_named(host.name, [asked]) for host in found):
+            raise NodesUsageError(f"{file} has no Host {asked}; `torchdeck nodes import` shows what it has")
+    if not args.all and not args.hosts:
+        return _show(args, file, found, set(present))
+    new = [host for host in chosen if host.entry is not None and host.name not in present]
+
+    def add(text: str) -> str:
+        for host in new:
+            if host.entry is not None:
+                text = with_node(text, host.name, host.entry)
+        return text
+
+    change_book(path, add)
+    return _tell(args, [host.name for host in new], [host for host in chosen if host not in new])
+
+
+def _is_named(name: str, asked: list[str]) -> bool:
+    return any(name == pattern or fnmatchcase(name, pattern) for pattern in asked)
+
+
+def _found(file: Path, home: Path) -> list[ConfigHost]:
+    from torchdeck.nodes.ssh.config_hosts import hosts_of
+
+    if not file.is_file():
+        raise NodesUsageError(f"there is no file {file}; `torchdeck nodes add NAME ADDRESS` needs none")
+    return hosts_of(file, home)
+
+
+def _show(args: argparse.Namespace, file: Path, found: list[ConfigHost], present: set[str]) -> int:
+    if args.json:
+        hosts = [
+            {
+                "host": host.name,
+                "where": host.where,
+                "node": host.name in present,
+                "possible": host.entry is not None,
+            }
+            for host in found
+        ]
+        print(json_text({"file": str(file), "hosts": hosts}, indent=1))
+        return 0
+    if not found:
+        print(f"{file} names no host; patterns alone are no nodes")
+        return 0
+    width = max(len(host.name) for host in found)
+    for host in found:
+        note = "   (is in the node book)" if host.name in present else ""
+        print(f"{host.name.ljust(width)}  {host.where}{note}")
+    print("`torchdeck nodes import HOST ...` writes some into the node book, `--all` all")
+    return 0
+
+
+def _tell(args: argparse.Namespace, imported: list[str], left: list[ConfigHost]) -> int:
+    if args.json:
+        print(json_text({"imported": imported, "left": [host.name for host in left]}))
+        return 0
+    for host in left:
+        why = "is in the node book already" if host.entry is not None else host.where
+        print(f"torchdeck: {host.name} {why}", file=sys.stderr)
+    print(f"imported {', '.join(imported)}" if imported else "nothing was imported")
+    return 0

@@ -1,0 +1,100 @@
+"""`torchdeck nodes list`: what the node book says."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from torchdeck.cli.json_text import json_text
+from torchdeck.cli.nodes.fitting_columns import bare_table, fitting, print_table, room, told
+from torchdeck.cli.nodes.lookup import book_file, says_what_is_wrong
+
+if TYPE_CHECKING:
+    from torchdeck.nodes.book.schema import NodeBook, NodeEntry
+
+HEADINGS = ("NAME", "ADDRESS", "THROUGH", "PYTHON", "DEVICES", "TRAINING", "TAGS")
+BY_WEIGHT = ("NAME", "ADDRESS", "PYTHON", "DEVICES", "TAGS", "THROUGH", "TRAINING")
+"""Which columns stay where a terminal is narrow."""
+
+
+def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser("list", help="what the node book says; reaches for no node")
+    parser.add_argument("nodes", nargs="*", metavar="NODE", help="these alone")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, with all keys")
+    parser.set_defaults(handler=run)
+
+
+@says_what_is_wrong
+def run(args: argparse.Namespace) -> int:
+    """Print the nodes and groups; 2 when a name leads to no node or the book is wrong."""
+    from torchdeck.nodes.book.file import read_book
+    from torchdeck.nodes.book.names import named_nodes
+
+    path = book_file()
+    book = read_book(path)
+    names = named_nodes(book, args.nodes) if args.nodes else list(book.nodes)
+    groups = {name: named_nodes(book, [name]) for name in book.groups}
+    if args.json:
+        nodes = [{"name": name, **book.nodes[name].model_dump()} for name in names]
+        print(json_text({"file": str(path), "nodes": nodes, "groups": groups}, indent=1))
+        return 0
+    if not book.nodes:
+        print("there are no nodes yet; `torchdeck nodes add NAME ADDRESS` writes one down, and")
+        print("`torchdeck nodes import` shows the hosts of ~/.ssh/config")
+        return 0
+    _print_table(book, names)
+    if not args.nodes:
+        for name, members in groups.items():
+            print(f"group {name}: {', '.join(members)}")
+    return 0
+
+
+def _print_table(book: NodeBook, names: list[str]) -> None:
+    from rich.text import Text
+
+    from torchdeck.cli.console import make_console
+
+    console = make_console()
+    width = room(console)
+    rows = [(name, *_cells(book.nodes[name])) for name in names]
+    if width is not None:
+        python = HEADINGS.index("PYTHON")
+        rows = [(*row[:python], _tail(row[python], width // 3), *row[python + 1 :]) for row in rows]
+    kept = fitting(HEADINGS, rows, BY_WEIGHT, width)
+    table = bare_table([HEADINGS[at] for at in kept])
+    for row in rows:
+        table.add_row(*(Text(row[at], style="" if at else "bold") for at in kept))
+    print_table(console, table)
+    left = [HEADINGS[at] for at in told(HEADINGS, rows) if at not in kept]
+    if left:
+        hint = f"no room for {', '.join(left)}: `torchdeck nodes list --json` has all keys"
+        console.print(hint, style="dim", soft_wrap=True)
+
+
+def _tail(text: str, most: int) -> str:
+    """The end of a path says more than its beginning."""
+    return text if len(text) <= most else f"…{text[1 - most :]}"
+
+
+def _cells(entry: NodeEntry) -> tuple[str, ...]:
+    user = f"{entry.user}@" if entry.user else ""
+    port = f":{entry.port}" if entry.port else ""
+    devices = "all" if entry.devices is None else ", ".join(map(str, entry.devices)) or "none"
+    training = " ".join(part for part in (entry.training_address, entry.interface) if part)
+    return (
+        f"{user}{entry.address}{port}",
+        " → ".join(entry.jump) or "-",
+        _python(entry),
+        devices,
+        training or "-",
+        ", ".join(entry.tags) or "-",
+    )
+
+
+def _python(entry: NodeEntry) -> str:
+    if entry.venv or entry.python:
+        return str(entry.venv or entry.python)
+    if entry.conda:
+        return f"conda {entry.conda}"
+    return f". {entry.activate}" if entry.activate else "python3"

@@ -1,0 +1,220 @@
+"""`torchdeck nodes probe`: what each node has and does, as they answer."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED
+from torchdeck.cli.json_text import json_text
+from torchdeck.cli.nodes.chosen import ChosenNodes, chosen_nodes
+from torchdeck.cli.nodes.fitting_columns import bare_table, fitting, room, told
+from torchdeck.cli.nodes.lookup import says_what_is_wrong
+from torchdeck.cli.nodes.node_sheet import sheet
+from torchdeck.quantities import size
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from torchdeck.nodes.probe.facts import Gpu, NodeFacts, Python
+    from torchdeck.nodes.probe.probing import Probed, Question
+
+HEADINGS = (
+    *("NODE", "STATE", "OS", "CPUS", "MEMORY", "GPUS", "PYTHON", "TORCH"),
+    *("CUDA", "NCCL", "CLOCK", "RUNS", "ORPHANS"),
+)
+BY_WEIGHT = (
+    *("NODE", "STATE", "GPUS", "TORCH", "ORPHANS", "RUNS", "MEMORY", "CPUS"),
+    *("CLOCK", "PYTHON", "CUDA", "NCCL", "OS"),
+)
+"""Which columns stay where a terminal is narrow."""
+
+
+def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "probe",
+        help="what nodes have and do now: machine, GPUs, versions, clock, runs, orphans",
+        description="Asks all nodes at once and leaves nothing on them. Of one NODE all is shown: disks, who "
+        "uses GPUs, interfaces, Pythons. Exits with 3 if one is not reached.",
+    )
+    parser.add_argument("nodes", nargs="*", metavar="NODE", help="these alone; all nodes of the book if none")
+    parser.add_argument("--deep", action="store_true", help="import torch there, and say what it finds")
+    parser.add_argument("--json", action="store_true", help="print a JSON array")
+    parser.set_defaults(handler=run)
+
+
+@says_what_is_wrong
+def run(args: argparse.Namespace) -> int:
+    """Ask and print; 3 when a node is not reached, 2 when there is no such node."""
+    from torchdeck.nodes.probe.probing import Question
+
+    question = Question(deep=args.deep, others=args.json or len(args.nodes) == 1)
+    if args.json:
+        found = _found(chosen_nodes(args.nodes), question)
+        print(json_text([_document(found[name]) for name in found], indent=1))
+    else:
+        found = _shown(args, question)
+    reached = all(probed is not None and probed.facts is not None for probed in found.values())
+    return SUCCEEDED if reached else REFUSED
+
+
+def _found(chosen: ChosenNodes, question: Question) -> dict[str, Probed | None]:
+    from torchdeck.nodes.probe.probing import probe_nodes
+
+    found: dict[str, Probed | None] = dict.fromkeys(chosen.entries)
+    for probed in probe_nodes(chosen.entries, chosen.reach.connect, question):
+        found[probed.node] = probed
+    return found
+
+
+def _shown(args: argparse.Namespace, question: Question) -> dict[str, Probed | None]:
+    """A table that fills as nodes answer, or one node in full; off a terminal only what it ends with."""
+    from torchdeck.cli.console import make_console
+    from torchdeck.cli.filling_table import FillingTable
+    from torchdeck.nodes.probe.probing import probe_nodes
+
+    console = make_console()
+    filling = FillingTable(console)
+    chosen = chosen_nodes(args.nodes, filling.out_of_the_way)
+    found: dict[str, Probed | None] = dict.fromkeys(chosen.entries)
+    alone = bool(args.nodes) and len(found) == 1
+    with filling:
+        filling.show(_table(found, room(console)))
+        for probed in probe_nodes(chosen.entries, chosen.reach.connect, question):
+            found[probed.node] = probed
+            filling.show(_table(found, room(console)))
+        if alone:
+            filling.drop()
+    if alone:
+        _print_sheets(console, found)
+    elif (width := room(console)) is not None:
+        _print_left_out(console, found, width)
+    _print_below(console, found)
+    return found
+
+
+def _print_sheets(console: Console, found: Mapping[str, Probed | None]) -> None:
+    from rich.text import Text
+
+    for probed in found.values():
+        if probed is not None and probed.facts is not None:
+            console.print(Text(sheet(probed, probed.facts)), soft_wrap=True)
+
+
+def _print_left_out(console: Console, found: Mapping[str, Probed | None], width: int) -> None:
+    rows = list(_rows(found))
+    kept = fitting(HEADINGS, rows, BY_WEIGHT, width)
+    left = [HEADINGS[at] for at in told(HEADINGS, rows) if at not in kept]
+    if left:
+        hint = f"no room for {', '.join(left)}: `torchdeck nodes probe NODE` shows one node in full"
+        console.print(hint, style="dim", soft_wrap=True)
+
+
+def _rows(found: Mapping[str, Probed | None]) -> Iterator[tuple[str, ...]]:
+    """The cells of each node; only its name and state where it has not answered."""
+    for name, probed in found.items():
+        if probed is None:
+            yield name, "…"
+        elif probed.facts is None:
+            yield name, "no Python" if probed.fix else "not reached"
+        else:
+            yield name, "up", *_cells(probed, probed.facts)
+
+
+_STYLES = {"up": "green", "…": "dim", "not reached": "red", "no Python": "red"}
+
+
+def _table(found: Mapping[str, Probed | None], width: int | None) -> Table:
+    """Those columns that fit `width` characters; all where it is None."""
+    from rich.text import Text
+
+    rows = list(_rows(found))
+    kept = fitting(HEADINGS, rows, BY_WEIGHT, width)
+    table = bare_table([HEADINGS[at] for at in kept])
+    for row in rows:
+        styles = ("bold", _STYLES[row[1]], *[""] * (len(row) - 2))
+        cells = [Text(row[at], style=styles[at]) for at in kept if at < len(row)]
+        if len(row) == len(HEADINGS) and row[-1] != "-" and kept[-1] == len(HEADINGS) - 1:
+            cells[-1].stylize("yellow")
+        table.add_row(*cells)
+    return table
+
+
+def _cells(probed: Probed, facts: NodeFacts) -> tuple[str, ...]:
+    python = facts.python
+    clock = probed.clock
+    return (
+        facts.system.os,
+        f"{facts.cpu.usable}"
+        if facts.cpu.usable == facts.cpu.cores
+        else f"{facts.cpu.usable} of {facts.cpu.cores}",
+        f"{size(facts.memory.free)} of {size(facts.memory.total)} free",
+        _gpus(facts.gpu.devices) or (f"error: {facts.gpu.error}" if facts.gpu.error else "-"),
+        python.version,
+        _torch(python),
+        _or_deep(python, "cuda"),
+        _or_deep(python, "nccl"),
+        "-" if clock is None else f"{clock.seconds * 1e3:+.0f} ms",
+        ", ".join(run.run_id for run in facts.runs if run.supervised) or "-",
+        ", ".join(f"{run.run_id} ({len(run.processes)})" for run in facts.orphans) or "-",
+    )
+
+
+def _torch(python: Python) -> str:
+    if python.deep is not None and python.deep.error:
+        return f"{python.torch or 'none'} (does not import)"
+    return _or_deep(python, "torch", nothing="none")
+
+
+def _or_deep(python: Python, what: str, nothing: str = "-") -> str:
+    """As torch itself says where it was imported, else as its files say."""
+    said = getattr(python.deep, what) if python.deep is not None else None
+    return str(said or getattr(python, what) or nothing)
+
+
+def _gpus(devices: tuple[Gpu, ...]) -> str:
+    """Equal ones as one: `8 × NVIDIA H200, 2 in use`."""
+    counts: dict[str, int] = {}
+    for gpu in devices:
+        counts[gpu.name] = counts.get(gpu.name, 0) + 1
+    used = sum(bool(gpu.users) for gpu in devices)
+    names = " + ".join(f"{count} × {name}" for name, count in counts.items())
+    return f"{names}, {used} in use" if used else names
+
+
+def _print_below(console: Console, found: Mapping[str, Probed | None]) -> None:
+    from rich.text import Text
+
+    for name, probed in found.items():
+        if probed is not None and probed.error:
+            said = f"{probed.error}: {probed.fix}" if probed.fix else probed.error
+            console.print(Text(said, style="red"), soft_wrap=True)
+        deep = None if probed is None or probed.facts is None else probed.facts.python.deep
+        if deep is not None and deep.error:
+            console.print(Text(f"node {name}: torch: {deep.error}", style="red"), soft_wrap=True)
+    orphans = [name for name, probed in found.items() if probed and probed.facts and probed.facts.orphans]
+    if orphans:
+        sys.stdout.flush()
+        console.print(
+            f"`torchdeck nodes clean {' '.join(orphans)}` ends what dead runs have left", soft_wrap=True
+        )
+
+
+def _document(probed: Probed | None) -> dict[str, Any]:
+    if probed is None:
+        return {}
+    clock = probed.clock
+    return {
+        "node": probed.node,
+        "reached": probed.facts is not None,
+        "seconds": probed.seconds,
+        "error": probed.error,
+        "fix": probed.fix,
+        "clock": None if clock is None else {"offset": clock.seconds, "error": clock.error},
+        "facts": None if probed.facts is None else probed.facts.model_dump(mode="json"),
+        "orphans": [] if probed.facts is None else [run.run_id for run in probed.facts.orphans],
+    }

@@ -1,0 +1,214 @@
+"""`torchdeck plan`: what a run would do, before it does it."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchdeck.cli import exit_codes
+from torchdeck.cli.json_text import json_text
+from torchdeck.cli.nodes.connector import looks_for
+from torchdeck.cli.plan.files import export_scripts, plan_failure, write_file
+from torchdeck.cli.plan.options import wrong_options
+from torchdeck.cli.problems import report
+from torchdeck.cli.run_source import add_run_source, load_run_source
+from torchdeck.cli.trusting import TRUST_HELP, say_held, trust_run_source
+
+if TYPE_CHECKING:
+    from torchdeck.config.loader import LoadedConfig
+    from torchdeck.launch.prepare import Survey
+    from torchdeck.plan.preview import Preview
+
+DESCRIPTION = """\
+Show what a run would do, and start nothing: which rank runs on which device, how large a step is, what
+each rank reads, how much memory it needs and whether that fits.
+
+For memory the model is built without its weights and one step of it is traced, in a process of its own;
+what was found is kept, so the second time is quick. Nothing is traced for a script or module.
+
+Exits with 2 for a bad config, and with 3 where the plan does not fit the machines, or where every rank would
+fail at once: its file is not there, or importing the recipe or building its model raises.
+"""
+EXAMPLES = """\
+examples:
+  torchdeck plan run.toml                          the whole preview
+  torchdeck plan run.toml --rank 3                 where rank 3 is, what it reads, what it holds
+  torchdeck plan run.toml --compare ddp,fsdp       memory under either strategy
+  torchdeck plan run.toml --set training.microbatch=32
+  torchdeck plan run.toml --svg plan.svg           the same as a picture
+  torchdeck plan run.toml --commands               what each node executes
+  torchdeck plan run.toml --files                  which files of yours it gets a copy of
+  torchdeck plan run.toml --export sbatch --out run.sbatch
+                                                   the same run as a job of Slurm
+  torchdeck plan --script train.py --nproc 2 -- --lr 0.1
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "plan",
+        help="show what a run would do",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_run_source(parser)
+    form = parser.add_argument_group("what is shown, if not the preview").add_mutually_exclusive_group()
+    form.add_argument("--commands", action="store_true", help="what each node executes, and its environment")
+    form.add_argument(
+        "--files", action="store_true", help="the files of yours that the run executes a copy of its own of"
+    )
+    form.add_argument(
+        "--json",
+        action="store_true",
+        help="the whole plan, and the preview in it under `preview`, whose keys "
+        "`python -m pydoc torchdeck.plan.preview.document` explains",
+    )
+    form.add_argument("--svg", type=Path, metavar="FILE", help="write the preview as a picture")
+    form.add_argument(
+        "--export",
+        choices=("sh", "sbatch"),
+        help="write a script for each node that runs without Torchdeck, or one for Slurm's sbatch",
+    )
+    parser.add_argument(
+        "--compare",
+        metavar="A,B,…",
+        help="strategies side by side: ddp, fsdp, hsdp, zero1, zero2, zero3; as text or with --json",
+    )
+    parser.add_argument("--rank", type=int, metavar="N", help="all about one rank, as text or with --json")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="PATH",
+        help="folder for exported scripts, file for sbatch; absent: print them",
+    )
+    parser.add_argument(
+        "--no-trace",
+        action="store_true",
+        help="do not build the model: no process is started, no memory shown",
+    )
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help=TRUST_HELP,
+    )
+    parser.set_defaults(handler=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Plan and print; 0, or 2 for a bad config, 3 when it does not fit these machines or must fail."""
+    from torchdeck.cli.progress_line import LOOKING, progress_line
+    from torchdeck.config.problems import ConfigError
+    from torchdeck.launch.prepare import plan_from, survey
+    from torchdeck.runs.home import HomeError
+    from torchdeck.trust.trust_list import TrustError
+
+    wrong = wrong_options(args)
+    if wrong is not None:
+        return plan_failure(wrong)
+    try:
+        loaded = load_run_source(args)
+        if args.trust:
+            trust_run_source(loaded)
+        with progress_line(LOOKING) as progress:
+            looks = looks_for(loaded.config)
+            found = survey(loaded.config, on_progress=progress, looks=looks, files=loaded.files)
+        say_held(found.held)
+        plan = plan_from(loaded.config, found, loaded.locate)
+        if args.export is not None:
+            return export_scripts(plan, args.export, args.out)
+        if not (args.no_trace or args.files):
+            found = _with_model(loaded, found)
+            plan = plan_from(loaded.config, found, loaded.locate)
+    except ConfigError as error:
+        return report(error, as_json=args.json)
+    except (TrustError, HomeError) as error:
+        return plan_failure(str(error))
+    from torchdeck.plan.preview import make_preview
+
+    shown = _show(args, make_preview(loaded.config, plan, found.inventory, found.known))
+    return exit_codes.REFUSED if shown == exit_codes.SUCCEEDED and found.known.broken else shown
+
+
+def _with_model(loaded: LoadedConfig, found: Survey) -> Survey:
+    """What there is, with the recipe's model."""
+    from torchdeck.cli.progress_line import TRACING, progress_line
+    from torchdeck.launch.facts.model_and_data import profile_finder
+    from torchdeck.launch.prepare import with_model
+    from torchdeck.runs.home import HomeError, torchdeck_home
+
+    try:
+        home = torchdeck_home()
+    except HomeError as error:
+        known = replace(found.known, failure=f"memory is not predicted: {error}")
+        return replace(found, known=known)
+    with progress_line(TRACING, "--no-trace: without it") as progress:
+        return with_model(loaded.config, found, home, progress, profile_finder(loaded.files))
+
+
+def _show(args: argparse.Namespace, preview: Preview) -> int:
+    if args.rank is not None:
+        return _show_rank(preview, args.rank, as_json=args.json)
+    if args.compare is not None:
+        return _show_strategies(preview, args.compare, as_json=args.json)
+    if args.json:
+        value = {**preview.plan.document(), "preview": preview.document()}
+        print(json_text(value, indent=1, sort_keys=True))
+        return exit_codes.SUCCEEDED
+    if args.svg is not None:
+        from torchdeck.cli.plan.svg.page import preview_svg
+
+        return write_file(args.svg, preview_svg(preview))
+    from torchdeck.cli.plan.preview.glyphs import make_wide_console
+
+    if args.commands:
+        from torchdeck.cli.plan.preview.commands import command_lines
+
+        for line in command_lines(preview.plan):
+            print(line)
+        return exit_codes.SUCCEEDED
+    if args.files:
+        from torchdeck.cli.plan.preview.files import file_lines
+
+        for line in file_lines(preview.plan.code):
+            print(line)
+        return exit_codes.SUCCEEDED
+    from torchdeck.cli.plan.preview.view import print_preview
+
+    print_preview(preview, make_wide_console())
+    return exit_codes.SUCCEEDED
+
+
+def _show_rank(preview: Preview, number: int, *, as_json: bool) -> int:
+    try:
+        rank = preview.rank(number)
+    except ValueError as error:
+        return plan_failure(str(error))
+    if as_json:
+        print(json_text(rank.document(), indent=1))
+        return exit_codes.SUCCEEDED
+    from torchdeck.cli.plan.preview.glyphs import make_wide_console
+    from torchdeck.cli.plan.preview.rank import print_rank
+
+    print_rank(rank, make_wide_console())
+    return exit_codes.SUCCEEDED
+
+
+def _show_strategies(preview: Preview, words: str, *, as_json: bool) -> int:
+    from torchdeck.plan.preview.strategies import compare_strategies, strategy_kinds
+
+    try:
+        rows = compare_strategies(preview, strategy_kinds([word.strip() for word in words.split(",")]))
+    except ValueError as error:
+        return plan_failure(str(error))
+    if as_json:
+        print(json_text([row.document() for row in rows], indent=1))
+        return exit_codes.SUCCEEDED
+    from torchdeck.cli.plan.preview.glyphs import make_wide_console
+    from torchdeck.cli.plan.preview.strategies import print_strategies
+
+    print_strategies(preview, rows, make_wide_console())
+    return exit_codes.SUCCEEDED

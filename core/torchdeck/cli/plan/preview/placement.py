@@ -1,0 +1,97 @@
+"""The placement grid: a line a node, a number a rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.text import Text
+
+from torchdeck.cli.plan.palette import GROUPS
+from torchdeck.cli.plan.preview.names import node_name
+from torchdeck.plan.preview.board import Board, BoardNode
+
+SHOWN_ALIKE = 3
+"""Of many nodes that are alike, so many and the last are drawn."""
+SHOWN_NODES = 12
+_NAME = 24
+_BESIDE = 8
+"""So many ranks stand in one line before what the node has may stand beside them."""
+
+
+def placement_lines(board: Board, width: int) -> list[Text]:
+    """The grid, and what its lines between ranks mean."""
+    label = min(_NAME, max(len(node.name) for node in board.nodes))
+    cell = max(2, len(str(board.world_size - 1)))
+    lines = []
+    for node in _drawn(board):
+        if isinstance(node, int):
+            lines.append(Text(f"  {'⋮':<{label}}  and {node:,} more like it", style="dim"))
+        else:
+            lines += _node_lines(board, node, label, cell, width)
+    if board.shard > 1:
+        lines.append(Text(f"  {groups_line(board)}", style="dim"))
+    return lines
+
+
+def _drawn(board: Board) -> Iterator[BoardNode | int]:
+    """The nodes to draw, and numbers of those left out."""
+    if len(board.nodes) <= SHOWN_NODES:
+        yield from board.nodes
+        return
+    for first, last in board.alike():
+        stretch = board.nodes[first.node_rank : last.node_rank + 1]
+        if len(stretch) <= SHOWN_ALIKE + 1:
+            yield from stretch
+            continue
+        yield from stretch[:SHOWN_ALIKE]
+        if len(stretch) > SHOWN_ALIKE + 1:
+            yield len(stretch) - SHOWN_ALIKE - 1
+        yield stretch[-1]
+
+
+def _node_lines(board: Board, node: BoardNode, label: int, cell: int, width: int) -> list[Text]:
+    """Ranks after the node's name; its kind beside the first of them, or below where there is no room."""
+    kind = kind_line(node)
+    room = width - label - 4
+    beside = (min(node.nproc, _BESIDE) * (cell + 1)) <= room - len(kind) - 2
+    each = max(4, (room - len(kind) - 2 if beside else room) // (cell + 1))
+    name = node_name(node.name, lambda text: len(text) <= label)
+    lines = []
+    for first in range(0, node.nproc, each):
+        ranks = range(node.first_rank + first, node.first_rank + min(first + each, node.nproc))
+        lines.append(
+            Text(f"  {name if first == 0 else '':<{label}}  ").append_text(_cells(board, ranks, cell))
+        )
+    if beside:
+        lines[0].append(f"  {kind}", style="dim")
+    else:
+        lines.append(Text(f"  {'':<{label}}  {kind}", style="dim"))
+    return lines
+
+
+def _cells(board: Board, ranks: Sequence[int], cell: int) -> Text:
+    text = Text()
+    grouped = 1 < board.shard < board.world_size
+    for rank in ranks:
+        group = board.shard_group(rank)
+        if rank != ranks[0]:
+            text.append("│" if grouped and rank % board.shard == 0 else " ", style="dim")
+        text.append(f"{rank:>{cell}}", style=GROUPS[group % 2] if grouped else "bold")
+    return text
+
+
+def kind_line(node: BoardNode) -> str:
+    """`8 × NVIDIA H100`, or `CPU`."""
+    if set(node.devices) == {"cpu"}:
+        return "CPU"
+    indices = [int(device.partition(":")[2]) for device in node.devices]
+    usual = indices == list(range(len(indices)))
+    which = "" if usual else f" ({', '.join(map(str, indices))})"
+    return f"{len(indices)} × {node.kind or 'GPU'}{which}"
+
+
+def groups_line(board: Board) -> str:
+    """How the ranks divide weights, or what else they do."""
+    if board.replicas == 1:
+        return f"{board.sharded} sharded over all {board.shard:,} ranks"
+    return f"weights are sharded over {board.shard:,} ranks each, in {board.replicas:,} groups that replicate"

@@ -1,0 +1,1 @@
+"""`torchdeck runs`, and watching a run."""

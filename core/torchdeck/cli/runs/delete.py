@@ -1,0 +1,133 @@
+"""`torchdeck runs delete`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED, USAGE
+from torchdeck.cli.json_text import json_text
+from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
+
+if TYPE_CHECKING:
+    from torchdeck.contract.layout import RunLayout
+    from torchdeck.launch.node_deletion import NodeDeletion
+
+
+def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "delete",
+        help="remove a run that is over, and the checkpoints in it",
+        description="Remove a run that is over, and the checkpoints in its folder, here and on its "
+        "nodes. A node on which a process of it lives keeps it. Exits with 3 if something of it is left. "
+        "On a terminal it asks first; a script, whose standard input is no terminal, is not asked.",
+    )
+    parser.add_argument("id", metavar="ID", help=ID_HELP)
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--here", action="store_true", help="leave what its nodes have of it alone")
+    where.add_argument(
+        "--node",
+        nargs="+",
+        metavar="NODE",
+        help="remove only what these nodes have of a run, which may be deleted here; needs its whole id",
+    )
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask on a terminal")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.set_defaults(handler=run)
+
+
+@says_what_is_wrong
+def run(args: argparse.Namespace) -> int:
+    """Delete; 3 when the run is alive, something of it cannot be removed, or the answer was no."""
+    from torchdeck.runs.folders.deletion import StillAliveError, remove, set_aside
+    from torchdeck.runs.folders.node_parts import remote_nodes
+
+    if args.node is not None:
+        return _on_nodes_alone(args.id, args.node, as_json=args.json)
+    layout = find_run(args.id)
+    names = () if args.here else remote_nodes(layout)
+    if not args.yes and sys.stdin.isatty() and not _agreed(layout, names):
+        print(f"torchdeck: {layout.root.name} was not deleted", file=sys.stderr)
+        return REFUSED
+    try:
+        # noted before the nodes are asked: `nodes clean` goes on where this is cut short
+        remove(set_aside(layout, on_nodes=not args.here))
+    except StillAliveError as error:
+        print(f"torchdeck: {error}", file=sys.stderr)
+        return REFUSED
+    except OSError as error:
+        print(f"torchdeck: {layout.root} cannot be removed: {error.strerror}", file=sys.stderr)
+        return REFUSED
+    told = _on_nodes(layout.root.name, names, layout.root.parent.parent)
+    return _tell(layout.root.name, told, as_json=args.json, here=True)
+
+
+def _agreed(layout: RunLayout, nodes: Sequence[str]) -> bool:
+    """Ask on the terminal."""
+    from torchdeck.runs.follower import read_run
+
+    try:
+        view = read_run(layout)
+        what = f"run {view.name} ({view.id}, {view.state})"
+    except OSError:
+        what = f"run {layout.root.name}, which cannot be read,"
+    where = f", here and on {', '.join(nodes)}" if nodes else ""
+    question = f"Delete {what} and the checkpoints in it{where}? (yes/no) "
+    print(question, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("yes", "y")
+
+
+def _on_nodes_alone(run_id: str, names: Sequence[str], *, as_json: bool) -> int:
+    """What is left on nodes of a run that is over, or that is not here any more."""
+    from torchdeck.contract.layout import RunLayout
+    from torchdeck.runs.folders.deletion import living_alone
+    from torchdeck.runs.folders.directory import RUN_ID
+    from torchdeck.runs.follower import read_run
+    from torchdeck.runs.home import runs_folder, torchdeck_home
+    from torchdeck.runs.links import read_links
+
+    if RUN_ID.fullmatch(run_id) is None:
+        print(f"torchdeck: {run_id!r} is not a run's whole id, which --node needs", file=sys.stderr)
+        return USAGE
+    home = torchdeck_home()
+    layout = RunLayout(runs_folder(home) / run_id)
+    if layout.journal.is_file():
+        view = read_run(layout)
+        if not view.is_over:
+            print(f"torchdeck: run {run_id} is {view.state}: stop it first", file=sys.stderr)
+            return REFUSED
+        if nodes := living_alone(view, read_links(layout)):
+            where = ", ".join(nodes)
+            print(f"torchdeck: ranks of run {run_id} go on on {where}: stop it first", file=sys.stderr)
+            return REFUSED
+    return _tell(run_id, _on_nodes(run_id, names, home), as_json=as_json, here=False)
+
+
+def _on_nodes(run_id: str, names: Sequence[str], home: Path) -> tuple[NodeDeletion, ...]:
+    """Nothing is imported for a run of this machine alone; a person may be asked for logins."""
+    if not names:
+        return ()
+    from torchdeck.cli.nodes.asking import terminal_asker
+    from torchdeck.cli.nodes.chosen import InTurn
+    from torchdeck.launch.node_deletion import delete_on_nodes
+    from torchdeck.launch.reach import Reach
+
+    return delete_on_nodes(run_id, names, Reach(home, InTurn(terminal_asker(home))))
+
+
+def _tell(run_id: str, told: Sequence[NodeDeletion], *, as_json: bool, here: bool) -> int:
+    if as_json:
+        nodes = {"nodes": [each.to_json() for each in told]} if told else {}
+        print(json_text({**({"deleted": run_id} if here else {"run": run_id}), **nodes}))
+    else:
+        if here:
+            print(f"deleted {run_id}")
+        for each in told:
+            print(
+                f"torchdeck: {each}" if each.why else str(each), file=sys.stderr if each.why else sys.stdout
+            )
+    return REFUSED if any(each.why for each in told) else SUCCEEDED

@@ -1,0 +1,87 @@
+"""`torchdeck runs list`."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+from torchdeck.cli.json_text import json_text
+from torchdeck.cli.runs.lookup import registry, says_what_is_wrong
+from torchdeck.quantities import duration, moment
+from torchdeck.runs.failures import reasons
+from torchdeck.runs.registry import UnreadableRun
+from torchdeck.runs.view import RunView
+
+HEADINGS = ("ID", "NAME", "STATE", "STARTED", "TOOK", "STEP")
+UNREADABLE = "UNREADABLE"
+UNFOLLOWED = "?"
+"""Behind the state of a run that nobody follows here: it is as old as what was heard last."""
+
+
+def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser("list", help="all runs and their states, the newest last")
+    parser.add_argument("--json", action="store_true", help="print a JSON array")
+    parser.set_defaults(handler=run)
+
+
+@says_what_is_wrong
+def run(args: argparse.Namespace) -> int:
+    """Print every run."""
+    found = registry().all()
+    if args.json:
+        print(json_text([_row(item) for item in found], indent=1))
+        return 0
+    if not found:
+        print("there are no runs yet; `torchdeck init` writes a first run.toml")
+        return 0
+    rows = [HEADINGS, *(_cells(item) for item in found)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    now = time.time()
+    for item in found:
+        if isinstance(item, RunView) and item.followed_until is not None:
+            what = reasons.unfollowed(now - item.followed_until)
+            print(f"{UNFOLLOWED} {item.id}: {what} (torchdeck runs attach {item.id})")
+    return 0
+
+
+def _row(item: RunView | UnreadableRun) -> dict[str, Any]:
+    if isinstance(item, UnreadableRun):
+        nothing = dict.fromkeys(("name", "created", "started", "ended"))
+        return {"id": item.id, **nothing, "state": UNREADABLE, "why": item.why}
+    step = _step(item)
+    return {
+        "id": item.id,
+        "name": item.name,
+        "state": item.state.value,
+        "why": item.why,
+        "created": item.created,
+        "started": item.started,
+        "ended": item.ended,
+        "attempt": item.attempt,
+        "world_size": item.world_size,
+        "target": item.target,
+        "step": step,
+        "resumable": item.resumable,
+        "followed_until": item.followed_until,
+    }
+
+
+def _cells(item: RunView | UnreadableRun) -> tuple[str, ...]:
+    if isinstance(item, UnreadableRun):
+        return item.id, "-", UNREADABLE, item.why, "", ""
+    took = duration(item.ended - item.started) if item.ended and item.started else "-"
+    step = _step(item)
+    shown = "-" if step is None else str(step)
+    state = item.state.value if item.followed_until is None else f"{item.state.value}{UNFOLLOWED}"
+    return item.id, item.name, state, moment(item.started), took, shown
+
+
+def _step(item: RunView) -> int | None:
+    """Where rank 0 is; of a run that is over, its last checkpoint's."""
+    if item.ranks and item.ranks[0].step is not None:
+        return item.ranks[0].step
+    return item.checkpoint.step if item.checkpoint is not None else None

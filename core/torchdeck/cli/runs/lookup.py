@@ -1,0 +1,51 @@
+"""The run that a command line names."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from functools import wraps
+
+from torchdeck.cli.exit_codes import USAGE
+from torchdeck.contract.bounded_file import UnreadableFileError
+from torchdeck.contract.journal import NewerFormatError
+from torchdeck.contract.layout import RunLayout
+from torchdeck.runs.folders.directory import RunDirectoryError
+from torchdeck.runs.home import HomeError, torchdeck_home
+from torchdeck.runs.registry import RunNotFoundError, RunRegistry
+
+ID_HELP = "a run's id, the beginning of one, its name, or `latest`"
+
+Handler = Callable[[argparse.Namespace], int]
+
+
+def registry() -> RunRegistry:
+    """The runs of this home. Raises HomeError."""
+    return RunRegistry(torchdeck_home())
+
+
+def find_run(asked: str) -> RunLayout:
+    """The run that `asked` names; raises what `says_what_is_wrong` turns into a sentence."""
+    return registry().find(asked)
+
+
+def says_what_is_wrong(handler: Handler) -> Handler:
+    """A handler that says in a sentence why there is no such run, or why it cannot be read; exit code 2."""
+
+    @wraps(handler)
+    def guarded(args: argparse.Namespace) -> int:
+        try:
+            return handler(args)
+        except (
+            HomeError,
+            RunNotFoundError,
+            RunDirectoryError,
+            NewerFormatError,
+            UnreadableFileError,
+            PermissionError,
+        ) as error:
+            print(f"torchdeck: {error}", file=sys.stderr)
+            return USAGE
+
+    return guarded

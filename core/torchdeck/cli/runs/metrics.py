@@ -1,0 +1,140 @@
+"""`torchdeck runs metrics`: what a run measured, shown or exported."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchdeck.cli.exit_codes import USAGE
+from torchdeck.cli.json_text import json_text
+from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
+from torchdeck.quantities import size
+
+if TYPE_CHECKING:
+    from torchdeck.metrics.export import Selection
+
+WHOLE = 1e15
+"""Below it a float tells one whole number from the next."""
+FORMATS = ("csv", "jsonl", "parquet", "tensorboard")
+
+
+def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "metrics",
+        help="the metrics of a run, or an export of them",
+        description="Without --format, a table of the metrics and their newest values.",
+    )
+    parser.add_argument("id", metavar="ID", help=ID_HELP)
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        help="export all rows; parquet and tensorboard need torchdeck[export] and --out",
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="PATH", help="file or (tensorboard) folder to write; else standard output"
+    )
+    parser.add_argument(
+        "--name",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="this metric, or pattern like val_*; repeatable",
+    )
+    parser.add_argument(
+        "--rank", action="append", default=[], type=int, metavar="R", help="this rank only; repeatable"
+    )
+    parser.add_argument(
+        "--system", action="store_true", help="the nodes' series too (CPU, memory, GPUs, ...)"
+    )
+    parser.add_argument(
+        "--effective",
+        action="store_true",
+        help="leave out rows of steps that a later attempt did again from a checkpoint",
+    )
+    parser.add_argument("--json", action="store_true", help="the table as one JSON array")
+    parser.set_defaults(handler=run)
+
+
+@says_what_is_wrong
+def run(args: argparse.Namespace) -> int:
+    """Show or export; 2 when there is nothing of that name, or the export cannot be made."""
+    from torchdeck.metrics import RunMetrics
+    from torchdeck.metrics.export import ExportError, export, select
+
+    contradiction = _contradiction(args)
+    if contradiction is not None:
+        print(f"torchdeck: {contradiction}", file=sys.stderr)
+        return USAGE
+    metrics = RunMetrics(find_run(args.id).root)
+    metrics.refresh()
+    for problem in metrics.problems:
+        print(f"torchdeck: left out: {problem}", file=sys.stderr)
+    try:
+        selection = select(
+            metrics, names=args.name, ranks=args.rank, system=args.system, effective=args.effective
+        )
+        if args.format is None:
+            _show(selection, as_json=args.json)
+        else:
+            export(selection, args.format, args.out)
+    except ExportError as error:
+        print(f"torchdeck: {error}", file=sys.stderr)
+        return USAGE
+    return 0
+
+
+def _contradiction(args: argparse.Namespace) -> str | None:
+    if args.format is None and args.out is not None:
+        return f"--out needs --format: one of {', '.join(FORMATS)}"
+    if args.format is not None and args.json:
+        return "--json is for the table; for rows as JSON: --format jsonl"
+    return None
+
+
+def _show(selection: Selection, *, as_json: bool) -> None:
+    table = _table(selection)
+    if as_json:
+        print(json_text(table, indent=2))
+        return
+    if not table:
+        print("no metrics yet")
+        return
+    width = max(len(row["name"]) for row in table)
+    for row in table:
+        whose = f"rank {row['rank']}" if row["node"] is None else row["node"]
+        value = _shown(row["name"], row["value"])
+        print(f"{row['name']:<{width}}  {whose:<10}  step {row['step']:<10}  {value}")
+
+
+def _shown(name: str, value: float | str) -> str:
+    """A value for people: our own bytes as a size, whole numbers in full."""
+    if isinstance(value, str):
+        return value
+    if name.endswith("_bytes"):
+        return size(value)
+    return f"{value:.0f}" if value.is_integer() and abs(value) < WHOLE else f"{value:.6g}"
+
+
+def _table(selection: Selection) -> list[dict[str, Any]]:
+    """The newest row of each series."""
+    from torchdeck.metrics.export.rows import json_number
+
+    table = []
+    for name, owner in selection.keys:
+        latest = selection.metrics.latest(name, owner)
+        if latest is not None:
+            table.append(
+                {
+                    "name": name,
+                    "rank": owner if isinstance(owner, int) else None,
+                    "node": owner if isinstance(owner, str) else None,
+                    "attempt": latest.attempt,
+                    "step": latest.step,
+                    "time": latest.time,
+                    "value": json_number(latest.value),
+                }
+            )
+    return table

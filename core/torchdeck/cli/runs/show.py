@@ -1,0 +1,208 @@
+"""`torchdeck runs show`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from torchdeck.cli.json_text import json_text
+from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.layout import RunLayout
+from torchdeck.quantities import duration, moment
+from torchdeck.runs.audit.lines import DEFECT, table_lines
+from torchdeck.runs.copied_code import code_sentence
+from torchdeck.runs.failures import reasons
+from torchdeck.runs.failures.troubleshooting import Recognised, diagnose
+from torchdeck.runs.follower import RunFollower
+from torchdeck.runs.links import Links
+from torchdeck.runs.replay import fields as read
+from torchdeck.runs.state import AttemptView, RankView
+from torchdeck.runs.summary import summary_lines
+from torchdeck.runs.view import RunView
+
+POLL = 0.5
+_NEWS = ("state", "why", "attempt", "checkpoint", "hangs")
+"""What of a run is worth showing it again."""
+_WIDTH = 100
+"""Characters of a line of advice."""
+
+
+def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "show", help="one run: state, why, first failing rank, prediction beside measurement"
+    )
+    parser.add_argument("id", metavar="ID", help=ID_HELP)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--follow", action="store_true", help="print it again whenever its state changes, until it is over"
+    )
+    parser.add_argument(
+        "--audit-all",
+        action="store_true",
+        help="compare every sample of a large run with its plan, however long it takes",
+    )
+    parser.set_defaults(handler=run)
+
+
+@says_what_is_wrong
+def run(args: argparse.Namespace) -> int:
+    """Print all that is known of a run."""
+    layout = find_run(args.id)
+    follower = RunFollower(layout)
+    view = follower.refresh()
+    _print(layout, view, follower.links, args)
+    if args.follow:
+        _follow(layout, view, follower, args)
+    return 0
+
+
+def _follow(layout: RunLayout, shown: RunView, follower: RunFollower, args: argparse.Namespace) -> None:
+    from torchdeck.launch.control.kept_controller import KeptController
+    from torchdeck.launch.launcher import LaunchError
+
+    kept = KeptController(layout)
+    while not shown.is_over:
+        time.sleep(POLL)
+        view = follower.refresh()
+        with suppress(LaunchError):  # it is tried again
+            kept.look(view)
+        if any(getattr(view, name) != getattr(shown, name) for name in _NEWS):
+            shown = view
+            _print(layout, view, follower.links, args)
+            sys.stdout.flush()
+
+
+def _print(layout: RunLayout, view: RunView, links: Links | None, args: argparse.Namespace) -> None:
+    from torchdeck.runs.audit.audit import audit_run
+    from torchdeck.runs.audit.samples import Limits
+
+    audit = audit_run(layout, view, Limits.none() if args.audit_all else None)
+    known = diagnose(layout, view)
+    if args.json:
+        value = {
+            "directory": str(layout.root),
+            "audit": None if audit is None else audit.to_json(),
+            "links": {} if links is None else {name: link.to_json() for name, link in links.nodes.items()},
+            "advice": None if known is None else known.to_json(),
+        }
+        print(json_text({**view.to_json(), **value}, indent=1))
+        return
+    head, *rest = summary_lines(view, audit=audit)
+    table = () if audit is None else (f"  {line}" for line in table_lines(audit))
+    advice = () if known is None else advice_lines(known)
+    nodes = [] if view.is_over else _nodes(layout, links)
+    for line in (head, *_unfollowed(view), *_facts(view, layout), *nodes, *table, *rest, *advice):
+        _say(line)
+
+
+def advice_lines(known: Recognised) -> Iterator[str]:
+    """What was recognised, and what the troubleshooting chapter says about it."""
+    yield ""
+    yield f"  {known.advice.title}"
+    yield f"  {known.where}: {known.line}"
+    yield ""
+    for paragraph in known.advice.text.split("\n\n"):
+        yield from (f"    {line}" for line in textwrap.wrap(paragraph.replace("`", ""), _WIDTH))
+
+
+def _say(line: str) -> None:
+    """Print a line; one that says a defect stands out on a terminal."""
+    if DEFECT in line and sys.stdout.isatty():
+        from rich.text import Text
+
+        from torchdeck.cli.console import make_console
+        from torchdeck.cli.runs.terminal import DEFECT_COLOUR
+
+        make_console().print(Text(line, style=DEFECT_COLOUR), soft_wrap=True)
+    else:
+        print(line)
+
+
+def _unfollowed(view: RunView) -> Iterator[str]:
+    """That the state above is an old one."""
+    if view.followed_until is not None:
+        yield f"  {reasons.unfollowed(time.time() - view.followed_until)}"
+
+
+def _facts(view: RunView, layout: RunLayout) -> Iterator[str]:
+    if view.world_size is not None:  # what the first line of the journal says
+        ranks = "1 rank" if view.world_size == 1 else f"{view.world_size} ranks"
+        strategy = f", {view.strategy}" if view.kind == "recipe" else ""
+        yield f"  {view.kind} {view.target}, {ranks}{strategy}"
+    yield f"  created {moment(view.created)}, started {moment(view.started)}, ended {moment(view.ended)}"
+    said: tuple[str, ...] = ()
+    for attempt in view.attempts:
+        yield f"  attempt {attempt.number}: {_attempt(attempt, view)}"
+        if attempt.given_up:
+            yield f"    goes on without {attempt.given_up}"
+        yield from (f"    {note}" for note in attempt.notes if note not in said)
+        said = attempt.notes
+        traces = sorted(layout.attempt(attempt.number).ranks.glob("*/trace.json.gz"))
+        if traces:
+            yield f"    traces of steps, for Perfetto or chrome://tracing: {', '.join(map(str, traces))}"
+        if attempt.rendezvous == "c10d" and not attempt.notes:
+            yield "    rendezvous c10d: rank order not guaranteed"
+    for rank in view.ranks if not view.is_over else ():
+        yield f"  rank {rank.rank}: {_progress(rank, view)}"
+    code = code_sentence(read_json(layout.plan))
+    if code:
+        yield f"  {code}"
+    yield f"  directory: {layout.root}"
+
+
+def _progress(rank: RankView, view: RunView) -> str:
+    """Where a rank is; a script that counts no steps stands at none, and reports no progress."""
+    counts = bool(rank.step or rank.total)
+    if not counts and view.kind != "recipe" and rank.phase in ("", "starting"):
+        return "no progress reported"
+    step = f" step {rank.step}" if counts and rank.step is not None else ""
+    if rank.exit is not None:
+        return f"ended{step} ({rank.exit.signal or f'exit code {rank.exit.code}'})"
+    still = "" if rank.still is None else f", last progress {rank.still:.0f} s ago"
+    if view.followed_until is not None:
+        still = " when it was heard of last"
+    return f"{rank.phase or 'no progress reported'}{step}{still}"
+
+
+def _nodes(layout: RunLayout, links: Links | None) -> Iterator[str]:
+    """The nodes of a run that goes on over several, or over a link, and how they are reached."""
+    known = {} if links is None else links.nodes
+    plan = read_json(layout.plan)
+    planned = read.mappings(plan, "nodes") if isinstance(plan, dict) else []
+    names = list(dict.fromkeys((*(read.text(node, "name") for node in planned), *known)))
+    if len(names) < 2 and not known:
+        return
+    now = time.time()
+    for name in filter(None, names):
+        link = known.get(name)
+        if link is None:
+            how = "no link: it is this machine, or shares this folder"
+        elif links is not None and links.is_fresh(now):
+            how = reasons.link_word(link, now)
+        else:
+            how = reasons.unfollowed_node(link, now)
+        yield f"  node {name}: {how}"
+
+
+def _attempt(attempt: AttemptView, view: RunView) -> str:
+    parts = [moment(attempt.started)]
+    if attempt.world_size not in (None, view.world_size):
+        size = f"{attempt.world_size} rank{'' if attempt.world_size == 1 else 's'}"
+        if attempt.accumulation is not None and attempt.global_batch is not None:
+            size += f" × accumulation {attempt.accumulation}, global batch {attempt.global_batch:,}"
+        parts.append(size)
+    if attempt.resume:
+        parts.append(f"from {attempt.resume}")
+    if attempt.ended is not None:
+        parts.append(f"{attempt.outcome} after {duration(attempt.ended - attempt.started)}")
+    exits = [f"rank {item.rank}: {item.signal or item.code}" for item in attempt.exits]
+    if exits:
+        parts.append(f"exits {', '.join(exits)}")
+    return ", ".join(parts)

@@ -1,0 +1,300 @@
+"""Watching a run until it is over: reads its directory, writes requests into it, owns nothing of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from torchdeck.cli.exit_codes import RUN_FAILED, STOPPED
+from torchdeck.cli.runs.display import Display, JsonDisplay, PlainDisplay
+from torchdeck.cli.runs.node_notes import NodeNotes
+from torchdeck.cli.signals import FrontEndSignals
+from torchdeck.cli.unread import EXIT_CODE, is_unread, silence
+from torchdeck.contract.layout import RunLayout
+from torchdeck.launch.control.detached import DetachedProcess
+from torchdeck.launch.control.kept_controller import KeptController
+from torchdeck.launch.control.requests import STOP, STOP_NOW, write_request
+from torchdeck.launch.control.taking_over import RequestCarrier, ensure_controller
+from torchdeck.launch.launcher import LaunchError
+from torchdeck.runs.audit.result import Audit
+from torchdeck.runs.follower import RunFollower
+from torchdeck.runs.links import LinkState
+from torchdeck.runs.output import OutputFollower
+from torchdeck.runs.state import CheckpointSeen, RunState
+from torchdeck.runs.training_progress import ProgressReader, TrainingProgress
+from torchdeck.runs.view import START_GRACE, RunView
+
+QUICK = 0.025
+"""Seconds between two looks while things happen, and between two glances at whether a journal has grown."""
+SLOW = 0.25
+QUICK_TIME = 60.0
+"""Seconds after a change of state in which there are such glances."""
+PATIENCE = 0.1
+"""Of the time since anything was new, until the next look: looks take time that starting ranks need."""
+PROGRESS_INTERVAL = 0.5
+
+
+def display_for(run_id: str, *, as_json: bool, attached: bool = False) -> Display:
+    """JSON if asked for, a live display on a terminal, else plain lines; `attached` as of FrontEndSignals."""
+    if as_json:
+        return JsonDisplay(run_id)
+    if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+        from torchdeck.cli.runs.terminal import TerminalDisplay
+
+        return TerminalDisplay(attached=attached)
+    return PlainDisplay()
+
+
+class Watch:
+    """One watching of one run."""
+
+    def __init__(
+        self,
+        layout: RunLayout,
+        display: Display,
+        signals: FrontEndSignals,
+        controller: DetachedProcess | None = None,
+    ) -> None:
+        self._layout = layout
+        self._display = display
+        self._signals = signals
+        self._controller = controller
+        self._follower = RunFollower(layout)
+        self._output = OutputFollower(layout)
+        self._progress = ProgressReader(layout)
+        self._progress_due = 0.0
+        self._shown_progress: TrainingProgress | None = None
+        self._shown_sending: tuple[LinkState, ...] = ()
+        self._answered = 0
+        self._carrier = RequestCarrier(layout)
+        self._kept = KeptController(layout)
+        self._last: RunView | None = None
+        self._said: set[str] = set()
+        self._node_notes = NodeNotes()
+        self._changed = self._news = time.monotonic()
+
+    def run(self) -> int:
+        """Watch until the run is over or this process is to leave; the exit code.
+
+        Raises:
+            NewerFormatError: a newer Torchdeck took the run over.
+        """
+        try:
+            return self._run()
+        except OSError as error:
+            if not is_unread(error):
+                raise
+            silence()
+            return EXIT_CODE
+
+    def _run(self) -> int:
+        view = self._look()
+        self._display.begin(view, str(self._layout.root))
+        while True:
+            self._show(view)
+            if view.is_over or self._is_leaving:
+                break
+            if self._controller_failed(view):
+                return RUN_FAILED
+            self._answer()
+            self._carry(view)
+            self._keep_controller(view)
+            self._wait()
+            view = self._look()
+        return self._end(view)
+
+    def _wait(self) -> None:
+        """Until it is time for the next look: at once where a journal has grown, while that is likely."""
+        now = time.monotonic()
+        if not self._is_quick():
+            time.sleep(SLOW)
+            return
+        until = now + min(SLOW, max(QUICK, PATIENCE * (now - self._news)))
+        journals = self._journals()
+        written, asked = _written(journals), self._asked()
+        while time.monotonic() < until and (_written(journals), self._asked()) == (written, asked):
+            time.sleep(QUICK)
+
+    def _asked(self) -> tuple[int, int | None]:
+        """Signals that came."""
+        return self._signals.interrupts, self._signals.leaving
+
+    def _journals(self) -> tuple[Path, ...]:
+        """The run's; one of a node that comes later counts from the next look on."""
+        return (self._layout.journal, *self._layout.nodes.glob("*/journal.jsonl"))
+
+    def _look(self) -> RunView:
+        view = self._refreshed()
+        # attached to from another machine, a run has all that its nodes had before its controller here can be
+        # seen: until then nothing of it seems alive
+        until = time.monotonic() + START_GRACE
+        while self._may_begin(view) and time.monotonic() < until:
+            if self._is_asked():  # answered before it is known how the run is
+                return replace(
+                    view, state=RunState.PENDING, why="its controller begins", ended=None, resumable=False
+                )
+            time.sleep(QUICK)
+            view = self._refreshed()
+        return view
+
+    def _may_begin(self, view: RunView) -> bool:
+        """Whether what seems over is a run whose controller has not shown itself yet."""
+        return self._is_begun() and view.is_over and not view.end_written
+
+    def _is_asked(self) -> bool:
+        """A signal came that was not answered yet."""
+        return self._signals.interrupts > self._answered or self._is_leaving
+
+    @property
+    def _is_leaving(self) -> bool:
+        """Watching ends, whatever becomes of the run."""
+        return self._signals.leaving is not None or self._answered > 2
+
+    def _refreshed(self) -> RunView:
+        self._is_begun()
+        return self._follower.refresh()
+
+    def _is_begun(self) -> bool:
+        """Whether the controller that this was given lives; one that has ended is reaped."""
+        return self._controller is not None and self._controller.exit_code() is None
+
+    def _show(self, view: RunView) -> None:
+        before = self._last
+        if before is None or (before.state, before.why, before.attempt) != (
+            view.state,
+            view.why,
+            view.attempt,
+        ):
+            self._changed = self._news = time.monotonic()
+            self._display.state(view)
+        if view.checkpoint is not None and _is_news(view.checkpoint, before):
+            self._display.checkpoint(view.checkpoint)
+        self._show_warnings(view)
+        self._last = view
+        for line in self._output.read_new():
+            self._news = time.monotonic()
+            self._display.output(line)
+        self._show_sending()
+        self._show_progress(view)
+        self._display.tick()
+
+    def _show_warnings(self, view: RunView) -> None:
+        aged = {trouble.text for trouble in view.troubles}
+        new = [warning for warning in view.warnings if warning not in self._said and warning not in aged]
+        self._said.update(new)
+        if not view.is_over:
+            new += self._node_notes.lines(view.troubles, time.time())
+        for warning in new:
+            self._display.note(warning)
+
+    def _show_sending(self) -> None:
+        links = self._follower.links
+        sending = () if links is None else links.sent_code(time.time())
+        if sending != self._shown_sending:
+            # also where nothing is under way any more: what stood there is not true then
+            self._display.sending(sending)
+            self._shown_sending = sending
+
+    def _show_progress(self, view: RunView) -> None:
+        if not view.is_over and time.monotonic() < self._progress_due:
+            return
+        self._progress_due = time.monotonic() + PROGRESS_INTERVAL
+        progress = self._progress.read(view)
+        if progress is not None and progress != self._shown_progress:
+            self._shown_progress = progress
+            self._display.progress(progress)
+
+    def _is_quick(self) -> bool:
+        view = self._last
+        settled = view is not None and view.state in (RunState.RUNNING, RunState.QUEUED)
+        return not settled or time.monotonic() - self._changed < QUICK_TIME
+
+    def _answer(self) -> None:
+        """Turn the key that stops into requests: once a stop with a checkpoint, twice a stop now."""
+        if self._signals.interrupts <= self._answered:
+            return
+        self._answered += 1
+        if self._answered == 1:
+            self._ask(STOP)
+            self._display.note(
+                f"stopping: the ranks finish the step, save and exit ({self._signals.stop_key} again ends "
+                "them now)"
+            )
+        elif self._answered == 2:
+            self._ask(STOP_NOW)
+            self._display.note(
+                f"stopping now ({self._signals.stop_key} again stops watching; the stop goes on)"
+            )
+
+    def _ask(self, kind: str) -> None:
+        try:
+            write_request(self._layout, kind, "terminal")
+            ensure_controller(self._layout)
+        except (OSError, LaunchError) as error:
+            self._display.note(f"the request cannot be handed over: {error}")
+
+    def _carry(self, view: RunView) -> None:
+        if self._answered:
+            try:
+                self._carrier.look(view)
+            except LaunchError as error:
+                self._display.note(f"the request cannot be handed over yet: {error}")
+
+    def _keep_controller(self, view: RunView) -> None:
+        """A controller that was killed is started again."""
+        try:
+            if self._kept.look(view):
+                self._display.note("the run's controller was gone: another one was started")
+        except LaunchError as error:
+            self._display.note(f"the run has no controller: {error}")
+
+    def _controller_failed(self, view: RunView) -> bool:
+        """The controller we started is gone, and nothing has come of it."""
+        if self._controller is None or self._controller.exit_code() in (None, 0):
+            return False
+        if view.controller_alive or view.processes_alive or view.state is not RunState.PENDING:
+            return False
+        log: list[str] = []
+        with suppress(OSError):
+            log = self._layout.controller_log.read_text("utf-8", "replace").strip().splitlines()
+        self._display.note(f"the controller ended before it began: {log[-1] if log else 'it wrote nothing'}")
+        self._display.end(view)
+        return True
+
+    def _audit(self, view: RunView) -> Audit | None:
+        if not view.is_over:
+            return None
+        from torchdeck.runs.audit.audit import audit_run
+
+        return audit_run(self._layout, view)
+
+    def _end(self, view: RunView) -> int:
+        if view.is_over:
+            for line in self._output.read_rest():
+                self._display.output(line)
+        self._display.end(view, self._audit(view))
+        if view.is_over:
+            return view.exit_code
+        again = f"the run goes on: torchdeck runs attach {view.id}"
+        self._display.note(again)
+        return STOPPED if self._signals.leaving is None else 128 + self._signals.leaving
+
+
+def _written(journals: Sequence[Path]) -> list[int]:
+    """Bytes of those that are there."""
+    sizes = []
+    for path in journals:
+        with suppress(OSError):
+            sizes.append(path.stat().st_size)
+    return sizes
+
+
+def _is_news(found: CheckpointSeen, before: RunView | None) -> bool:
+    """Another checkpoint; the same one on the disk of another node is not."""
+    known = None if before is None else before.checkpoint
+    return known is None or (known.step, Path(known.path).name) != (found.step, Path(found.path).name)

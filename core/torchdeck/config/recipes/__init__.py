@@ -1,0 +1,1 @@
+"""Options of the built-in recipes: their [model] and [data] tables."""

@@ -1,0 +1,1 @@
+"""Contradictions between values that are each right."""

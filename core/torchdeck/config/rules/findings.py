@@ -1,0 +1,31 @@
+"""What a rule about a config looks at, and what it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from torchdeck.config.schema import RunConfig
+from torchdeck.config.toml.document import KeyPath
+
+
+@dataclass(frozen=True)
+class Given:
+    """What rules look at."""
+
+    config: RunConfig
+    written: Callable[[KeyPath], bool]
+    """Whether a key is written anywhere, rather than its default."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A contradiction, at `path`; `uses` are the other keys that have part in it."""
+
+    path: KeyPath
+    wrong: str
+    right: str
+    uses: tuple[KeyPath, ...] = ()
+
+
+Rule = Callable[[Given], Iterator[Finding]]

@@ -1,0 +1,35 @@
+"""Scripts that use the library by itself, shipped as resources: something to start one's own from."""
+
+from __future__ import annotations
+
+from torchdeck.config.starts.shipped_texts import ShippedTexts
+
+
+class UnknownExampleError(ValueError):
+    """There is no example of that name."""
+
+
+_EXAMPLES = ShippedTexts("example", "examples", ".py", UnknownExampleError)
+
+
+def example_names() -> list[str]:
+    """Names of all examples, as their files are called without `.py`."""
+    return _EXAMPLES.names()
+
+
+def example_text(name: str) -> str:
+    """The script of example `name`.
+
+    Raises:
+        UnknownExampleError: there is none of that name.
+    """
+    return _EXAMPLES.text(name)
+
+
+def example_summary(name: str) -> str:
+    """What the example shows, in one sentence: the first line of its docstring.
+
+    Raises:
+        UnknownExampleError: there is none of that name.
+    """
+    return _EXAMPLES.first_line(name).strip('"')

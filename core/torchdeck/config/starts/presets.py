@@ -1,0 +1,51 @@
+"""Run files to start from, shipped as resources: each a commented run.toml, some with a file beside it."""
+
+from __future__ import annotations
+
+import tomllib
+
+from torchdeck.config.starts.shipped_texts import ShippedTexts
+
+DEFAULT = "quickstart"
+
+
+class UnknownPresetError(ValueError):
+    """There is no preset of that name."""
+
+
+_PRESETS = ShippedTexts("preset", "presets", ".toml", UnknownPresetError, DEFAULT)
+
+
+def preset_names() -> list[str]:
+    """Names of all presets, the default one first."""
+    return _PRESETS.names()
+
+
+def preset_text(name: str) -> str:
+    """The run file of preset `name`.
+
+    Raises:
+        UnknownPresetError: there is none of that name.
+    """
+    return _PRESETS.text(name)
+
+
+def preset_summary(name: str) -> str:
+    """What the preset is, in one sentence: its first comment.
+
+    Raises:
+        UnknownPresetError: there is none of that name.
+    """
+    return _PRESETS.first_line(name).lstrip("# ")
+
+
+def preset_companions(name: str) -> dict[str, str]:
+    """Files that belong beside the run file, name → text: the example recipe that it runs, where it runs one.
+
+    Raises:
+        UnknownPresetError: there is none of that name.
+    """
+    recipe = tomllib.loads(preset_text(name)).get("run", {}).get("recipe", "")
+    if not recipe.endswith(".py"):
+        return {}
+    return {recipe: _PRESETS.beside(recipe)}

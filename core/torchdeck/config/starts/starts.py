@@ -1,0 +1,95 @@
+"""Run files to begin with: a preset with the files that belong beside it, or a script's own."""
+
+from __future__ import annotations
+
+import shlex
+import tomllib
+from pathlib import Path
+from typing import Literal
+
+from torchdeck.config.starts.presets import preset_companions, preset_text
+from torchdeck.config.starts.run_file import toml_string
+
+DEFAULT_NAME = "run.toml"
+
+
+def preset_files(preset: str, target: Path) -> dict[Path, str]:
+    """What a preset written as `target` consists of: each file's path and text, the run file first.
+
+    Raises:
+        UnknownPresetError: there is none of that name.
+    """
+    companions = preset_companions(preset)
+    return {
+        target: named(preset_text(preset), target.name),
+        **{target.parent / name: content for name, content in companions.items()},
+    }
+
+
+def named(text: str, name: str) -> str:
+    """`text`, whose comments name the file it is written to; a name that no comment can hold is not."""
+    if not name.isprintable():
+        return text
+    word = shlex.quote(name)
+    lines = text.splitlines(keepends=True)
+    return "".join(line.replace(DEFAULT_NAME, word) if line.startswith("#") else line for line in lines)
+
+
+Remains = Literal["nothing", "plan only", "batch plan", "script"]
+
+
+def what_remains(text: str) -> Remains:
+    """What is to be done before a preset's run can start; `plan only`: its machines cannot be reached.
+
+    Args:
+        text: a preset's text.
+    """
+    table = tomllib.loads(text)
+    if "cluster" in table:
+        return "plan only"
+    if "batch_plan" in table.get("training", {}):
+        return "batch plan"
+    return "script" if "script" in table["run"] else "nothing"
+
+
+def script_text(script: Path, folder: Path) -> str:
+    """A run file for `script`, made of the preset for scripts; the path is relative to `folder` if below it.
+
+    Args:
+        script: a Python file; absolute.
+        folder: where the run file will lie; absolute.
+    """
+    path = script.relative_to(folder) if script.is_relative_to(folder) else script
+    text = preset_text("script").replace('name = "script"', f"name = {toml_string(_name(script))}", 1)
+    # the preset's remark on where a script lies is for one that is not known yet
+    return text.replace(
+        'script = "train.py"       # beside this file, or anywhere', f"script = {toml_string(str(path))}", 1
+    )
+
+
+def is_recipe(source: str) -> bool:
+    """Whether Python text defines what a recipe file defines, by its functions' names; it is not run."""
+    import ast
+
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    return {"build_model", "build_data", "loss"} <= functions
+
+
+def recipe_text(recipe: Path, folder: Path) -> str:
+    """A run file for a recipe file; the rest as for `script_text`."""
+    path = recipe.relative_to(folder) if recipe.is_relative_to(folder) else recipe
+    return (
+        "# Your own model, data and loss. [model] and [data] are handed to build_model and build_data.\n\n"
+        f"name = {toml_string(_name(recipe))}\n\n[run]\nrecipe = {toml_string(str(path))}\n\n"
+        "[training]\nsteps = 200\nmicrobatch = 32           # samples a rank takes at a time\n\n"
+        '[distributed]\nstrategy = "ddp"          # or "fsdp", or "single"\n'
+    )
+
+
+def _name(file: Path) -> str:
+    kept = "".join(letter for letter in file.stem if letter.isprintable() and letter not in "/\\").strip()
+    return kept[:100] or "run"

@@ -1,0 +1,1 @@
+"""The text of run files: editing values in place, merging and comparing."""

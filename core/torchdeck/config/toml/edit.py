@@ -1,0 +1,220 @@
+"""Changing single values of a run file's text; every other byte of it stays.
+
+The text is cut at the spans `document.scan` finds, so that comments, order, quotes and blanks survive;
+tomlkit writes the new value. (Its own insertion puts a key below the comment that introduces the next table.)
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torchdeck.config.problems import dotted
+from torchdeck.config.toml.document import KeyPath, parse, scan
+from torchdeck.config.toml.edit_lists import with_elements
+from torchdeck.config.toml.edit_places import (
+    block_of,
+    inserted,
+    line_end,
+    line_start,
+    new_block,
+    newline_of,
+    out_of_braces,
+)
+from torchdeck.config.toml.toml_text import EditError, toml_path, toml_value
+
+__all__ = ["EditError", "add_table", "remove_table", "remove_value", "rename_key", "set_value"]
+
+
+def set_value(text: str, path: Sequence[str | int], value: Any, literal: str = "") -> str:
+    """`text` with the key at `path` set to `value`, a plain value of TOML.
+
+    An existing value is replaced in place. A new key goes below the last key of its table; a new table,
+    to the end of the tables it belongs to. A number in the path is one of many tables that are there:
+    ("cluster", "nodes", 0, "gpus").
+
+    Args:
+        text: the run file.
+        path: from the root to the key.
+        value: what it is set to.
+        literal: how the value is to be written, where that matters: `3e-4` rather than `0.0003`.
+
+    Raises:
+        EditError: the text is not TOML, `literal` says another value, `path` leads through a value that is no
+            table, or is a table.
+    """
+    keys = tuple(path)
+    wanted = _parsed(text)
+    before = _at(wanted, keys)
+    _put(wanted, keys, value)
+    document = scan(text)
+    entry = document.entry(keys)
+    written = literal or toml_value(value)
+    if entry is None:
+        edited = inserted(document, keys, written)
+    elif isinstance(before, list) and isinstance(value, (list, tuple)) and not literal:
+        edited = with_elements(document, keys, before, list(value))
+    else:
+        edited = text[: entry.value_start] + written + text[entry.value_end :]
+    return _checked(edited, wanted, keys)
+
+
+def remove_value(text: str, path: Sequence[str | int]) -> str:
+    """`text` without the key at `path`; unchanged when there is no such key.
+
+    Raises:
+        EditError: the text is not TOML, or the key is a table with a heading of its own.
+    """
+    keys = tuple(path)
+    wanted = _parsed(text)
+    table = _at(wanted, keys[:-1])
+    if not isinstance(table, dict) or keys[-1] not in table:
+        return text
+    document = scan(text)
+    entry = document.entry(keys)
+    if entry is None:
+        raise EditError(f"{dotted(keys)} is a table; remove its keys one by one")
+    del table[keys[-1]]
+    if entry.inline is not None:
+        edited = out_of_braces(document, entry)
+    else:
+        edited = text[: line_start(text, entry.start)] + text[line_end(text, entry.value_end) :]
+    return _checked(edited, wanted, keys, allow_empty=True)
+
+
+def rename_key(text: str, path: Sequence[str | int], name: str) -> str:
+    """`text` with the last key of `path` called `name`, in the same place and with the same value.
+
+    Raises:
+        EditError: the text is not TOML, there is no such key, it has a heading, or `name` is there already.
+    """
+    keys = tuple(path)
+    wanted = _parsed(text)
+    table, entry = _at(wanted, keys[:-1]), scan(text).entry(keys)
+    if not isinstance(table, dict) or entry is None:
+        raise EditError(f"there is no key {dotted(keys)}")
+    if name in table:
+        raise EditError(f"{dotted((*keys[:-1], name))} is there already")
+    table[name] = table.pop(keys[-1])
+    around = entry.header if entry.inline is None else entry.inline
+    written = f"{toml_path((*keys[len(around) : -1], name))} = "
+    return _checked(text[: entry.start] + written + text[entry.value_start :], wanted, keys)
+
+
+def add_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str:
+    """`text` with one more [[table]] of name `path`, below those that are there.
+
+    Raises:
+        EditError: the text is not TOML, or `path` is something else than a list of tables.
+    """
+    keys = tuple(path)
+    wanted = _parsed(text)
+    before = _at(wanted, keys)
+    if before is not None and not isinstance(before, list):
+        raise EditError(f"{dotted(keys)} is no list of tables")
+    document = scan(text)
+    if document.entry(keys) is not None:
+        return set_value(text, keys, [*(before or []), dict(values)])
+    parent = wanted
+    for key in keys[:-1]:
+        parent = parent.setdefault(key, {})
+    parent.setdefault(keys[-1], []).append(dict(values))
+    newline = newline_of(text)
+    lines = [f"[[{toml_path(keys)}]]", *(f"{toml_path((k,))} = {toml_value(v)}" for k, v in values.items())]
+    edited = new_block(document, (*keys, ""), newline.join(lines))
+    return _checked(edited, wanted, keys)
+
+
+def remove_table(text: str, path: Sequence[str | int]) -> str:
+    """`text` without the table at `path`, its heading and all that stands under it.
+
+    `path` is a [table], or one of many by a number at the end: ("cluster", "nodes", 0).
+
+    Raises:
+        EditError: the text is not TOML, or what stands there cannot be cut out alone.
+    """
+    keys = tuple(path)
+    wanted = _parsed(text)
+    parent = _at(wanted, keys[:-1])
+    if _step(parent, keys[-1]) is None:
+        return text
+    document = scan(text)
+    if isinstance(keys[-1], int) and document.entry(keys[:-1]) is not None:
+        del parent[keys[-1]]
+        return set_value(text, keys[:-1], list(parent))
+    del parent[keys[-1]]
+    if not parent and isinstance(keys[-1], int):  # the last of many: TOML has no way to say none by headings
+        del _at(wanted, keys[:-2])[keys[-2]]
+    blocks = [block_of(document, header) for header in document.headers if header.path[: len(keys)] == keys]
+    edited = text
+    for start, end in reversed(blocks):
+        edited = edited[:start] + edited[end:]
+    return _checked(edited, wanted, keys, allow_empty=True)
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        return parse(text)
+    except (ValueError, RecursionError) as error:
+        raise EditError(f"the text is not valid TOML: {error}") from error
+
+
+def _put(root: dict[str, Any], path: KeyPath, value: Any) -> None:
+    if not path:
+        raise EditError("there is no key to set: the path is empty")
+    table: Any = root
+    for length, key in enumerate(path[:-1], 1):
+        if isinstance(table, dict) and isinstance(key, str) and key not in table:
+            table[key] = {}
+        table = _step(table, key)
+        if not isinstance(table, dict) and not (isinstance(table, list) and isinstance(path[length], int)):
+            raise EditError(f"{dotted(path[:length])} is no table")
+    if not isinstance(table, dict) or not isinstance(path[-1], str):
+        raise EditError(f"{dotted(path)} is no key of a table")
+    if isinstance(table.get(path[-1]), dict) and not isinstance(value, dict):
+        raise EditError(f"{dotted(path)} is a table; set its keys one by one")
+    table[path[-1]] = value
+
+
+def _at(root: Any, path: KeyPath) -> Any:
+    """What stands at `path`; None where nothing does."""
+    for key in path:
+        root = _step(root, key)
+    return root
+
+
+def _step(value: Any, key: str | int) -> Any:
+    """What stands at `key` of a table or list; None where nothing does."""
+    if isinstance(value, dict):
+        return value.get(key)
+    inside = isinstance(value, list) and isinstance(key, int) and 0 <= key < len(value)
+    return value[key] if inside else None
+
+
+def _checked(edited: str, wanted: dict[str, Any], path: KeyPath, *, allow_empty: bool = False) -> str:
+    """`edited`, once it is sure to say what was wanted and nothing else."""
+    try:
+        got = tomllib.loads(edited)
+    except ValueError as error:
+        raise EditError(f"{dotted(path)} cannot be written into this file: {error}") from error
+    if allow_empty:
+        got, wanted = _without_empty(got), _without_empty(wanted)
+    if _plain(got) != _plain(wanted):
+        raise EditError(f"{dotted(path)} cannot be written into this file without changing other values")
+    return edited
+
+
+def _without_empty(table: dict[str, Any]) -> dict[str, Any]:
+    """The table without tables that are empty: removing the last dotted key removes its table."""
+    kept = {key: _without_empty(item) if isinstance(item, dict) else item for key, item in table.items()}
+    return {key: item for key, item in kept.items() if item != {}}
+
+
+def _plain(value: Any) -> Any:
+    """A value that compares by content: types count, NaN equals NaN, tuples are lists."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return (type(value).__name__, repr(value))

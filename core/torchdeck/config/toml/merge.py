@@ -1,0 +1,140 @@
+"""Two people changed one run file: their changes put together, by line where that says it, else by key."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any, Literal
+
+from torchdeck.config.problems import dotted
+from torchdeck.config.toml.differences import ABSENT, Difference, differences, same
+from torchdeck.config.toml.document import parse
+from torchdeck.config.toml.edit import EditError, remove_value, set_value
+
+Side = Literal["mine", "theirs"]
+
+
+class MergeError(ValueError):
+    """The texts cannot be merged by key: one is not TOML, or a change cannot be written into the other."""
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """A key that both have changed, each in another way."""
+
+    path: tuple[str, ...]
+    base: Any
+    """What it was; values are TOML's, or ABSENT."""
+    mine: Any
+    theirs: Any
+
+    @property
+    def name(self) -> str:
+        """The dotted key."""
+        return dotted(self.path)
+
+
+@dataclass(frozen=True)
+class Merge:
+    """What came of it: a text in which each conflict stands as mine has it."""
+
+    text: str
+    conflicts: tuple[Conflict, ...]
+    taken: tuple[Difference, ...]
+    """What theirs has brought in, each from mine to theirs."""
+
+    def resolved(self, choices: Mapping[tuple[str, ...], Side]) -> str:
+        """The text once it is chosen for each conflict; mine where nothing is said.
+
+        Raises:
+            MergeError: a value of theirs cannot be written into it.
+        """
+        text = self.text
+        for conflict in self.conflicts:
+            if choices.get(conflict.path, "mine") == "theirs":
+                text = _written(text, conflict.path, conflict.theirs)
+        return text
+
+
+def merge(base: str, mine: str, theirs: str) -> Merge:
+    """The changes from `base` to `theirs` brought into `mine`.
+
+    Where the two have changed different lines, both stand as they were written, comments and all. Where lines
+    are too close, the keys of theirs are set in mine.
+
+    Raises:
+        MergeError: the keys cannot be told, or not be written; one side has to be taken whole.
+    """
+    was, ours, others = _table(base, "before"), _table(mine, "here"), _table(theirs, "on disk")
+    my_change = {item.path: item for item in differences(was, ours)}
+    conflicts: list[Conflict] = []
+    taken: list[Difference] = []
+    for item in differences(was, others):
+        own = my_change.get(item.path)
+        if own is None:
+            taken.append(Difference(item.path, item.before, item.after))
+        elif not same(own.after, item.after):
+            conflicts.append(Conflict(item.path, item.before, own.after, item.after))
+    by_key = mine
+    for item in taken:
+        by_key = _written(by_key, item.path, item.after)
+    by_line = None if conflicts else merged_lines(base, mine, theirs)
+    if by_line is not None and _says(by_line, by_key):
+        by_key = by_line
+    return Merge(by_key, tuple(conflicts), tuple(taken))
+
+
+def merged_lines(base: str, mine: str, theirs: str) -> str | None:
+    """The lines of both changes; None where the two have changed the same lines, or neighbours."""
+    old, ours, others = (text.splitlines(keepends=True) for text in (base, mine, theirs))
+    edits = sorted([*_edits(old, ours), *_edits(old, others)], key=lambda edit: (edit.start, edit.end))
+    text: list[str] = []
+    at = 0
+    before: _Edit | None = None
+    for edit in edits:
+        if edit == before:
+            continue  # both have made it
+        if before is not None and edit.start <= before.end:
+            return None
+        text += [*old[at : edit.start], *edit.lines]
+        at, before = edit.end, edit
+    return "".join([*text, *old[at:]])
+
+
+@dataclass(frozen=True)
+class _Edit:
+    """Lines `start` to `end` of the base give way to others."""
+
+    start: int
+    end: int
+    lines: tuple[str, ...]
+
+
+def _edits(old: Sequence[str], new: Sequence[str]) -> Iterator[_Edit]:
+    for tag, start, end, first, last in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag != "equal":
+            yield _Edit(start, end, tuple(new[first:last]))
+
+
+def _written(text: str, path: tuple[str, ...], value: Any) -> str:
+    try:
+        return remove_value(text, path) if value is ABSENT else set_value(text, path, value)
+    except EditError as error:
+        raise MergeError(str(error)) from error
+
+
+def _table(text: str, where: str) -> dict[str, Any]:
+    try:
+        return parse(text)
+    except (ValueError, RecursionError) as error:
+        raise MergeError(f"the text {where} is not TOML: {error}") from error
+
+
+def _says(text: str, wanted: str) -> bool:
+    """Whether two texts say the same keys and values."""
+    try:
+        return not differences(tomllib.loads(wanted), tomllib.loads(text))
+    except ValueError:
+        return False

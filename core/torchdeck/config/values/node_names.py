@@ -1,0 +1,77 @@
+"""Names of many nodes in a few characters: `gpu[000-127]`, `rack[1-2]-gpu[0,4-7]`."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable
+
+from torchdeck.config.values.host_names import host_fault
+
+MOST = 65_536
+"""Nodes that one text may name: more is a slip of the keyboard."""
+
+_PART = re.compile(r"\[([^\[\]]*)\]|[^\[\]]+")
+_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
+
+RIGHT_RANGE = 'a name such as "gpu7", or a range such as "gpu[000-127]"'
+
+
+class NodeNameError(ValueError):
+    """A text names no nodes; the message says why."""
+
+
+def expand(text: str) -> tuple[str, ...]:
+    """The names that `text` stands for, in order; a leading zero gives all numbers of a range its width.
+
+    Several ranges give every combination, the last one counting fastest.
+
+    Raises:
+        NodeNameError: a bracket is not closed, a range is none or goes down, there are more than `MOST`, or
+            no host may be called so.
+    """
+    if not text or text.startswith(("-", ".")) or re.search(r"[\s\x00-\x1f/]", text):
+        raise NodeNameError("it names nothing")
+    matches = list(_PART.finditer(text))
+    if "".join(match.group() for match in matches) != text:
+        raise NodeNameError("its brackets do not match")
+    literal = "".join(match.group() for match in matches if match.group(1) is None)
+    if literal and (fault := host_fault(literal)):
+        raise NodeNameError(fault)
+    parts = [match.group() if match.group(1) is None else _numbers(match.group(1)) for match in matches]
+    count = 1
+    for part in parts:
+        count *= 1 if isinstance(part, str) else len(part)
+    if count > MOST:
+        raise NodeNameError(f"it names {count} nodes, and the most is {MOST}")
+    choices = [(part,) if isinstance(part, str) else part for part in parts]
+    return tuple("".join(chosen) for chosen in itertools.product(*choices))
+
+
+def expand_all(texts: Iterable[str]) -> list[str]:
+    """The names that all `texts` stand for, in order; a text that names no nodes stands for itself."""
+    names: list[str] = []
+    for text in texts:
+        try:
+            names += expand(text)
+        except NodeNameError:
+            names.append(text)
+    return names
+
+
+def _numbers(inside: str) -> tuple[str, ...]:
+    """What stands in one pair of brackets: numbers and ranges with commas between them."""
+    found: list[str] = []
+    for piece in inside.split(","):
+        match = _RANGE.fullmatch(piece)
+        if match is None:
+            raise NodeNameError(f"[{inside}] is not a range of numbers")
+        first, last = match.group(1), match.group(2) or match.group(1)
+        low, high = int(first), int(last)
+        if high < low:
+            raise NodeNameError(f"[{inside}] goes down")
+        if high - low >= MOST:
+            raise NodeNameError(f"[{inside}] is {high - low + 1} numbers, and the most is {MOST}")
+        width = len(first) if first.startswith("0") else 0
+        found += [str(number).zfill(width) for number in range(low, high + 1)]
+    return tuple(found)

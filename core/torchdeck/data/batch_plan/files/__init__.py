@@ -1,0 +1,1 @@
+"""Batch plans and the data they were made from, on disk."""

@@ -1,0 +1,118 @@
+"""Which data a batch plan was made from, in a file beside it that is no part of the plan itself.
+
+Sizes and times of files tell in a moment that nothing has changed; where they are others, content decides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from torchdeck.contract.atomic import write_bytes
+from torchdeck.data.batch_plan.errors import BatchPlanError
+from torchdeck.data.batch_plan.files.dataset_files import content_fingerprint, files_in
+from torchdeck.data.batch_plan.files.json_files import read_document
+from torchdeck.data.batch_plan.files.length_files import Progress, read_lengths
+from torchdeck.data.batch_plan.lengths import lengths_fingerprint
+
+Reading = Literal["dataset", "lengths"]
+"""How it was read: by `measure_dataset`, or by `read_lengths`."""
+
+SOURCE_FILE = "source.json"
+FORMAT = "torchdeck-batch-plan-source"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """A file or folder that a batch plan was made from, as it was then."""
+
+    path: str
+    """Absolute."""
+    reading: Reading
+    listing: str
+    """SHA-256 over names, sizes and times of its files; see `listing_of`."""
+    fingerprint: str
+    """Of its content, as it was read."""
+
+    @property
+    def build(self) -> str:
+        """The command that makes a plan from it, without its other options."""
+        return f"torchdeck batchplan build --{self.reading} {shlex.quote(self.path)}"
+
+
+def listing_of(path: str | os.PathLike[str]) -> str:
+    """SHA-256 in hexadecimal over name, size and time of each file of the data set `path`; nothing is read.
+
+    Raises:
+        BatchPlanError: it is neither file nor folder of files.
+        OSError: it cannot be looked at.
+    """
+    place = Path(path)
+    if not place.is_dir() and not place.is_file():
+        raise BatchPlanError(f"{place} is no file and no folder")
+    digest = hashlib.sha256()
+    for name in sorted(files_in(place), key=os.fsencode) if place.is_dir() else [""]:
+        found = (place / name).stat()
+        digest.update(b"%d %d %s\n" % (found.st_size, found.st_mtime_ns, os.fsencode(name)))
+    return digest.hexdigest()
+
+
+def write_source(source: DataSource, folder: Path) -> None:
+    """Write `source` into the folder of a batch plan."""
+    value = {"format": FORMAT, "v": VERSION, **asdict(source)}
+    write_bytes(folder / SOURCE_FILE, json.dumps(value, indent=1).encode("ascii") + b"\n")
+
+
+def read_source(folder: Path) -> DataSource | None:
+    """What the batch plan in `folder` was made from; None where that is not known.
+
+    Raises:
+        BatchPlanError: the file is damaged, or of a newer Torchdeck.
+        OSError: it cannot be read.
+    """
+    path = folder / SOURCE_FILE
+    if not path.is_file():
+        return None
+    value = read_document(path, FORMAT, VERSION, "does not say which data a batch plan was made from")
+    fields: dict[str, Any] = {name: value.get(name) for name in DataSource.__dataclass_fields__}
+    wrong = next((name for name, item in fields.items() if not isinstance(item, str)), None)
+    if wrong is not None or fields["reading"] not in get_args(Reading):
+        raise BatchPlanError(f"{path} is damaged: {wrong or 'reading'} is {fields[wrong or 'reading']!r}")
+    return DataSource(**fields)
+
+
+def changed_source(path: str | os.PathLike[str], *, progress: Progress | None = None) -> DataSource | None:
+    """The data that the batch plan in the folder `path` was made from, if that is another now.
+
+    None also where nothing can be told: the plan does not say what it was made from, or that is not here.
+    Content is read only where sizes or times of files are others.
+
+    Raises:
+        BatchPlanError: the file that says it is damaged.
+        OSError: that file cannot be read.
+    """
+    source = read_source(Path(path))
+    if source is None:
+        return None
+    place = Path(source.path)
+    try:
+        if not place.exists() or listing_of(place) == source.listing:
+            return None
+        same = _fingerprint(place, source.reading, progress) == source.fingerprint
+    except BatchPlanError:
+        return source
+    except OSError:
+        return None
+    return None if same else source
+
+
+def _fingerprint(path: Path, reading: Reading, progress: Progress | None) -> str:
+    if reading == "lengths":
+        return lengths_fingerprint(read_lengths(path, progress=progress))
+    return content_fingerprint(path, progress=progress)

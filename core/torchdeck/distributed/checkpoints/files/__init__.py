@@ -1,0 +1,1 @@
+"""The files of a checkpoint, written and read without trusting them."""

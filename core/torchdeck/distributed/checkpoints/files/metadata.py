@@ -1,0 +1,184 @@
+"""Reading torch.distributed.checkpoint's files without trusting them.
+
+`.metadata` is a pickle. It is read as data, from which DCP's metadata is made by value: tensors alone, whose
+shards lie within them and in the checkpoint's own files. Each shard is a small file of `torch.save`, looked
+at before DCP has torch read it with `weights_only=True`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import torch
+from torch.distributed.checkpoint import metadata
+from torch.distributed.checkpoint.filesystem import FileSystemReader, _StorageInfo
+
+from torchdeck.contract.checkpoints.manifest import CheckpointError, read_document
+from torchdeck.distributed.checkpoints.files.inert_pickle import Name, Record, read_pickle
+from torchdeck.distributed.checkpoints.files.tensor_archive import Span, check_archive, is_dtype
+
+METADATA_NAME = ".metadata"
+T = TypeVar("T")
+
+
+def _name(item: type) -> Name:
+    return Name(item.__module__, item.__qualname__)
+
+
+_SIZE = Name("torch", "Size")
+_ALLOWED = frozenset(
+    {
+        *map(
+            _name,
+            (
+                metadata.Metadata,
+                metadata.MetadataIndex,
+                metadata.TensorStorageMetadata,
+                metadata.TensorProperties,
+                metadata.ChunkStorageMetadata,
+                metadata.BytesStorageMetadata,
+                metadata.StorageMeta,
+                metadata._MEM_FORMAT_ENCODING,  # noqa: SLF001 - it stands in every .metadata
+                _StorageInfo,
+            ),
+        ),
+        _SIZE,
+        Name("collections", "OrderedDict"),
+        Name("torch.serialization", "_get_layout"),
+    }
+)
+_DIMENSIONS = 64
+"""No tensor of torch's has more."""
+_PATHS = frozenset({"PosixPath", "PurePosixPath", "WindowsPath", "PureWindowsPath"})
+"""Of pathlib, or a module within it: where a checkpoint was saved, which is not looked at."""
+
+
+class CheckedReader(FileSystemReader):
+    """DCP's reader for a checkpoint whose files were verified against its manifest."""
+
+    def __init__(self, folder: Path, files: Collection[str]) -> None:
+        """Read tensors from `folder`; `files` are the names its manifest lists."""
+        super().__init__(folder)
+        self._folder = folder
+        self._files = frozenset(files)
+
+    def read_metadata(self, *_args: Any, **_kwargs: Any) -> metadata.Metadata:
+        """DCP's metadata, made by value.
+
+        Raises:
+            CheckpointError: it is not that of tensors, or names a file outside the checkpoint.
+        """
+        path = self._folder / METADATA_NAME
+        try:
+            value = read_pickle(read_document(path, "metadata"), _allowed)
+            found = _metadata(value, self._files)
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"{path} is refused: {error}") from error
+        found.storage_meta = metadata.StorageMeta(load_id=self.load_id)
+        return found
+
+    def _slice_file(self, file: IO[bytes], sinfo: _StorageInfo) -> IO[bytes]:
+        try:
+            check_archive(Span(file, sinfo.offset, sinfo.length))
+        except ValueError as error:
+            path = self._folder / sinfo.relative_path
+            raise CheckpointError(f"{path} is refused: at byte {sinfo.offset}, {error}") from error
+        return super()._slice_file(file, sinfo)
+
+
+def _allowed(name: Name) -> bool:
+    path = name.module.partition(".")[0] == "pathlib" and name.name in _PATHS
+    return name in _ALLOWED or path or is_dtype(name)
+
+
+def _metadata(value: Any, files: Collection[str]) -> metadata.Metadata:
+    said = _state(value, metadata.Metadata)
+    tensors, places = _typed(said.get("state_dict_metadata"), dict), _typed(said.get("storage_data"), dict)
+    where = {_index(key): _place(item, files) for key, item in places.items()}
+    if len({(place.relative_path, place.offset) for place in where.values()}) != len(places):
+        raise ValueError("two shards in it are at the same place")
+    return metadata.Metadata(
+        {name: _tensor(name, item) for name, item in tensors.items()}, storage_data=where
+    )
+
+
+def _tensor(name: Any, value: Any) -> metadata.TensorStorageMetadata:
+    if type(name) is not str or not _is(value, metadata.TensorStorageMetadata):
+        raise ValueError(f"{name!r} is not a tensor; only tensors are read from a checkpoint")
+    said = _state(value, metadata.TensorStorageMetadata)
+    shape = _size(said.get("size"))
+    properties = _state(said.get("properties"), metadata.TensorProperties, tuple)
+    dtype = properties[0] if properties else None
+    if not isinstance(dtype, Name) or not is_dtype(dtype):
+        raise ValueError(f"{name!r} has no dtype")
+    chunks = [_chunk(name, item, shape) for item in _typed(said.get("chunks"), list)]
+    if sum(math.prod(chunk.sizes) for chunk in chunks) != math.prod(shape):
+        raise ValueError(f"the shards of {name!r} are not the whole of it")
+    return metadata.TensorStorageMetadata(
+        metadata.TensorProperties(dtype=vars(torch)[dtype.name]), shape, chunks
+    )
+
+
+def _chunk(name: str, value: Any, shape: torch.Size) -> metadata.ChunkStorageMetadata:
+    said = _state(value, metadata.ChunkStorageMetadata)
+    offsets, sizes = _size(said.get("offsets")), _size(said.get("sizes"))
+    if not len(offsets) == len(sizes) == len(shape) or any(
+        offset + size > whole for offset, size, whole in zip(offsets, sizes, shape, strict=True)
+    ):
+        raise ValueError(f"a shard of {name!r} lies outside of it")
+    return metadata.ChunkStorageMetadata(offsets, sizes)
+
+
+def _index(value: Any) -> metadata.MetadataIndex:
+    said = _state(value, metadata.MetadataIndex)
+    offset, index = said.get("offset"), said.get("index")
+    return metadata.MetadataIndex(
+        _typed(said.get("fqn"), str),
+        None if offset is None else _size(offset),
+        None if index is None else _count(index),
+    )
+
+
+def _place(value: Any, files: Collection[str]) -> _StorageInfo:
+    said = _state(value, _StorageInfo)
+    path = _typed(said.get("relative_path"), str)
+    if path not in files:
+        raise ValueError(f"it points to a file that is not the checkpoint's: {path!r}")
+    if said.get("transform_descriptors"):
+        raise ValueError(f"what it points to in {path} is packed, which no checkpoint of Torchdeck's is")
+    return _StorageInfo(path, _count(said.get("offset")), _count(said.get("length")))
+
+
+def _is(value: Any, kind: type) -> bool:
+    return isinstance(value, Record) and value.name == _name(kind)
+
+
+def _state(value: Any, kind: type, form: type = dict) -> Any:
+    """What an object of `kind` was filled with."""
+    if not _is(value, kind) or type(value.state) is not form:
+        raise ValueError(f"it is not the metadata of a checkpoint: there is no {kind.__name__}")
+    return value.state
+
+
+def _typed(value: Any, kind: type[T]) -> T:
+    if type(value) is not kind:
+        raise ValueError(f"it is not the metadata of a checkpoint: there is no {kind.__name__}")
+    return value
+
+
+def _size(value: Any) -> torch.Size:
+    if not isinstance(value, Record) or value.name != _SIZE or len(value.args) != 1:
+        raise ValueError("a shape is missing in it")
+    lengths = _typed(value.args[0], tuple)
+    if len(lengths) > _DIMENSIONS:
+        raise ValueError(f"a shape of {len(lengths)} dimensions stands in it")
+    return torch.Size([_count(length) for length in lengths])
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 63:
+        raise ValueError("it has a number that is no size")
+    return value

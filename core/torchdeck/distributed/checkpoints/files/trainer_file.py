@@ -1,0 +1,118 @@
+"""`trainer.json`: everything of a checkpoint that is not a tensor."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torchdeck.contract.bounded_json import parse_json
+from torchdeck.contract.checkpoints.manifest import CheckpointError, read_document
+from torchdeck.distributed.checkpoints.tensors.model_state import Listing, listing_from_json, listing_to_json
+
+TRAINER_NAME = "trainer.json"
+_VERSION = 1
+_LARGEST = 96 << 20
+"""Bytes of the file; that of a model with a hundred thousand tensors has a tenth."""
+_DIMENSIONS = 64
+"""No tensor of torch's has more; the product of any number of numbers of any length would take its time."""
+_PARTS = ("position", "scheduler", "scaler", "extra")
+
+
+@dataclass(frozen=True)
+class TrainerFile:
+    """The content of `trainer.json`."""
+
+    step: int
+    position: dict[str, Any]
+    scheduler: dict[str, Any]
+    scaler: dict[str, Any]
+    extra: dict[str, Any]
+    model: Listing
+    optimizers: list[dict[str, Any]]
+    """As `optimizer_state.describe_optimizers` gives it."""
+
+    def render(self) -> bytes:
+        """The file's content.
+
+        Raises:
+            CheckpointError: a part holds something that JSON would not give back as it is; the message names
+                it.
+        """
+        for part in _PARTS:
+            _check_json(part, getattr(self, part))
+        value = {
+            "v": _VERSION,
+            "step": self.step,
+            **{part: getattr(self, part) for part in _PARTS},
+            "model": listing_to_json(self.model),
+            "optimizers": self.optimizers,
+        }
+        return json.dumps(value, ensure_ascii=False).encode("utf-8")
+
+    def check_sizes(self, available: int) -> None:
+        """Refuse what cannot be in files of `available` bytes, before memory is taken for it.
+
+        Raises:
+            CheckpointError: a tensor of the model or of an optimizer's state has more elements than there are
+                bytes; the message names it.
+        """
+        sizes = [(name, shape) for name, (shape, _) in self.model.items()]
+        for optimizer in self.optimizers:
+            for name, state in optimizer["state"].items():
+                sizes += [
+                    (f"{key} of {name}", spec["shape"]) for key, spec in state.items() if "shape" in spec
+                ]
+        for name, shape in sizes:
+            possible = len(shape) <= _DIMENSIONS and all(type(size) is int and size >= 0 for size in shape)
+            if not possible or math.prod(shape) > available:
+                raise CheckpointError(
+                    f"{name} cannot have the shape {list(shape)} in {available} bytes of files"
+                )
+
+
+def read_trainer_file(folder: Path, name: str = TRAINER_NAME) -> TrainerFile:
+    """The trainer file of a checkpoint whose hashes were checked.
+
+    Args:
+        folder: of the checkpoint.
+        name: of the file in it.
+
+    Raises:
+        CheckpointError: it is not one, or is from a newer Torchdeck.
+    """
+    path = folder / name
+    try:
+        value = parse_json(read_document(path, "trainer state"), limit=_LARGEST, python_numbers=True)
+        version = int(value["v"])
+        if version > _VERSION:
+            raise CheckpointError(
+                f"{path} was written by a newer Torchdeck (format {version}, this one reads {_VERSION}): "
+                "update Torchdeck to use this checkpoint"
+            )
+        return TrainerFile(
+            step=int(value["step"]),
+            **{part: dict(value[part]) for part in _PARTS},
+            model=listing_from_json(value["model"]),
+            optimizers=list(value["optimizers"]),
+        )
+    except (OSError, ValueError, TypeError, KeyError, OverflowError) as error:
+        raise CheckpointError(f"{path} is not a checkpoint's trainer state: {error}") from error
+
+
+def _check_json(path: str, value: Any) -> None:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise CheckpointError(f"{path} has the key {key!r}; keys of saved state must be texts")
+            _check_json(f"{path}.{key}", item)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            _check_json(f"{path}[{index}]", item)
+    elif not (value is None or isinstance(value, (str, int, float, bool))):
+        raise CheckpointError(
+            f"{path} is {value!r}; saved state holds numbers, texts, lists and objects with text keys only"
+        )

@@ -1,0 +1,1 @@
+"""What of a training goes into a checkpoint, collected and filled in."""

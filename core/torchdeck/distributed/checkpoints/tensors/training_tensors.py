@@ -1,0 +1,128 @@
+"""What of a training is tensors, however a strategy keeps them: collected for a save, filled by a load."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+from torchdeck.distributed.checkpoints.tensors.model_state import (
+    Listing,
+    listing_of,
+    local_buffers,
+    model_tensors,
+    parameter_names,
+    restore_buffers,
+    restore_model,
+)
+from torchdeck.distributed.checkpoints.tensors.optimizer_state import (
+    check_same_optimizers,
+    describe_optimizers,
+    empty_tensors,
+    optimizer_tensors,
+    restore_optimizers,
+)
+
+
+class TrainingTensors(Protocol):
+    """Weights and optimizer state of one training, on one of its ranks.
+
+    Names and shapes are those of the whole, the same under every strategy, so that what one saved another
+    can load. A rank may give whole tensors, shards (DTensors), or only some of the names, as long as the
+    ranks together give all.
+    """
+
+    def listing(self) -> Listing:
+        """Every tensor of the model's state, the whole model's on every rank.
+
+        Raises:
+            CheckpointError: the state holds something that is not a tensor.
+        """
+
+    def model(self) -> dict[str, torch.Tensor]:
+        """What this rank gives to a save of the model's state."""
+
+    def optimizer(self) -> dict[str, torch.Tensor]:
+        """What this rank gives to a save of the optimizers' states, by `optimizer.INDEX.NAME.KEY`."""
+
+    def alike(self) -> tuple[Collection[str], Collection[str]]:
+        """Names of `model()` and of `optimizer()` that every rank gives, with the same values.
+
+        They are written by one rank each: of a DTensor, by one of those that hold the same shard.
+        """
+
+    def describe_optimizers(self) -> list[dict[str, Any]]:
+        """Everything about the optimizers but their tensors, as JSON; the same on every rank."""
+
+    def check_same_optimizers(self, saved: Sequence[Mapping[str, Any]]) -> None:
+        """Raises CheckpointError with what differs unless `saved` describes optimizers like these."""
+
+    def model_places(self) -> dict[str, torch.Tensor]:
+        """Memory to read the model's state into."""
+
+    def optimizer_places(self, saved: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+        """Memory to read the optimizers' states into, as `saved` describes them."""
+
+    def restore(
+        self,
+        model: dict[str, torch.Tensor],
+        optimizer: dict[str, torch.Tensor],
+        saved: Sequence[Mapping[str, Any]],
+    ) -> None:
+        """Put what was read into those places where training uses it."""
+
+    def buffers(self) -> dict[str, torch.Tensor]:
+        """This rank's own buffers, on the CPU."""
+
+    def restore_buffers(self, saved: Mapping[str, torch.Tensor]) -> None:
+        """Put this rank's own buffers back."""
+
+
+class ModuleTensors:
+    """Those of a module and torch's optimizers: a plain module, or inside DDP, FSDP2 or torch.compile."""
+
+    def __init__(self, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> None:
+        self._model = model
+        self._optimizers = optimizers
+
+    def listing(self) -> Listing:
+        return listing_of(self.model())
+
+    def model(self) -> dict[str, torch.Tensor]:
+        return model_tensors(self._model)
+
+    def optimizer(self) -> dict[str, torch.Tensor]:
+        return optimizer_tensors(self._model, self._optimizers)
+
+    def alike(self) -> tuple[Collection[str], Collection[str]]:
+        # all gradients are reduced; buffers, and what get_extra_state gives, are a rank's own
+        return parameter_names(self._model), optimizer_tensors(self._model, self._optimizers).keys()
+
+    def describe_optimizers(self) -> list[dict[str, Any]]:
+        return describe_optimizers(self._model, self._optimizers)
+
+    def check_same_optimizers(self, saved: Sequence[Mapping[str, Any]]) -> None:
+        check_same_optimizers(self._model, self._optimizers, saved)
+
+    def model_places(self) -> dict[str, torch.Tensor]:
+        return self.model()
+
+    def optimizer_places(self, saved: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+        return empty_tensors(self._model, self._optimizers, saved)
+
+    def restore(
+        self,
+        model: dict[str, torch.Tensor],
+        optimizer: dict[str, torch.Tensor],
+        saved: Sequence[Mapping[str, Any]],
+    ) -> None:
+        restore_model(self._model, model)
+        restore_optimizers(self._model, self._optimizers, saved, optimizer)
+
+    def buffers(self) -> dict[str, torch.Tensor]:
+        return local_buffers(self._model)
+
+    def restore_buffers(self, saved: Mapping[str, torch.Tensor]) -> None:
+        restore_buffers(self._model, saved)

@@ -1,0 +1,1 @@
+"""The ranks together: rendezvous, process group, agreement, small exchanges."""

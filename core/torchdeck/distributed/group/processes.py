@@ -1,0 +1,107 @@
+"""This process among the ranks: joining, leaving, and which one it is, before, during and after.
+
+One name for each thing; outside of any launcher a process is rank 0 of 1, and all of this works there too.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from torchdeck.distributed.group.process_group import check_joined, choose_device
+from torchdeck.distributed.group.rendezvous import join
+from torchdeck.environment import DistributedConfig
+
+
+def setup_distributed(config: DistributedConfig | None = None, **explicit: Any) -> DistributedConfig:
+    """Join the other ranks; returns when all are there, at once where they have been joined before.
+
+    What `config` or `explicit` say goes into the environment's variables, where torch, libraries and child
+    processes look for it. A process that nobody launched makes a group of one, so that code written for
+    many ranks runs in it.
+
+    Args:
+        config: this rank and where all meet; None: what the environment says.
+        explicit: attributes of DistributedConfig that win over the environment; not beside `config`.
+
+    Returns:
+        The config in force, its backend decided.
+
+    Raises:
+        LauncherVariableError: a variable is missing or contradicts another.
+        RendezvousError: a rank did not come within the timeout; the message names it.
+        RecipeError: nccl, and there is no GPU for this rank; or the process is joined as another rank.
+        TypeError: both `config` and `explicit` are given, or a name is unknown.
+    """
+    if config is not None and explicit:
+        raise TypeError("give a DistributedConfig or single values, not both")
+    if config is None:
+        config = DistributedConfig.from_env(**explicit) if explicit else this_rank()
+    device = choose_device(config, config.backend)
+    if is_initialized():
+        check_joined(config, device)
+        return config.with_backend(_backend())
+    if config.backend == "auto":
+        config = config.with_backend("nccl" if device.type == "cuda" else "gloo")
+    join(config, backend=config.backend, device=device if config.backend == "nccl" else None)
+    os.environ.update(config.variables())
+    return config
+
+
+def cleanup_distributed() -> None:
+    """Leave the other ranks; does nothing where they were never joined, or were left already."""
+    if is_initialized():
+        dist.destroy_process_group()
+
+
+def is_initialized() -> bool:
+    """Whether the ranks have been joined, and not left."""
+    return dist.is_available() and dist.is_initialized()
+
+
+def get_rank() -> int:
+    """0 to world size - 1; before joining and after leaving what the environment says, 0 alone."""
+    return dist.get_rank() if is_initialized() else DistributedConfig.from_env().rank
+
+
+def get_world_size() -> int:
+    """Ranks in all; before joining and after leaving what the environment says, 1 alone."""
+    return dist.get_world_size() if is_initialized() else DistributedConfig.from_env().world_size
+
+
+def get_local_rank() -> int:
+    """0 to ranks on this node - 1; see `this_rank` for a group that was joined without variables; 0 alone."""
+    return this_rank().local_rank
+
+
+def is_main_process() -> bool:
+    """Whether this is rank 0, the one that speaks for all."""
+    return get_rank() == 0
+
+
+def this_rank() -> DistributedConfig:
+    """This process, as the group says that it has joined, else as the environment does.
+
+    A group that somebody joined of which the variables do not speak is taken to have nodes of as many ranks
+    as this one has GPUs, or one node without any.
+
+    Raises:
+        LauncherVariableError: the variables contradict each other.
+    """
+    said = DistributedConfig.from_env()
+    if not is_initialized():
+        return said
+    rank, world_size, backend = dist.get_rank(), dist.get_world_size(), _backend()
+    if (said.rank, said.world_size) == (rank, world_size):
+        return said.with_backend(backend)
+    there = min(world_size, torch.cuda.device_count() or world_size)
+    local = min(there, world_size - rank // there * there)
+    return DistributedConfig(rank, world_size, rank % there, local, backend=backend, timeout=said.timeout)
+
+
+def _backend() -> str:
+    """Of the group that is there, by what is sent: one may have been joined over gloo and NCCL at once."""
+    return "nccl" if torch.cuda.is_available() and "cuda:nccl" in dist.get_backend_config() else "gloo"

@@ -1,0 +1,1 @@
+"""The strategy deepspeed: ZeRO through DeepSpeed's engine."""

@@ -1,0 +1,75 @@
+"""The state that an optimizer keeps under DeepSpeed: of flat pieces of parameters, a group stepped as one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torchdeck.contract.checkpoints.manifest import CheckpointError
+from torchdeck.distributed.checkpoints.tensors.optimizer_state import state_key
+from torchdeck.distributed.strategies.deepspeed.partitions import Partitions
+
+
+def is_spread(value: object) -> bool:
+    """A state has one number for each element, other than a step count."""
+    return isinstance(value, Tensor) and value.dim() > 0
+
+
+def states_by_group(partitions: Partitions) -> dict[int, dict[str, Any]]:
+    """What the optimizer keeps for the first of each group's partitions; nothing before its first step."""
+    found: dict[int, dict[str, Any]] = {}
+    for index, flat in enumerate(partitions.flat):
+        state = partitions.state.get(flat)
+        if not state:
+            continue
+        for key, value in state.items():
+            if is_spread(value) and value.shape != flat.shape:
+                raise CheckpointError(
+                    f"optimizer state {key} is not one number for each element of a parameter, so it cannot "
+                    "be saved under DeepSpeed, whose optimizer sees flat pieces of parameters"
+                )
+        found.setdefault(partitions.group_of(index), dict(state))
+    return found
+
+
+def made_state(
+    partition: Tensor,
+    group: Mapping[str, Any],
+    names: Sequence[str],
+    saved: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    tensors: Mapping[str, Tensor],
+) -> dict[str, Any]:
+    """State for a partition of the parameters `names`: zeros to be filled, and what they all have in common.
+
+    Raises:
+        CheckpointError: they have nothing in common, where DeepSpeed steps them as one.
+    """
+    if not names:
+        return {}
+    states = [saved.get(name, {}) for name in names]
+    made: dict[str, Any] = {}
+    for key, spec in states[0].items():
+        if spec.get("like_parameter"):
+            made[key] = torch.zeros_like(partition, dtype=getattr(torch, spec["dtype"]))
+        elif "shape" in spec:
+            found = [tensors.get(state_key(0, name, key)) for name in names]
+            values = [value for value in found if value is not None]
+            if len(values) < len(names) or any(not torch.equal(value, values[0]) for value in values):
+                raise _uneven(names, key)
+            on_device = group.get("fused") or group.get("capturable")
+            made[key] = values[0].to(partition.device if on_device else "cpu", copy=True)
+        else:
+            made[key] = spec["value"]
+    if any(state.keys() != states[0].keys() for state in states):
+        raise _uneven(names, "state")
+    return made
+
+
+def _uneven(names: Sequence[str], what: str) -> CheckpointError:
+    return CheckpointError(
+        f"the parameters of the optimizer's group that begins with {names[0]} differ in their {what}: "
+        "DeepSpeed steps a group as one, so go on with the strategy that saved it"
+    )

@@ -1,0 +1,185 @@
+"""State, gradients and weights divided among the ranks by DeepSpeed: ZeRO (Rajbhandari et al., 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from torchdeck.distributed.checkpoints.tensors.model_state import bare_name
+from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
+from torchdeck.distributed.group.process_group import ProcessGroup
+from torchdeck.distributed.strategies.base import DistributedStrategy
+from torchdeck.distributed.strategies.deepspeed.engine import check_installed, make_engine
+from torchdeck.distributed.strategies.deepspeed.tensors import DeepSpeedTensors
+from torchdeck.distributed.strategies.deepspeed.whole import Whole
+from torchdeck.distributed.strategies.same_model import begin_alike
+from torchdeck.distributed.units import Blocks
+from torchdeck.recipes.errors import RecipeError
+
+
+class DeepSpeedStrategy(DistributedStrategy):
+    """ZeRO stage 1, 2 or 3, with fp32 master weights.
+
+    Under bf16 the engine keeps the whole model in bf16 beside them, inputs of it are cast, and autocast holds
+    for the loss alone.
+    """
+
+    name = "deepspeed"
+
+    _engine: Any = None
+    _whole: Whole | None = None
+    _tensors: DeepSpeedTensors | None = None
+
+    def _join(self) -> ProcessGroup:
+        check_installed()
+        if self.precision.name == "fp16":
+            raise RecipeError(
+                "DeepSpeed scales the loss by itself under fp16, which Torchdeck does not follow: use "
+                'training.precision = "bf16" or "fp32", or another distributed.strategy'
+            )
+        return super()._join()
+
+    def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:  # noqa: ARG002
+        begin_alike(self.group, model)
+        # the engine moves it to the device when it is made: partitions are cut in the machine's memory
+        self._whole = Whole.of(model)
+        return EngineModel(model, self.precision.dtype, self.device)
+
+    def prepare_optimizer(self, wrapped: nn.Module, optimizer: Optimizer) -> Optimizer:
+        if not isinstance(wrapped, EngineModel) or self._whole is None:
+            raise TypeError("give prepare_optimizer what wrap_model returned")
+        model = wrapped.module
+        self._whole.add_optimizer(model, optimizer)
+        # as they are before the engine rounds them
+        weights = {bare_name(name): param.data for name, param in model.named_parameters()}
+        self._engine = make_engine(self.settings, self.precision, self.device, model, optimizer)
+        self._tensors = DeepSpeedTensors(model, self._engine, self._whole, self.rank, self.world_size)
+        if self.precision.name != "fp32":
+            self._tensors.set_master_weights(weights)
+        wrapped.call = self._engine.__call__
+        return EngineOptimizer(self._engine)
+
+    def tensors(
+        self,
+        model: nn.Module,  # noqa: ARG002 - the engine's
+        optimizers: Sequence[Optimizer],  # noqa: ARG002
+    ) -> TrainingTensors:
+        return self._prepared
+
+    def accumulate(self, wrapped: nn.Module, *, last: bool) -> AbstractContextManager[object]:  # noqa: ARG002
+        self._engine.set_gradient_accumulation_boundary(last)
+        return nullcontext()
+
+    def backward(self, loss: Tensor) -> None:
+        self._engine.backward(loss, scale_wrt_gas=False)
+
+    @property
+    def weight_parts(self) -> int:
+        # what a rank holds of the model itself: all of it, but where stage 3 partitions that too
+        return self.world_size if self.settings.deepspeed.zero_stage == 3 else 1
+
+    def parameters_here(
+        self,
+        model: nn.Module,  # noqa: ARG002 - the engine's
+    ) -> Iterator[tuple[str, Tensor, Tensor | None]]:
+        """Of those that are trained: pieces of the fp32 master weights, and of their averaged gradients."""
+        return self._prepared.pieces()
+
+    @property
+    def parameter_parts(self) -> int:
+        return self.world_size
+
+    def local_gradients(self, model: nn.Module) -> list[Tensor]:  # noqa: ARG002 - the engine's
+        return self._prepared.gradients()
+
+    def local_square(self, gradients: list[Tensor]) -> float:
+        # under bf16 they are of it, and a sum in it would have 8 bits
+        squares = [torch.linalg.vector_norm(part, dtype=torch.float32).square() for part in gradients]
+        return float(torch.stack(squares).sum()) if squares else 0.0
+
+    def total_square(self, local: float) -> float:
+        # each element lies on one rank, and padding is zeros
+        return self.group.sum([local])[0]
+
+    @property
+    def _prepared(self) -> DeepSpeedTensors:
+        if self._tensors is None:
+            raise RuntimeError("under DeepSpeed prepare_optimizer comes before training and checkpoints")
+        return self._tensors
+
+    def close(self) -> None:
+        if self._engine is not None:
+            self._engine.destroy()
+            self._engine = self._tensors = None
+        super().close()
+
+
+class EngineOptimizer(Optimizer):
+    """Steps an engine's partitions. Groups and state are those of the optimizer that the engine was given,
+    with flat partitions in place of parameters."""
+
+    def __init__(self, engine: Any) -> None:  # not an optimizer of tensors: torch's own has nothing to set up
+        self._engine = engine
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
+        return self._engine.optimizer.param_groups  # type: ignore[no-any-return]
+
+    @property
+    def state(self) -> Any:  # type: ignore[override]
+        return self._engine.optimizer.optimizer.state
+
+    def zero_grad(self, set_to_none: bool = True) -> None:  # noqa: FBT001, FBT002 - torch's signature
+        self._engine.optimizer.zero_grad(set_to_none=set_to_none)
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]  # noqa: ARG002 - torch's signature
+        """One step of the engine.
+
+        Raises:
+            RecipeError: the gradient is not finite, so that DeepSpeed left the step out.
+        """
+        self._engine.step()
+        if self._engine.optimizer.overflow:
+            raise RecipeError(
+                "the gradient is not finite, so DeepSpeed left the step out: lower training.lr, set "
+                "training.clip, or look at the loss function"
+            )
+
+
+class EngineModel(nn.Module):
+    """The model to call; DeepSpeed's engine runs it once it is there, which asks for the optimizer first."""
+
+    def __init__(self, model: nn.Module, dtype: torch.dtype, device: torch.device) -> None:
+        super().__init__()
+        self.module = model
+        self.call: Callable[..., Any] = model.__call__
+        self._dtype = dtype
+        self._device = device
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        # the engine's own work around the model is not for the compiler
+        self.module.compile(*args, **kwargs)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        if self._dtype == torch.float32:
+            return self.call(*args, **kwargs)
+        with torch.autocast(self._device.type, enabled=False):
+            return self.call(*_cast(args, self._dtype), **_cast(kwargs, self._dtype))
+
+
+def _cast(value: Any, dtype: torch.dtype) -> Any:
+    """`value` with its floating-point tensors in `dtype`, in mappings, tuples and lists to any depth."""
+    if isinstance(value, Tensor):
+        return value.to(dtype) if value.is_floating_point() else value
+    if isinstance(value, Mapping):
+        return {key: _cast(item, dtype) for key, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_cast(item, dtype) for item in value))
+    if isinstance(value, (tuple, list)):
+        return type(value)(_cast(item, dtype) for item in value)
+    return value

@@ -1,0 +1,203 @@
+"""A training under DeepSpeed as checkpoints see it: whole fp32 tensors by name, as under any other strategy.
+
+Of DeepSpeed's own checkpoints, which are pickles, nothing is written or read.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from torchdeck.distributed.checkpoints.tensors.model_state import (
+    Listing,
+    bare_name,
+    local_buffers,
+    model_tensors,
+    restore_buffers,
+)
+from torchdeck.distributed.checkpoints.tensors.optimizer_state import (
+    check_same_optimizers,
+    describe_optimizers,
+    restored_group,
+    state_key,
+)
+from torchdeck.distributed.strategies.deepspeed.optimizer_state import is_spread, made_state, states_by_group
+from torchdeck.distributed.strategies.deepspeed.partitions import Partitions
+from torchdeck.distributed.strategies.deepspeed.whole import Whole
+
+
+class DeepSpeedTensors:
+    """Weights and optimizer state that lie in an engine's partitions.
+
+    A save puts each tensor together on one rank, names dealt out in turn, so a rank holds 1/N of it all in
+    the machine's memory. A load reads every tensor whole on every rank, which then keeps its pieces.
+    """
+
+    def __init__(self, model: nn.Module, engine: Any, whole: Whole, rank: int, world_size: int) -> None:
+        self._model = model
+        self._whole = whole
+        self._rank = rank
+        self._world_size = world_size
+        self._device = engine.device
+        self._stage = int(engine.zero_optimization_stage())
+        self._params = {
+            bare_name(name): param for name, param in model.named_parameters(remove_duplicate=False)
+        }
+        sizes = {bare_name(name): param.numel() for name, param in whole.skeleton.named_parameters()}
+        self._trained = [name for name, size in sizes.items() if size and self._params[name].requires_grad]
+        self._partitions = Partitions(engine, {name: self._params[name] for name in self._trained})
+
+    def gradients(self) -> list[Tensor]:
+        """This rank's part of the averaged gradients."""
+        return self._partitions.gradients()
+
+    def pieces(self) -> Iterator[tuple[str, Tensor, Tensor | None]]:
+        """Name, and this rank's piece of master weight and averaged gradient, of each that is trained."""
+        return self._partitions.pieces()
+
+    @torch.no_grad()
+    def set_master_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Copy this rank's pieces of `weights` into what the optimizer steps; the model's own stay."""
+        flat = self._partitions.flat
+        for name in self._trained:
+            self._scatter(name, weights[name], flat)
+
+    def listing(self) -> Listing:
+        return self._whole.listing
+
+    def model(self) -> dict[str, Tensor]:
+        first = {param: name for name, param in reversed(self._params.items())}
+        found: dict[str, Tensor] = {}
+        for index, (name, (shape, dtype)) in enumerate(self._whole.listing.items()):
+            owner = index % self._world_size if name in self._params else 0
+            param = self._params.get(name)
+            if param is None:
+                value: Tensor | None = model_tensors(self._model)[name]
+            elif first[param] in self._trained:
+                value = self._gather(first[param], self._partitions.flat, shape, owner)
+            else:
+                value = self._frozen(param)
+            if owner == self._rank and value is not None:
+                found[name] = value.detach().to("cpu", getattr(torch, dtype), copy=True)
+        return found
+
+    def optimizer(self) -> dict[str, Tensor]:
+        flat = self._partitions.flat
+        group_of = {id(p): g for g, group in enumerate(self._groups) for p in group["params"]}
+        twins = dict(self._whole.skeleton.named_parameters())
+        states, found = states_by_group(self._partitions), {}
+        for index, name in enumerate(self._trained):
+            owner = index % self._world_size
+            state = states.get(group_of.get(id(twins[name]), -1), {})
+            for key, value in state.items():
+                if is_spread(value):
+                    spread = [self._partitions.state.get(part, {}).get(key, part) for part in flat]
+                    whole = self._gather(name, spread, tuple(twins[name].shape), owner)
+                else:
+                    whole = value if isinstance(value, Tensor) else None
+                if owner == self._rank and whole is not None:
+                    found[state_key(0, name, key)] = whole.detach().to("cpu", copy=True)
+        return found
+
+    def alike(self) -> tuple[Collection[str], Collection[str]]:
+        return (), ()  # dealt out already
+
+    def describe_optimizers(self) -> list[dict[str, Any]]:
+        return describe_optimizers(self._whole.skeleton, [self._whole.described(self._partitions)])
+
+    def check_same_optimizers(self, saved: Sequence[Mapping[str, Any]]) -> None:
+        check_same_optimizers(self._whole.skeleton, [self._whole.described(self._partitions)], saved)
+
+    def model_places(self) -> dict[str, Tensor]:
+        return {
+            name: torch.zeros(shape, dtype=getattr(torch, dtype))
+            for name, (shape, dtype) in self._whole.listing.items()
+        }
+
+    def optimizer_places(self, saved: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
+        return {
+            state_key(index, name, key): torch.zeros(spec["shape"], dtype=getattr(torch, spec["dtype"]))
+            for index, item in enumerate(saved)
+            for name, state in item["state"].items()
+            for key, spec in state.items()
+            if "shape" in spec
+        }
+
+    @torch.no_grad()
+    def restore(
+        self,
+        model: dict[str, Tensor],
+        optimizer: dict[str, Tensor],
+        saved: Sequence[Mapping[str, Any]],
+    ) -> None:
+        self.set_master_weights(model)
+        for name, param in self._params.items():
+            if not param.requires_grad:
+                self._set_frozen(param, model[name])
+        restore_buffers(self._model, model)
+        self._partitions.publish()
+        self._restore_state(optimizer, saved[0])
+        for live, current, stored in zip(
+            self._partitions.groups, self._groups, saved[0]["groups"], strict=True
+        ):
+            options = restored_group(current, stored, [])
+            live.update({key: value for key, value in options.items() if key != "params"})
+
+    def buffers(self) -> dict[str, Tensor]:
+        return local_buffers(self._model)
+
+    def restore_buffers(self, saved: Mapping[str, Tensor]) -> None:
+        restore_buffers(self._model, saved)
+
+    @property
+    def _groups(self) -> list[dict[str, Any]]:
+        return self._whole.described(self._partitions).param_groups
+
+    def _gather(
+        self, name: str, sources: Sequence[Tensor], shape: tuple[int, ...], owner: int
+    ) -> Tensor | None:
+        """The whole of what `sources`, like the partitions, hold of a parameter; on `owner` alone."""
+        whole = torch.zeros(shape, dtype=sources[0].dtype, device=self._device)
+        for fragment in self._partitions.fragments(name):
+            fragment.of_whole(whole).copy_(fragment.of(sources[fragment.partition].detach()))
+        # every byte is zero on all ranks but one, so that the sum keeps it, whatever number it belongs to
+        dist.reduce(whole.view(-1).view(torch.uint8), dst=owner)
+        return whole if owner == self._rank else None
+
+    def _scatter(self, name: str, whole: Tensor, targets: Sequence[Tensor]) -> None:
+        for fragment in self._partitions.fragments(name):
+            fragment.of(targets[fragment.partition].detach()).copy_(fragment.of_whole(whole))
+
+    def _frozen(self, param: nn.Parameter) -> Tensor:
+        if not hasattr(param, "ds_id"):
+            return param.detach()
+        with importlib.import_module("deepspeed").zero.GatheredParameters([param]):
+            return param.detach().clone()
+
+    def _set_frozen(self, param: nn.Parameter, value: Tensor) -> None:
+        if not hasattr(param, "ds_id"):
+            param.copy_(value)
+            return
+        with importlib.import_module("deepspeed").zero.GatheredParameters([param], modifier_rank=0):
+            param.copy_(value)
+
+    def _restore_state(self, tensors: Mapping[str, Tensor], saved: Mapping[str, Any]) -> None:
+        """Give each partition the state of the parameters in it, made where there is none yet."""
+        flat, state = self._partitions.flat, self._partitions.state
+        state.clear()
+        for index, partition in enumerate(flat):
+            group = self._partitions.group_of(index)
+            names = [name for name in saved["groups"][group]["params"] if name in self._trained]
+            made = made_state(partition, self._partitions.groups[group], names, saved["state"], tensors)
+            if made:
+                state[partition] = made
+        for name in self._trained:
+            for key, spec in saved["state"].get(name, {}).items():
+                if spec.get("like_parameter"):
+                    spread = [state[part][key] if part in state else part for part in flat]
+                    self._scatter(name, tensors[state_key(0, name, key)], spread)

@@ -1,0 +1,186 @@
+"""What every run tells of its training: progress for the agent, metrics for views, lines for people."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+
+from torchdeck.contract.layout import RankLayout
+from torchdeck.contract.metrics.progress import ProgressFile, StepTimes
+from torchdeck.data.sample_log import SampleLogHeader, SampleLogWriter
+from torchdeck.data.step_order import DataPosition, StepOrder
+from torchdeck.distributed.trainer.callback import Callback, Counts
+from torchdeck.distributed.trainer.monitoring.memory import RankMemory
+from torchdeck.distributed.trainer.monitoring.profiling import ProfileHook
+from torchdeck.distributed.trainer.monitoring.throughput import Rates
+from torchdeck.distributed.trainer.step import StepResult
+from torchdeck.environment import Place
+from torchdeck.telemetry.writer import MetricsWriter
+
+
+class ProgressHook(Callback):
+    """Keeps the rank's progress file, by which the agent sees a hang."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = ProgressFile(path)
+        self._times = StepTimes()
+
+    def phase(self, phase: str, step: int, total: int | None) -> None:
+        self._file.report(phase, step, total=total, slow_step=self._times.slow_step)
+
+    def step(self, result: StepResult) -> None:
+        self._times.add(result.seconds)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class MetricsHook(Callback):
+    """Writes metrics: rank 0 what holds for all ranks, every rank what is its own."""
+
+    def __init__(self, folder: Path, rank: int, device: torch.device) -> None:
+        self._writer = MetricsWriter(folder, source="trainer")
+        self._leads = rank == 0
+        self._memory = RankMemory(device)
+
+    def model_next(self) -> None:
+        self._memory.mark()
+
+    def step(self, result: StepResult) -> None:
+        if self._leads and result.statistics:
+            self._writer.log(dict(result.statistics), step=result.step)
+
+    def row(self, result: StepResult, rates: Rates, counts: Counts) -> None:
+        values = {"step_time": rates.step_time, **self._memory.read()}
+        if self._leads:
+            values |= {
+                "loss": result.loss,
+                "lr": result.lr,
+                "tokens_per_s": rates.tokens_per_s,
+                "samples_per_s": rates.samples_per_s,
+                "tokens": counts.tokens,
+                "samples": float(counts.samples),
+                **result.metrics,
+            }
+            if result.grad_norm is not None:
+                values["grad_norm"] = result.grad_norm
+        self._writer.log(values, step=result.step)
+
+    def evaluated(self, step: int, values: Mapping[str, float]) -> None:
+        if self._leads:
+            self._writer.log(dict(values), step=step)
+
+    def saved(self, step: int, values: Mapping[str, float]) -> None:
+        if self._leads:
+            self._writer.log(dict(values), step=step)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class SamplesHook(Callback):
+    """Records which samples this rank uses; where that fails it is said once, and training goes on."""
+
+    def __init__(self, path: Path, rank: int, world_size: int) -> None:
+        self._path = path
+        self._rank = rank
+        self._world_size = world_size
+        self._writer: SampleLogWriter | None = None
+
+    def begin(self, order: StepOrder, start: DataPosition) -> None:
+        header = SampleLogHeader(order.size, self._rank, self._world_size, start.to_json(), order.batch_plan)
+        if self._writer is not None and self._writer.goes_on(header, start.step):
+            return
+        self.close()
+        try:
+            self._writer = SampleLogWriter(self._path, header)
+        except OSError as error:
+            self._give_up(error)
+
+    def step(self, result: StepResult) -> None:
+        if self._writer is not None:
+            try:
+                self._writer.write(result.step, result.epoch, result.rank_tokens, result.rank_ids)
+            except OSError as error:
+                self._give_up(error)
+
+    def phase(self, phase: str, step: int, total: int | None) -> None:  # noqa: ARG002 - only what comes next counts
+        # what a checkpoint relies on must be on disk no later than it
+        if phase in ("saving", "stopping", "done") and self._writer is not None:
+            try:
+                self._writer.sync()
+            except OSError as error:
+                self._give_up(error)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def _give_up(self, error: OSError) -> None:
+        logging.getLogger("torchdeck").warning(
+            "which samples rank %d uses is no longer recorded: %s: %s", self._rank, self._path, error.strerror
+        )
+        self.close()
+        self._writer = None
+
+
+class LinesHook(Callback):
+    """Prints a line now and then; losses with all their digits, so that runs can be compared bit for bit."""
+
+    def __init__(self) -> None:
+        self._total: int | None = None
+
+    def begin(self, order: StepOrder, start: DataPosition) -> None:  # noqa: ARG002 - only where it begins
+        if start.step:
+            print(f"training goes on from step {start.step}", flush=True)
+
+    def phase(self, phase: str, step: int, total: int | None) -> None:  # noqa: ARG002 - the total is all it needs
+        self._total = total
+
+    def row(self, result: StepResult, rates: Rates, counts: Counts) -> None:  # noqa: ARG002 - totals are metrics
+        metrics = "".join(f"{name} {value!r} " for name, value in result.metrics.items())
+        print(
+            f"step {result.step}/{self._total} loss {result.loss!r} {metrics}lr {result.lr:.4g} "
+            f"tokens/s {rates.tokens_per_s:.0f}",
+            flush=True,
+        )
+
+    def saved(self, step: int, values: Mapping[str, float]) -> None:
+        if "save_interval" in values:
+            print(
+                f"step {step}/{self._total} saving took {values['save_stall']:.3g} s of training: "
+                f"next checkpoint in {values['save_interval']:.3g} s",
+                flush=True,
+            )
+
+    def evaluated(self, step: int, values: Mapping[str, float]) -> None:
+        told = " ".join(f"{name} {value!r}" for name, value in values.items())
+        print(f"step {step}/{self._total} {told}", flush=True)
+
+    def ended(self, step: int, reason: str) -> None:
+        print(f"training ends at step {step}: {reason}", flush=True)
+
+
+def make_hooks(
+    layout: RankLayout | None,
+    place: Place,
+    device: torch.device,
+    profile_steps: tuple[int, int] | None = None,
+) -> list[Callback]:
+    """What tells of a rank's training: files where there is a run directory, lines on rank 0."""
+    hooks: list[Callback] = []
+    if layout is not None:
+        hooks += [
+            ProgressHook(layout.progress),
+            # before metrics: a row that is there is of a step whose samples are
+            SamplesHook(layout.samples, place.rank, place.world_size),
+            MetricsHook(layout.metrics, place.rank, device),
+        ]
+        if profile_steps is not None:
+            hooks.append(ProfileHook(layout.trace, profile_steps, device))
+    if place.rank == 0:
+        hooks.append(LinesHook())
+    return hooks

@@ -1,0 +1,1 @@
+"""The controller of a run, its requests and secrets, and taking a run over."""

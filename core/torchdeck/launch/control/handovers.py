@@ -1,0 +1,60 @@
+"""What each agent of a run is handed on standard input: the gang's token, where its lead listens, secrets."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+
+from torchdeck.agent.attempt.handover import NOTHING, Handover
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+
+TOKEN_BYTES = 32
+
+
+class Handovers:
+    """Of one controller. The gang's token is in no file: who starts the lead makes it, others are told it.
+
+    Args:
+        plan: the run's.
+        values: of its secrets.
+    """
+
+    def __init__(self, plan: LaunchPlan, values: Mapping[str, str]) -> None:
+        self._lead = plan.nodes[0].name
+        self._alone = len(plan.all_nodes) == 1
+        self._names = {node.name: node.secrets for node in plan.all_nodes}
+        self._values = dict(values)
+        self._token = ""
+
+    def line(self, node: str, listening: tuple[str, int] | None) -> bytes | None:
+        """What the agent of `node` is handed; None where it cannot be started now.
+
+        Args:
+            node: which.
+            listening: where the lead listens in this life of the run, as its journal says; None: nowhere yet.
+        """
+        own = {name: self._values[name] for name in self._names[node] if name in self._values}
+        if self._alone:
+            return Handover(secrets=own).line() if own else NOTHING.line()
+        if self.is_stranger(listening):
+            return None
+        if node == self._lead:
+            if not self._token:
+                self.begin_anew()
+            return Handover(self._token, None, own).line()
+        if listening is None or not self._token:
+            return None
+        return Handover(self._token, listening, own).line()
+
+    def is_stranger(self, listening: tuple[str, int] | None) -> bool:
+        """Whether the gang was begun by another controller, and its token is not known here."""
+        return not self._alone and listening is not None and not self._token
+
+    def learn(self, known: Handover) -> None:
+        """Go on with what an agent of the run was handed; its secrets count before those given here."""
+        self._token = known.token
+        self._values.update(known.secrets)
+
+    def begin_anew(self) -> None:
+        """Another token: nobody is left who knows the one that the gang had."""
+        self._token = secrets.token_hex(TOKEN_BYTES)

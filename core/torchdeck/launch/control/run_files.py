@@ -1,0 +1,72 @@
+"""The journals of one run, read as they grow, as a controller needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torchdeck.contract.journal import Event, JournalReader, reader_of_node
+from torchdeck.contract.layout import RunLayout
+from torchdeck.runs.replay import fields as read
+from torchdeck.runs.replay.history import RunHistory
+
+
+class RunFiles:
+    """The run's journals.
+
+    Attributes:
+        history: what they say.
+        forwarded: ids of requests that a controller handed over.
+    """
+
+    def __init__(self, layout: RunLayout, nodes: Sequence[str]) -> None:
+        """`nodes`: all of the run's, the lead's first."""
+        self.history = RunHistory()
+        self.forwarded: set[str] = set()
+        self._listening: tuple[str, int] | None = None
+        self._lead = nodes[0]
+        self._left: set[str] = set()
+        self._may_return: set[str] = set()
+        self._journal = JournalReader(layout.journal)
+        self._nodes = {node: reader_of_node(layout.node(node)) for node in nodes}
+
+    def read(self) -> RunHistory:
+        """The history as of now. Raises NewerFormatError and OSError, of the run's own journal."""
+        for event in self._journal.read_new():
+            self.history.controller_event(event)
+            if event.name == "request":
+                self.forwarded.add(str(event.fields.get("id")))
+        for node, reader in self._nodes.items():
+            for event in reader.read_new():
+                before = self.history.agent_life(node)
+                self.history.node_event(node, event)
+                if node == self._lead:
+                    self._of_lead(event, another_life=self.history.agent_life(node) != before)
+                self._of_agent(node, event)
+        return self.history
+
+    @property
+    def listening(self) -> tuple[str, int] | None:
+        """Where the agents' lead listens in this life of the run; None: nowhere, or not yet."""
+        return self._listening if self.history.has_begun(self._lead) else None
+
+    def has_left(self, node: str, life: int) -> bool:
+        """Whether the agent of `node` has said that it has no more to do in this life of the run."""
+        return node in self._left and self.history.agent_life(node) == life
+
+    def gave_up_lead(self, node: str) -> bool:
+        """Whether the agent of `node` has departed because its lead did not answer any more."""
+        return node in self._may_return
+
+    def _of_agent(self, node: str, event: Event) -> None:
+        if event.name == "agent_started":
+            self._left.discard(node)
+            self._may_return.discard(node)
+        elif event.name == "node_finished":
+            (self._may_return if event.fields.get("may_return") is True else self._left).add(node)
+
+    def _of_lead(self, event: Event, *, another_life: bool) -> None:
+        if event.name == "finished" or another_life:
+            self._listening = None
+        elif event.name == "listening":
+            port = read.whole(event.fields, "port")
+            self._listening = None if port is None else (read.text(event.fields, "address"), port)

@@ -1,0 +1,1 @@
+"""The leading node as the controller sees it: lost, left behind, fenced."""

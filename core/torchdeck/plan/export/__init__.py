@@ -1,0 +1,1 @@
+"""Plans as scripts that run without Torchdeck."""

@@ -1,0 +1,1 @@
+"""Samples, tokens and bytes of every rank over the whole run, predicted."""

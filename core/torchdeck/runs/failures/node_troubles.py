@@ -1,0 +1,130 @@
+"""What is to be said of the nodes of a run that goes on: links that are lost, nodes that are silent. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from torchdeck.runs.failures import reasons
+from torchdeck.runs.links import CONNECTING, LOST, UP, LinkState
+from torchdeck.runs.replay import fields as read
+from torchdeck.runs.replay.history import RunHistory
+from torchdeck.runs.state import Liveness, NodeLiveness
+
+HEARTBEAT_LATE = 15.0
+"""A heartbeat older than this many seconds is said to be late."""
+CLOCK_MATTERS = 1.0
+"""Seconds from which times of another clock are corrected: every measurement of an offset varies."""
+CLOCK_WRONG = 1e9
+"""Seconds from which it is no clock's error but nonsense."""
+CONNECTING_LATE = 10.0
+"""Seconds that a node takes to be reached without anything being wrong."""
+
+
+@dataclass(frozen=True)
+class NodeTrouble:
+    """Something of one node; while it lasts its age changes, and nothing else."""
+
+    node: str
+    what: Literal["link", "silent", "agent", "disk"]
+    """A node's link to here, its word to the lead, its agent's signs of life, room here for its files."""
+    state: str
+    """Of that; another one is news."""
+    since: float | None
+    """When it began, unix seconds on this machine's clock; None: nobody knows."""
+    text: str
+    """A sentence as of now, with its age."""
+
+    def over(self, now: float) -> str:
+        """What is said once it is no more; `now` in unix seconds."""
+        after = "" if self.since is None else f" after {max(0.0, now - self.since):.0f} s"
+        if self.what == "silent":
+            return f"node {self.node} is heard by the others again{after}"
+        if self.what == "agent":
+            return f"the agent on {self.node} is there again{after}"
+        if self.what == "disk":
+            return f"{self.state} of node {self.node} are copied here again"
+        if self.state == CONNECTING:
+            return f"node {self.node}: reached{after}"
+        return f"node {self.node}: {'link is back' if self.state == LOST else 'followed again'}{after}"
+
+
+def node_troubles(
+    history: RunHistory,
+    heartbeats: Mapping[str, Mapping[str, Any]],
+    liveness: Liveness,
+    now: float,
+) -> tuple[NodeTrouble, ...]:
+    """All there are, in the order of nodes; arguments as of `view.view`."""
+    found = list(_silent(history, liveness, now))
+    for node in {**history.agents, **liveness.nodes}:
+        alive = liveness.nodes.get(node, NodeLiveness())
+        found += _of_node(node, alive, heartbeats.get(node, {}), now, followed=liveness.controller)
+    return tuple(found)
+
+
+def clock_ahead(history: RunHistory, liveness: Liveness) -> float:
+    """Seconds that the leader's clock, by which a run's events are, is ahead of ours; 0 if it is hardly."""
+    ahead = _ahead(_lead(history), liveness)
+    return round(ahead, 1) if CLOCK_MATTERS < abs(ahead) < CLOCK_WRONG else 0.0
+
+
+def beat_time(node: str, heartbeat: Mapping[str, Any], liveness: Liveness) -> float | None:
+    """When a node's heartbeat was written, unix seconds on our clock; None if it does not say."""
+    return _by_our_clock(heartbeat, liveness.nodes.get(node, NodeLiveness()).link)
+
+
+def _by_our_clock(heartbeat: Mapping[str, Any], link: LinkState | None) -> float | None:
+    beat = read.moment(heartbeat, "t")
+    return beat if beat is None or link is None or link.clock_offset is None else beat - link.clock_offset
+
+
+def _lead(history: RunHistory) -> str:
+    return next((node for node in history.agents if node not in history.nodes.followers), "")
+
+
+def _ahead(node: str, liveness: Liveness) -> float:
+    link = liveness.nodes.get(node, NodeLiveness()).link
+    return 0.0 if link is None or link.clock_offset is None else link.clock_offset
+
+
+def _silent(history: RunHistory, liveness: Liveness, now: float) -> Iterator[NodeTrouble]:
+    """Nodes that the lead does not hear; it says so by its own clock."""
+    ahead = _ahead(_lead(history), liveness)
+    for node, event in sorted(history.nodes.silent.items()):
+        since = event.time - ahead - (read.number(event.fields, "seconds") or 0.0)
+        given_up = event.name == "node_lost"
+        text = reasons.silent(node, now - since, read.number(event.fields, "grace"), given_up=given_up)
+        yield NodeTrouble(node, "silent", event.name, since, text)
+
+
+def _of_node(
+    node: str, alive: NodeLiveness, heartbeat: Mapping[str, Any], now: float, *, followed: bool
+) -> Iterator[NodeTrouble]:
+    link = alive.link
+    if link is not None and not alive.known:
+        if not _is_beginning(link, now, followed=followed):
+            text = reasons.link(link, _last_step(heartbeat), now)
+            yield NodeTrouble(node, "link", link.state, reasons.link_since(link), text)
+        return
+    if link is not None and link.held:
+        yield NodeTrouble(node, "disk", link.held, None, reasons.held_back(node, link.held))
+    beat = _by_our_clock(heartbeat, link)
+    if alive.any and not alive.agent:
+        yield NodeTrouble(node, "agent", "gone", beat, reasons.agent_gone(node))
+    elif beat is not None and now - beat > HEARTBEAT_LATE:
+        yield NodeTrouble(node, "agent", "late", beat, reasons.agent_late(node, now - beat))
+
+
+def _is_beginning(link: LinkState, now: float, *, followed: bool) -> bool:
+    """A node that is just being reached, or has just been: nothing is wrong."""
+    if link.state == UP:
+        return followed
+    return link.state == CONNECTING and 0.0 <= now - link.since < CONNECTING_LATE
+
+
+def _last_step(heartbeat: Mapping[str, Any]) -> int | None:
+    """The furthest that a rank of the node was when it was last heard of; None where they count no steps."""
+    ranks = [value for value in read.mapping(heartbeat, "ranks").values() if isinstance(value, Mapping)]
+    return max((step for rank in ranks if (step := read.whole(rank, "step"))), default=None)

@@ -1,0 +1,1 @@
+"""Runs' folders: making, opening and deleting them, and what lies beside them."""

@@ -1,0 +1,79 @@
+"""Tags and notes that a person gives to runs: one small file beside the runs, never in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torchdeck.contract.atomic import read_json, write_json
+from torchdeck.runs.folders.locked_file import locked
+
+FILE_NAME = "notes.json"
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a person said of one run."""
+
+    tags: tuple[str, ...] = ()
+    text: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.tags or self.text)
+
+
+class NewerNotesError(Exception):
+    """The file is from a newer Torchdeck; it is neither read nor written."""
+
+
+def parse_tags(text: str) -> tuple[str, ...]:
+    """Tags as they are typed, divided by commas or spaces; each once, in their order."""
+    return tuple(dict.fromkeys(text.replace(",", " ").split()))
+
+
+def read_notes(home: Path) -> dict[str, Note]:
+    """Notes by run id; a file that is damaged has none.
+
+    Raises:
+        NewerNotesError: the file is from a newer Torchdeck.
+        OSError: it cannot be read.
+    """
+    value = read_json(home / FILE_NAME)
+    if not isinstance(value, Mapping):
+        return {}
+    if isinstance(value.get("v"), int) and value["v"] > _VERSION:
+        raise NewerNotesError(f"{home / FILE_NAME} was written by a newer Torchdeck: update this one")
+    runs = value.get("runs")
+    if not isinstance(runs, Mapping):
+        return {}
+    return {str(run_id): note for run_id, item in runs.items() if (note := _note(item))}
+
+
+def change_notes(home: Path, run_ids: tuple[str, ...], change: Callable[[Note], Note]) -> dict[str, Note]:
+    """Change the notes of some runs; all notes as they are then. Two windows may do it at once.
+
+    Raises:
+        NewerNotesError: the file is from a newer Torchdeck.
+        OSError: it cannot be written; the old one is still there.
+    """
+    with locked(home / FILE_NAME):
+        notes = read_notes(home)
+        for run_id in run_ids:
+            notes[run_id] = change(notes.get(run_id, Note()))
+        notes = {run_id: note for run_id, note in notes.items() if note}
+        runs = {run_id: {"tags": list(note.tags), "text": note.text} for run_id, note in notes.items()}
+        write_json(home / FILE_NAME, {"v": _VERSION, "runs": runs})
+    return notes
+
+
+def _note(value: Any) -> Note:
+    if not isinstance(value, Mapping):
+        return Note()
+    tags, text = value.get("tags"), value.get("text")
+    return Note(
+        tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else (),
+        text if isinstance(text, str) else "",
+    )

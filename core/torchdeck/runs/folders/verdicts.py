@@ -1,0 +1,101 @@
+"""What came of hashing checkpoints: one small file beside the runs, so that the next start knows it too."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torchdeck.contract.atomic import read_json, write_json
+from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME
+from torchdeck.runs.folders.locked_file import locked
+
+FILE_NAME = "verified.json"
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of hashing a checkpoint."""
+
+    problems: tuple[str, ...]
+    """What is wrong with it; nothing where it is sound."""
+    time: float
+    """Unix time at which it was hashed."""
+    seal: str
+    """`seal_of` the checkpoint before it was hashed."""
+
+
+def seal_of(folder: Path) -> str:
+    """Changes with the checkpoint: a hash over its manifest, and over size and time of each file.
+
+    Raises:
+        OSError: the folder or its manifest cannot be read.
+    """
+    seal = hashlib.sha256((folder / MANIFEST_NAME).read_bytes())
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        status = path.stat()
+        seal.update(f"\0{path.relative_to(folder)}\0{status.st_size}\0{status.st_mtime_ns}".encode())
+    return seal.hexdigest()
+
+
+def read_verdicts(home: Path) -> dict[Path, Verdict]:
+    """All that are kept, by the checkpoint's folder; a file that is damaged or of a newer Torchdeck has none.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    value = read_json(home / FILE_NAME)
+    if not isinstance(value, Mapping) or value.get("v") != _VERSION:
+        return {}
+    kept = value.get("checkpoints")
+    if not isinstance(kept, Mapping):
+        return {}
+    return {Path(folder): verdict for folder, item in kept.items() if (verdict := _verdict(item)) is not None}
+
+
+def keep_verdict(home: Path, folder: Path, verdict: Verdict) -> None:
+    """Remember it; those of checkpoints that are gone are forgotten.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path = home / FILE_NAME
+    with locked(path):
+        value = read_json(path)
+        if isinstance(value, Mapping) and isinstance(value.get("v"), int) and value["v"] > _VERSION:
+            return  # a newer Torchdeck looks after it
+        known = {each: old for each, old in read_verdicts(home).items() if each.exists()}
+        known[folder] = verdict
+        kept = {
+            str(each): {"problems": list(old.problems), "time": old.time, "seal": old.seal}
+            for each, old in known.items()
+        }
+        write_json(path, {"v": _VERSION, "checkpoints": kept})
+
+
+def still_true(verdicts: Mapping[Path, Verdict], folders: Iterable[Path]) -> dict[Path, Verdict]:
+    """Those of `folders` that have not changed since they were hashed."""
+    return {
+        folder: verdicts[folder]
+        for folder in folders
+        if folder in verdicts and _seal(folder) == verdicts[folder].seal
+    }
+
+
+def _seal(folder: Path) -> str | None:
+    try:
+        return seal_of(folder)
+    except OSError:
+        return None
+
+
+def _verdict(value: Any) -> Verdict | None:
+    if not isinstance(value, Mapping):
+        return None
+    problems, time, seal = value.get("problems"), value.get("time"), value.get("seal")
+    if not isinstance(problems, list) or not isinstance(time, int | float) or not isinstance(seal, str):
+        return None
+    return Verdict(tuple(map(str, problems)), float(time), seal)

@@ -1,0 +1,1 @@
+"""A run's journals replayed, event by event, into its state."""

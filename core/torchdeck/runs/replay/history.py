@@ -1,0 +1,395 @@
+"""What a run's journals say, taken in event by event. No clocks, no files, no processes.
+
+Of several nodes the lead alone says how the run goes: started, running, stopped, finished. The others tell
+what happens on them: their ranks' exits, hangs, checkpoints. Journals are read one after the other, and
+arrive late from other nodes, so nothing may hang on the order of events of two nodes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+from torchdeck.contract.journal import Event
+from torchdeck.contract.processes import ProcessIdentity
+from torchdeck.runs.replay import fields as read
+from torchdeck.runs.replay.hangs_seen import HangsSeen
+from torchdeck.runs.replay.nodes_seen import NodesSeen
+from torchdeck.runs.replay.requests_seen import RequestsSeen
+from torchdeck.runs.state import AttemptView, CheckpointSeen, DeviceHolder, Hang, RankExit, RunState
+
+FINAL = {state.value: state for state in (RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED)}
+"""How a leader says that a run ended."""
+ENDS = {**FINAL, RunState.LOST.value: RunState.LOST}
+"""The same, and how a controller says it if the leader cannot."""
+
+
+class RunHistory:
+    """The fold's memory. Feed it the controller's events, then each node's; any order is survived.
+
+    A run lives once for every time it was started or resumed: `resumed` names how many `finished` events
+    stood in the journals then, and the life after that many is the one whose state counts. A controller ends
+    a life by `lost`, which counts as one of them: what its agents write later changes nothing once
+    the run was resumed.
+    """
+
+    def __init__(self) -> None:
+        self.created: Event | None = None
+        self.controller: ProcessIdentity | None = None
+        self.epoch = 0
+        self.agents: dict[str, ProcessIdentity] = {}
+        self.holders: dict[str, ProcessIdentity] = {}
+        self.attempts: dict[int, AttemptView] = {}
+        """Without the exits of their ranks; see `exits`."""
+        self._exits: dict[int, dict[tuple[int, str], RankExit]] = {}
+        """attempt → (rank, node) → exit."""
+        self.checkpoint: CheckpointSeen | None = None
+        self.nodes = NodesSeen()
+        self._requests = RequestsSeen()
+        self.last_time = 0.0
+        self._last_agent = 0.0
+        self._finished_count = 0
+        self._lost: dict[int, Event] = {}
+        """Lives that a controller has ended."""
+        self._agents_life: dict[str, int] = {}
+        self._resumed_after = 0
+        self._transport_failed: Event | None = None
+        self._start_life()
+
+    def _start_life(self) -> None:
+        self.phase = RunState.PENDING
+        self.finished: Event | None = None
+        self.refused = False
+        self.attempt: int | None = None
+        self.held_by: tuple[DeviceHolder, ...] = ()
+        self._hangs = HangsSeen()
+        self.stopping: tuple[str, str] | None = None
+        self.disk_low: Event | None = None
+        self.restart_delay: float | None = None
+        self.given_up = ""
+        self.damaged: dict[str, str] = {}
+        self.numbers_left_out: set[int] = set()
+        self.agent_errors: dict[str, Event] = {}
+        """Errors of their own that ended agents in this life, by node; the last of each."""
+        self.strangers: Event | None = None
+
+    @property
+    def end(self) -> Event | None:
+        """How this life ended: as its leader said it, or else a controller; None while it goes on."""
+        return self.finished or self._lost.get(self._resumed_after)
+
+    @property
+    def finishes(self) -> int:
+        """Lives that have ended, as far as is known."""
+        return self._finished_count + len(self._lost)
+
+    @property
+    def life(self) -> int:
+        """The number of the life whose state counts."""
+        return self._resumed_after
+
+    def agent_life(self, node: str) -> int | None:
+        """The life that the last agent of a node belongs to; None if it has had none."""
+        return self._agents_life.get(node)
+
+    def has_begun(self, node: str) -> bool:
+        """Whether a node has had an agent in the life whose state counts."""
+        return self._agents_life.get(node, -1) >= self._resumed_after
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether any node has had an agent in this life."""
+        return any(map(self.has_begun, self.agents))
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """All that its nodes have leased."""
+        return self.nodes.devices
+
+    @property
+    def hangs(self) -> dict[int, Hang]:
+        """Ranks of the current attempt that stand still."""
+        attempt = self.attempts.get(self.attempt or 0)
+        if self.end is not None or attempt is None or attempt.ended is not None:
+            return {}
+        return self._hangs.of(attempt.number, (exit_.rank for exit_ in self.exits(attempt.number)))
+
+    def exits(self, attempt: int) -> tuple[RankExit, ...]:
+        """How ranks of the attempt ended, in the order in which that was reported."""
+        return tuple(self._exits.get(attempt, {}).values())
+
+    @property
+    def requests_waiting(self) -> tuple[str, ...]:
+        """Kinds of requests that the controller forwarded and no agent has taken yet."""
+        return self._requests.waiting
+
+    def has_taken(self, request_id: str) -> bool:
+        """Whether an agent has taken the request."""
+        return self._requests.has_taken(request_id)
+
+    @property
+    def transport_failure(self) -> str | None:
+        """Why no agent can be had, unless one came up later (the two stand in different journals)."""
+        failed = self._transport_failed
+        if failed is None or self._last_agent > failed.time:
+            return None
+        return read.text(failed.fields, "why", "the node could not be reached")
+
+    def controller_event(self, event: Event) -> None:
+        """Take in one event of the controller's journal."""
+        self.last_time = max(self.last_time, event.time)
+        self._call(self._CONTROLLER.get(event.name), event)
+
+    def node_event(self, node: str, event: Event) -> None:
+        """Take in one event of a node's journal."""
+        self.last_time = max(self.last_time, event.time)
+        if event.name == "agent_started":
+            self._agent(node, event)
+        elif event.name == "finished":
+            self._finished(node, event)
+        elif event.name == "checkpoint":
+            self._checkpoint(node, event)
+        elif event.name == "rank_exited":
+            self._rank_exited(node, event)
+        elif self._is_late(node):
+            self._call(self._LATE.get(event.name), event)
+        elif event.name == "attempt_started":
+            self._attempt_started(node, event)
+        elif event.name == "node_finished":
+            self.nodes.agent_departed(node)
+        elif event.name in ("lead_lost", "lead_back"):
+            self.nodes.said_of_the_lead(node, event)
+        elif event.name == "leased":
+            self._leased(node, event)
+        elif event.name == "agent_failed":
+            self.agent_errors[node] = event
+        elif self.finished is None or node in self.nodes.followers or event.name == "request":
+            self._call(self._NODE.get(event.name), event)
+
+    def _call(self, handler: Callable[[RunHistory, Event], None] | None, event: Event) -> None:
+        if handler is not None:
+            handler(self, event)
+
+    # the controller's events
+
+    def _created(self, event: Event) -> None:
+        self.created = event
+
+    def _controller_started(self, event: Event) -> None:
+        epoch = read.whole(event.fields, "epoch") or 0
+        if epoch >= self.epoch:
+            self.epoch = epoch
+            self.controller = ProcessIdentity.from_json(event.fields.get("identity"))
+
+    def _resumed(self, event: Event) -> None:
+        after = read.whole(event.fields, "finished") or 0
+        self._resumed_after = max(self._resumed_after, after)
+        self._transport_failed = None
+        if self._finished_count <= self._finished_earlier:
+            self._start_life()
+
+    @property
+    def _finished_earlier(self) -> int:
+        """How many `finished` belong to lives before this one."""
+        return self._resumed_after - sum(life < self._resumed_after for life in self._lost)
+
+    def _is_late(self, node: str) -> bool:
+        """Whether the agent of a node belongs to a life that was given up, and the run was resumed since."""
+        life = self._agents_life.get(node)
+        return life is not None and life < self._resumed_after and life in self._lost
+
+    def _given_up(self, event: Event) -> None:
+        if read.text(event.fields, "state") in ENDS:
+            self._lost[read.whole(event.fields, "life") or 0] = event
+
+    def _forwarded(self, event: Event) -> None:
+        self._requests.forwarded(event)
+
+    def _no_transport(self, event: Event) -> None:
+        self._transport_failed = event
+
+    # the agent's events
+
+    def _agent(self, node: str, event: Event) -> None:
+        identity = ProcessIdentity.from_json(event.fields.get("identity"))
+        if identity is not None:
+            self.agents[node] = identity
+        self._agents_life[node] = read.whole(event.fields, "life") or 0
+        self.nodes.agent_started(node, event)
+        self._last_agent = max(self._last_agent, event.time)
+        if self.finished is None and self.phase is RunState.PENDING and not self._is_late(node):
+            self.phase = RunState.PREPARING
+
+    def _queued(self, event: Event) -> None:
+        self.phase = RunState.QUEUED
+        self.held_by = read.device_holders(event.fields)
+
+    def _refused(self, event: Event) -> None:
+        self.refused = True
+        self.held_by = read.device_holders(event.fields)
+
+    def _leased(self, node: str, event: Event) -> None:
+        self.nodes.leased(node, event)
+        if self.finished is None and node not in self.nodes.followers:
+            self.phase = RunState.PREPARING
+            self.held_by = ()
+
+    def _attempt_started(self, node: str, event: Event) -> None:
+        number = read.whole(event.fields, "attempt") or 0
+        holder = ProcessIdentity.from_json(event.fields.get("holder"))
+        if holder is not None:
+            self.holders[node] = holder
+        if self.finished is None:
+            self.nodes.uses(node, event)
+        known = self.attempts.get(number)
+        if node in self.nodes.followers:
+            # it takes part; what it says of its ranks is not lost if the lead's journal comes later
+            self.attempts[number] = known or read.attempt(number, event)
+        elif known is not None and self.attempt == number:  # the lead has said that all nodes begin it
+            self.attempts[number] = dataclasses.replace(known, resume=read.text(event.fields, "resume"))
+        else:
+            self._begin_attempt(number, event)
+
+    def _launching(self, event: Event) -> None:
+        number = read.whole(event.fields, "attempt") or 0
+        self._begin_attempt(number, event)
+        self.nodes.taking_part(event)
+
+    def _late_attempt(self, event: Event) -> None:
+        """One of a life that was given up: it was there, and is not what the run does now."""
+        number = read.whole(event.fields, "attempt") or 0
+        if number not in self.attempts:
+            self.attempts[number] = read.attempt(number, event)
+
+    def _begin_attempt(self, number: int, event: Event) -> None:
+        self.attempts[number] = read.attempt(number, event, self.given_up)
+        self.given_up = ""
+        if self.finished is None:
+            self.attempt = number
+            self.restart_delay = None
+            self._advance(RunState.STARTING)
+
+    def _running(self, _event: Event) -> None:
+        self._advance(RunState.RUNNING)
+
+    def _advance(self, phase: RunState) -> None:
+        # a stop that is under way stays the truth while the attempt goes on coming up
+        self.phase = RunState.STOPPING if self.stopping else phase
+
+    def _stopping(self, event: Event) -> None:
+        self.stopping = (read.text(event.fields, "kind", "graceful"), read.text(event.fields, "why", "user"))
+        self.phase = RunState.STOPPING
+
+    def _restarting(self, event: Event) -> None:
+        self.stopping = None
+        self.phase = RunState.RESTARTING
+        self.restart_delay = read.number(event.fields, "delay")
+        self.given_up = read.given_up(event.fields)
+
+    def _left_out(self, event: Event) -> None:
+        without = read.given_up(event.fields)
+        self.given_up = f"{self.given_up}; {without}" if self.given_up else without
+
+    def _taken_request(self, event: Event) -> None:
+        self._requests.taken(event)
+
+    def _rank_exited(self, node: str, event: Event) -> None:
+        rank = read.whole(event.fields, "rank")
+        attempt = read.whole(event.fields, "attempt") or 0
+        if rank is None or attempt not in self.attempts:
+            return
+        exit_ = RankExit(rank, read.whole(event.fields, "code"), read.signal_name(event.fields), node)
+        self._exits.setdefault(attempt, {})[rank, node] = exit_
+
+    def rank_ended(self, attempt: int, exit_: RankExit) -> None:
+        """A rank's own exit file says how it ended; no journal does."""
+        self._exits.setdefault(attempt, {})[exit_.rank, exit_.node] = exit_
+
+    def _hang(self, event: Event) -> None:
+        self._hangs.flagged(event, self.attempt or 0)
+
+    def _hang_over(self, event: Event) -> None:
+        self._hangs.over(event)
+
+    def _disk_low(self, event: Event) -> None:
+        self.disk_low = event
+
+    def _attempt_ended(self, event: Event) -> None:
+        attempt = self.attempts.get(read.whole(event.fields, "attempt") or 0)
+        if attempt is None:
+            return
+        self.attempts[attempt.number] = dataclasses.replace(
+            attempt,
+            ended=event.time,
+            outcome=read.text(event.fields, "outcome", "failed"),
+            first_failure=read.failure(event.fields.get("first_failure")),
+        )
+
+    def _checkpoint(self, node: str, event: Event) -> None:
+        step, path = read.whole(event.fields, "step"), read.text(event.fields, "path")
+        seconds, size = read.number(event.fields, "seconds"), read.whole(event.fields, "size")
+        seen = CheckpointSeen(step, path, seconds, size, event.time, node)
+        # on disks of their own each node tells of it: what lies with the lead is shown
+        known = self.checkpoint
+        if node not in self.nodes.followers or known is None or (seen.step or 0) > (known.step or 0):
+            self.checkpoint = seen
+
+    def _checkpoint_damaged(self, event: Event) -> None:
+        self.damaged[read.text(event.fields, "path")] = read.text(event.fields, "why")
+
+    def _numbers_left_out(self, event: Event) -> None:
+        self.numbers_left_out.update(read.wholes(event.fields, "ranks"))
+
+    def _strangers(self, event: Event) -> None:
+        self.strangers = event
+
+    def _of_a_node(self, event: Event) -> None:
+        self.nodes.said(event)
+
+    def _finished(self, node: str, event: Event) -> None:
+        if read.text(event.fields, "state") not in FINAL:
+            return
+        life = self._agents_life.get(node, 0)
+        if life in self._lost:  # its leader came back
+            failed = read.text(event.fields, "state") == RunState.FAILED  # of what it was given up for
+            if life == self._resumed_after and not failed:
+                self.finished = event
+            return
+        self._finished_count += 1
+        if self._finished_count <= self._finished_earlier:
+            self._start_life()
+        elif self.finished is None:
+            self.finished = event
+
+    _CONTROLLER: Mapping[str, Callable[[RunHistory, Event], None]] = {
+        "created": _created,
+        "controller_started": _controller_started,
+        "resumed": _resumed,
+        "request": _forwarded,
+        "transport_failed": _no_transport,
+        "lost": _given_up,
+        **dict.fromkeys(("token_asked", "token_settled", "deserted"), _of_a_node),
+    }
+    _NODE: Mapping[str, Callable[[RunHistory, Event], None]] = {
+        "queued": _queued,
+        "refused": _refused,
+        "launching": _launching,
+        **dict.fromkeys(("node_silent", "node_lost", "node_back", "clock"), _of_a_node),
+        "running": _running,
+        "stopping": _stopping,
+        "restarting": _restarting,
+        "left_out": _left_out,
+        "request": _taken_request,
+        "hang": _hang,
+        "hang_over": _hang_over,
+        "disk_low": _disk_low,
+        "attempt_ended": _attempt_ended,
+        "checkpoint_damaged": _checkpoint_damaged,
+        "numbers_left_out": _numbers_left_out,
+        "strangers": _strangers,
+    }
+    _LATE: Mapping[str, Callable[[RunHistory, Event], None]] = {
+        **dict.fromkeys(("launching", "attempt_started"), _late_attempt),
+        "attempt_ended": _attempt_ended,
+    }
+    """Of a life that was given up before the run was resumed."""

@@ -1,0 +1,111 @@
+"""What a run's journals say of its nodes: who leads, who is silent, whose clock is where, what is leased."""
+
+from __future__ import annotations
+
+from torchdeck.contract.journal import Event
+from torchdeck.runs.replay import fields as read
+
+
+class NodesSeen:
+    """The part of a run's history that is about its nodes.
+
+    Attributes:
+        followers: nodes whose agent follows another node's.
+        departed: followers for which the run is over.
+        silent: nodes that the lead has not heard for a while → its `node_silent` or `node_lost`.
+        unled: nodes that have given up the lead → what launch.unattended has their ranks do.
+        gave_up_lead: nodes whose last word of the lead is that it is given up; their agent may have departed.
+        lead_lost: nodes → when by their own clocks they said so last.
+        clocks: seconds that a node's clock is ahead of the lead's, and by how much that may be wrong.
+    """
+
+    def __init__(self) -> None:
+        self.followers: set[str] = set()
+        self.departed: set[str] = set()
+        self.silent: dict[str, Event] = {}
+        self.unled: dict[str, str] = {}
+        self.gave_up_lead: set[str] = set()
+        self.lead_lost: dict[str, float] = {}
+        self._deserted: dict[str, float] = {}
+        """Nodes on which nothing lives that could say more → their `lead_lost` that this ends."""
+        self.clocks: dict[str, tuple[float, float]] = {}
+        self._devices: dict[str, tuple[str, ...]] = {}
+        self._asked: Event | None = None
+        self._last_agent = 0.0
+
+    @property
+    def go_on_alone(self) -> tuple[str, ...]:
+        """Nodes whose ranks go on without the lead, and after its end."""
+        going = (node for node, unattended in self.unled.items() if unattended == "continue")
+        return tuple(node for node in going if self._deserted.get(node) != self.lead_lost[node])
+
+    @property
+    def untold(self) -> tuple[str, ...]:
+        """Whose agents live and do not say the gang's token, for which another agent waits that is missing.
+
+        Once an agent has started it was told; that may stand in another journal, which is read later.
+        """
+        asked = self._asked
+        return () if asked is None or self._last_agent > asked.time else read.texts(asked.fields, "nodes")
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """All that are leased."""
+        return tuple(device for devices in self._devices.values() for device in devices)
+
+    def agent_started(self, node: str, event: Event) -> None:
+        self._last_agent = max(self._last_agent, event.time)
+        if event.fields.get("part") == "follower":
+            self.followers.add(node)
+        elif event.fields.get("part") == "lead":
+            self.silent.clear()  # who leads begins to listen anew
+            self.followers.discard(node)  # it may have followed in an earlier life
+        self.departed.discard(node)
+        self.gave_up_lead.discard(node)
+        self.unled.pop(node, None)
+
+    def agent_departed(self, node: str) -> None:
+        """The run is over for a follower."""
+        self.departed.add(node)
+        self.unled.pop(node, None)
+
+    def said_of_the_lead(self, node: str, event: Event) -> None:
+        """What a follower says of the lead."""
+        if event.name == "lead_lost":
+            self.unled[node] = read.text(event.fields, "unattended", "stop")
+            self.lead_lost[node] = event.time
+            self.gave_up_lead.add(node)
+        else:
+            self.unled.pop(node, None)
+            self.gave_up_lead.discard(node)
+
+    def uses(self, node: str, event: Event) -> None:
+        """A node leased devices, or began an attempt with them."""
+        self._devices[node] = read.texts(event.fields, "devices") or self._devices.get(node, ())
+
+    def leased(self, node: str, event: Event) -> None:
+        self._devices[node] = read.texts(event.fields, "devices")
+
+    def taking_part(self, event: Event) -> None:
+        """An attempt begins on these nodes and no others."""
+        nodes = set(read.texts(event.fields, "nodes"))
+        self.silent = {node: said for node, said in self.silent.items() if node in nodes}
+        self._devices = {node: devices for node, devices in self._devices.items() if node in nodes}
+
+    def said(self, event: Event) -> None:
+        """What the lead says of a node, or a controller of the token, or of a node that is deserted."""
+        if event.name in ("token_asked", "token_settled"):
+            self._asked = event if event.name == "token_asked" else None
+            return
+        node = read.text(event.fields, "node")
+        lost = read.number(event.fields, "lost")
+        if event.name == "deserted" and lost is not None:
+            self._deserted[node] = lost
+        elif event.name in ("node_silent", "node_lost"):
+            self.silent[node] = event
+        elif event.name == "node_back":
+            self.silent.pop(node, None)
+        elif event.name == "clock":
+            offset, error = read.number(event.fields, "offset"), read.number(event.fields, "error")
+            if offset is not None and error is not None:
+                self.clocks[node] = (offset, error)

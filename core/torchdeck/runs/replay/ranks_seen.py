@@ -1,0 +1,51 @@
+"""Where the ranks of a run's current attempt are, by their nodes' heartbeats. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from torchdeck.runs.failures.node_troubles import beat_time
+from torchdeck.runs.replay import fields as read
+from torchdeck.runs.replay.history import RunHistory
+from torchdeck.runs.state import Liveness, RankExit, RankView
+
+_RANK = re.compile(r"[0-9]{1,7}", re.ASCII)
+_FRESH = 5.0
+"""Seconds between two heartbeats, with what a busy machine adds: their age says nothing of a rank yet."""
+
+
+def rank_views(
+    history: RunHistory, heartbeats: Mapping[str, Mapping[str, Any]], liveness: Liveness, now: float
+) -> tuple[RankView, ...]:
+    """The ranks in order; arguments as of `view.view`."""
+    exits = {exit_.rank: exit_ for exit_ in history.exits(history.attempt or 0)}
+    found = {}
+    for node, beat in heartbeats.items():
+        if read.whole(beat, "attempt") != history.attempt:
+            continue
+        told = beat_time(node, beat, liveness)
+        age = 0.0 if told is None or now - told < _FRESH else now - told
+        rss = read.mapping(beat, "rss_bytes")
+        for name, value in read.mapping(beat, "ranks").items():
+            if _RANK.fullmatch(name) and isinstance(value, Mapping):
+                rank = int(name)
+                found[rank] = _rank_view(rank, value, read.whole(rss, name), age, exits.get(rank))
+    return tuple(found[rank] for rank in sorted(found))
+
+
+def _rank_view(
+    rank: int, value: Mapping[str, Any], rss: int | None, age: float, exit_: RankExit | None
+) -> RankView:
+    still = read.number(value, "still")
+    return RankView(
+        rank,
+        read.text(value, "phase"),
+        read.whole(value, "step"),
+        read.whole(value, "total"),
+        None if still is None or exit_ is not None else max(0.0, still) + age,
+        read.whole(value, "pid"),
+        rss,
+        exit_,
+    )
