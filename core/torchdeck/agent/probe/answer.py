@@ -7,14 +7,15 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
 
-from torchdeck.agent.probe import network, pythons, runs, system
+from torchdeck.agent.probe import files, network, pythons, run_folders, runs, system
 from torchdeck.agent.probe.gpus import gpu_facts
+from torchdeck.agent.probe.marks import Marks
 from torchdeck.agent.probe.reach import Listener, reach
 from torchdeck.agent.probe.seen import seen
+from torchdeck.agent.probe.trial import Trial, free_port
 from torchdeck.agent.process_title import set_process_title
 
 Answer = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -27,10 +28,7 @@ CLEAN_LIMIT = 10.0
 
 def serve(questions: TextIO, answers: TextIO) -> None:
     """Answer until `questions` ends; a question that cannot be answered gets `{"error": …}`."""
-    trial, marks = _Later("trial", "Trial"), _Later("marks", "Marks")
-    runs_of = _called_later("files", "runs_of")
-    folders_of = _called_later("run_folders", "run_folders")
-    remove_runs = _called_later("run_folders", "remove_runs")
+    trial, marks = Trial(), Marks()
     asked: dict[str, Answer] = {
         "facts": facts,
         "time": lambda _: {"time": time.time()},
@@ -40,58 +38,26 @@ def serve(questions: TextIO, answers: TextIO) -> None:
         "listen": listen,
         "reach": reached,
         "seen": seen,
-        "runs": lambda question: runs_of(_home(question)),
-        "run_folders": lambda question: folders_of(_home(question), question),
-        "remove_runs": lambda question: remove_runs(_home(question), question),
-        "tree": _called_later("files", "tree"),
-        "read": _called_later("files", "read"),
-        "digest": _called_later("files", "digest"),
-        "free_port": _called_later("trial", "free_port"),
-        "trial": trial.answer("start"),
-        "trial_look": trial.answer("look"),
-        "trial_end": trial.answer("end"),
-        "lay_mark": marks.answer("lay"),
-        "see_mark": marks.answer("see"),
-        "remove_marks": marks.answer("remove"),
+        "runs": lambda question: files.runs_of(_home(question)),
+        "run_folders": lambda question: run_folders.run_folders(_home(question), question),
+        "remove_runs": lambda question: run_folders.remove_runs(_home(question), question),
+        "tree": files.tree,
+        "read": files.read,
+        "digest": files.digest,
+        "free_port": free_port,
+        "trial": trial.start,
+        "trial_look": trial.look,
+        "trial_end": trial.end,
+        "lay_mark": marks.lay,
+        "see_mark": marks.see,
+        "remove_marks": marks.remove,
     }
     try:
         _answer_all(asked, questions, answers)
     finally:
         # who asked for them is gone
-        trial.leave("end")
-        marks.leave("remove")
-
-
-def _called_later(module: str, name: str) -> Callable[..., Any]:
-    """Of a module that few ask for, called: each that is sent is compiled anew in every conversation."""
-
-    def call(*arguments: Any) -> Any:
-        return getattr(import_module(f"torchdeck.agent.probe.{module}"), name)(*arguments)
-
-    return call
-
-
-class _Later:
-    """An object that answers questions, made when the first of them is asked."""
-
-    def __init__(self, module: str, name: str) -> None:
-        self._make = _called_later(module, name)
-        self._made: Any = None
-
-    def answer(self, method: str) -> Answer:
-        """What answers a question by that method."""
-
-        def answer(question: Mapping[str, Any]) -> dict[str, Any]:
-            if self._made is None:
-                self._made = self._make()
-            return dict(getattr(self._made, method)(question))
-
-        return answer
-
-    def leave(self, method: str) -> None:
-        """Call that method, where the object was made."""
-        if self._made is not None:
-            getattr(self._made, method)({})
+        trial.end({})
+        marks.remove({})
 
 
 def _answer_all(asked: Mapping[str, Answer], questions: TextIO, answers: TextIO) -> None:

@@ -2,49 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import zlib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import torchdeck
 
-MODULES = (
-    "torchdeck.agent",
-    "torchdeck.agent.disk",
-    "torchdeck.agent.processes.ending",
-    "torchdeck.agent.gpus",
-    "torchdeck.agent.attempt.leases",
-    "torchdeck.agent.machine",
-    "torchdeck.agent.probe",
-    "torchdeck.agent.probe.answer",
-    "torchdeck.agent.probe.files",
-    "torchdeck.agent.probe.gpus",
-    "torchdeck.agent.probe.marks",
-    "torchdeck.agent.probe.network",
-    "torchdeck.agent.probe.pythons",
-    "torchdeck.agent.probe.reach",
-    "torchdeck.agent.probe.run_folders",
-    "torchdeck.agent.probe.runs",
-    "torchdeck.agent.probe.seen",
-    "torchdeck.agent.probe.system",
-    "torchdeck.agent.probe.trial",
-    "torchdeck.agent.process_title",
-    "torchdeck.agent.snapshots",
-    "torchdeck.agent.snapshots.blobs",
-    "torchdeck.agent.snapshots.folder",
-    "torchdeck.agent.snapshots.manifest",
-    "torchdeck.contract",
-    "torchdeck.contract.atomic",
-    "torchdeck.contract.bounded_file",
-    "torchdeck.contract.bounded_json",
-    "torchdeck.contract.file_names",
-    "torchdeck.contract.inodes",
-    "torchdeck.contract.layout",
-    "torchdeck.contract.lock_file",
-    "torchdeck.contract.processes",
-)
-"""What is sent, beside an empty `torchdeck`."""
+_MAIN = "torchdeck.agent.probe.answer"
 
 LOADER = """
 import gc, importlib.machinery, json, sys, zlib
@@ -71,14 +38,30 @@ ARGUMENTS = ("-I", "-c", LOADER)
 @cache
 def payload() -> bytes:
     """Length and compressed JSON of {module: (source, is a package)}; a pipe takes it before it is read."""
-    package = Path(torchdeck.__file__).parent
-    sent = {"torchdeck": ("", True), **{name: _source(package, name) for name in MODULES}}
-    text = zlib.compress(json.dumps(sent).encode("utf-8"))
+    text = zlib.compress(json.dumps(_modules()).encode("utf-8"))
     return f"{len(text)}\n".encode() + text
 
 
-def _source(package: Path, name: str) -> tuple[str, bool]:
-    place = package.joinpath(*name.split(".")[1:])
-    if place.is_dir():
-        return (place / "__init__.py").read_text(encoding="utf-8"), True
-    return place.with_suffix(".py").read_text(encoding="utf-8"), False
+def _modules() -> dict[str, tuple[str, bool]]:
+    """Module → (source, is a package): the one that answers and all of ours that it imports."""
+    package = Path(torchdeck.__file__).parent
+    found: dict[str, tuple[str, bool]] = {"torchdeck": ("", True)}
+    wanted = [_MAIN]
+    while wanted:
+        name = wanted.pop()
+        place = package.joinpath(*name.split(".")[1:])
+        path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+        if name in found or not path.is_file():  # a name that a module defines, or another package's
+            continue
+        source = path.read_text(encoding="utf-8")
+        found[name] = (source, place.is_dir())
+        wanted += [name.rpartition(".")[0], *_imports(source)]
+    return found
+
+
+def _imports(source: str) -> Iterator[str]:
+    """What a module imports of ours, in functions, too: modules, and names that may be modules."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "torchdeck":
+            yield str(node.module)
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
