@@ -58,20 +58,27 @@ class TrainerFile:
 
         Raises:
             CheckpointError: a tensor of the model or of an optimizer's state has more elements than there are
-                bytes; the message names it.
+                bytes, or is not described as one; the message names it.
         """
-        sizes = [(name, shape) for name, (shape, _) in self.model.items()]
-        for optimizer in self.optimizers:
-            for name, state in optimizer["state"].items():
-                sizes += [
-                    (f"{key} of {name}", spec["shape"]) for key, spec in state.items() if "shape" in spec
-                ]
-        for name, shape in sizes:
-            possible = len(shape) <= _DIMENSIONS and all(type(size) is int and size >= 0 for size in shape)
+        for name, shape in self._shapes():
+            possible = isinstance(shape, (list, tuple)) and len(shape) <= _DIMENSIONS
+            possible = possible and all(type(size) is int and size >= 0 for size in shape)
             if not possible or math.prod(shape) > available:
-                raise CheckpointError(
-                    f"{name} cannot have the shape {list(shape)} in {available} bytes of files"
-                )
+                shown = repr(list(shape) if isinstance(shape, tuple) else shape)[:200]
+                raise CheckpointError(f"{name} cannot have the shape {shown} in {available} bytes of files")
+
+    def _shapes(self) -> list[tuple[str, Any]]:
+        """Of every tensor of the model and of the optimizers' state, by name."""
+        shapes: list[tuple[str, Any]] = [(name, shape) for name, (shape, _) in self.model.items()]
+        try:
+            for optimizer in self.optimizers:
+                for name, state in optimizer["state"].items():
+                    shapes += [
+                        (f"{key} of {name}", spec["shape"]) for key, spec in state.items() if "shape" in spec
+                    ]
+        except (AttributeError, KeyError, TypeError) as error:
+            raise CheckpointError(f"the description of the optimizers' state is damaged: {error}") from error
+        return shapes
 
 
 def read_trainer_file(folder: Path, name: str = TRAINER_NAME) -> TrainerFile:
