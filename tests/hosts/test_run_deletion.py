@@ -58,7 +58,7 @@ def test_a_deletion_asks_for_a_password_and_goes_on_where_a_node_was_away(deleti
     gone = f"kill {pid}; while kill -0 {pid} 2>/dev/null; do sleep 0.02; done"
     deleting.made.enter(1, ["sh", "-c", gone])
     asked = ("Password of", deleting.password)
-    code, said = typed(deleting.command, ("runs", "delete", RUN), [asked])
+    code, said = typed(deleting.command, ("runs", "delete", RUN, "--yes"), [asked])
     assert (code, f"deleted {RUN}" in said, "node node2: removed" in said) == (3, True, True), said
     assert not deleting.on(2).root.exists()
     later = f"torchdeck runs delete {RUN} --node node1"

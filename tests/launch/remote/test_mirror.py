@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import torchdeck.launch.remote.mirror as mirror_module
 from support.agent_run import make_plan
+from torchdeck.agent.link.names import Level
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import RankPlacement, SmallerSize
 from torchdeck.launch.remote.mirror import Mirror, MirrorRefusedError
@@ -200,3 +202,18 @@ def test_a_node_has_a_proper_name(layout: RunLayout, name: str) -> None:
     """It is the name of a folder."""
     with pytest.raises(MirrorRefusedError, match="name of a node"):
         Mirror(layout.root, name)
+
+
+def test_what_a_full_disk_does_not_hold_back_has_a_limit_in_all(
+    layout: RunLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many small files: a node cannot fill the disk here. The same file written again counts once."""
+    monkeypatch.setattr(mirror_module, "ALWAYS_LIMIT", 1000)
+    mirror = Mirror(layout.root, "n1")
+    mirror.held = Level.METRICS
+    for _ in range(20):
+        mirror.piece(BEAT, 0, b"x" * 100, last=True)
+    for attempt in range(1, 10):
+        mirror.piece(f"attempts/{attempt}/ranks/0/error.json", 0, b"x" * 100, last=True)
+    with pytest.raises(MirrorRefusedError, match="of journals and states"):
+        mirror.piece("attempts/10/ranks/0/error.json", 0, b"x" * 100, last=True)

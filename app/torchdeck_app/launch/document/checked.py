@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from torchdeck.config.loader import UNNAMED, Draft, LoadedConfig, draft_config
 from torchdeck.config.problems import ConfigError, Problem
-from torchdeck.config.toml.document import Document, KeyPath, scan
+from torchdeck.config.toml.document import Document, KeyPath, parse, scan
 
 
 @dataclass(frozen=True)
@@ -82,6 +81,6 @@ def check_document(request: CheckRequest) -> CheckedDocument:
 
 def _parsed(text: str) -> tuple[Mapping[str, Any] | None, Document]:
     try:
-        return tomllib.loads(text), scan(text)
+        return parse(text), scan(text)
     except (ValueError, RecursionError):
         return None, Document(text)

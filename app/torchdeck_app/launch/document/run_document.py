@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QUndoStack
 
 from torchdeck.config.problems import dotted, shown
-from torchdeck.config.toml.document import KeyPath
+from torchdeck.config.toml.document import KeyPath, parse
 from torchdeck.config.toml.edit import remove_value, set_value
 from torchdeck_app.launch.document.checked import CheckedDocument, CheckRequest
 from torchdeck_app.launch.document.checker import Checker
@@ -207,7 +206,7 @@ class RunDocument(QObject):
             return
         self._parsed_version = self._version
         try:
-            self._table, self._parse_error = tomllib.loads(self._text), ""
+            self._table, self._parse_error = parse(self._text), ""
         except (ValueError, RecursionError) as error:
             self._parse_error = str(error)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from difflib import unified_diff
 from typing import Any, Literal, NamedTuple
 
 from torchdeck.config.keys import Key, all_keys
 from torchdeck.config.problems import shown
 from torchdeck.config.toml.differences import Absent, Difference, as_shown, differences
+from torchdeck.config.toml.document import parse
 from torchdeck_app.launch.document.values import plain, same_value
 
 
@@ -40,7 +40,7 @@ def by_key(before: str, after: str) -> list[DiffRow]:
     Raises:
         ValueError: one of the texts is not TOML.
     """
-    old, new = tomllib.loads(before), tomllib.loads(after)
+    old, new = parse(before), parse(after)
     keys = dict(all_keys(_recipe(old))) | dict(all_keys(_recipe(new)))
     return [
         DiffRow(

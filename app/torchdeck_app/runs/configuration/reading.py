@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from pydantic import BaseModel
 from torchdeck.config.loader import load_config_text
 from torchdeck.config.problems import ConfigError
 from torchdeck.config.toml.differences import Difference, differences, leaves, same
+from torchdeck.config.toml.document import parse
 from torchdeck.config.toml.edit import set_value
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.folders.frozen import frozen_run_file
@@ -43,7 +43,7 @@ def read_configuration(layout: RunLayout) -> Configuration:
     """
     frozen = frozen_run_file(layout)
     text, source = frozen.text, frozen.source
-    own = tomllib.loads(text)
+    own = parse(text)
     where = Path(source) if source else layout.root
     try:
         loaded = load_config_text(text, where)
@@ -76,7 +76,7 @@ def clone_text(layout: RunLayout, checkpoint: Path | None = None) -> tuple[str, 
 
 def _with_absolute_paths(text: str, source: Path) -> str:
     """`text` with every relative path in it as it is understood beside `source`."""
-    own = tomllib.loads(text)
+    own = parse(text)
     base = own.get("extends")
     if isinstance(base, str):
         text = set_value(text, ("extends",), str(source.parent / base))

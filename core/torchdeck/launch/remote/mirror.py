@@ -14,6 +14,8 @@ from torchdeck.contract.atomic import write_bytes
 
 FILES_LIMIT = 200_000
 """Files that one node may have here."""
+ALWAYS_LIMIT = 2 * 1024**3
+"""Bytes of all files of one node that are taken however full the disk is: journals, heartbeats, states."""
 UNFINISHED_LIMIT = 64 * 1024 * 1024
 """Bytes of files in pieces at once; a node sends them one after the other within a level."""
 
@@ -43,6 +45,9 @@ class Mirror:
         self._wants = wants
         self._known: dict[str, Mirrored] = {}
         self._pieces: dict[str, bytearray] = {}
+        self._always: dict[str, int] = {}
+        """Bytes of each file that is taken however full the disk is."""
+        self._always_bytes = 0
         self.held = NOTHING
         """The level from which on what comes is passed over: the disk has no room for it."""
 
@@ -89,6 +94,7 @@ class Mirror:
             return
         if at + len(data) > kind.limit:
             raise MirrorRefusedError(f"{path} would be longer than {quantities.size(kind.limit)}")
+        self._count(kind, path, at + len(data))
         descriptor, found = self._opened(path, os.O_WRONLY | os.O_CREAT)
         try:
             size = found.st_size
@@ -123,6 +129,7 @@ class Mirror:
         if at + len(data) > kind.limit:
             raise MirrorRefusedError(f"{path} would be longer than {quantities.size(kind.limit)}")
         held += data
+        self._count(kind, path, len(held))
         if last:
             del self._pieces[path]
             self._replace(kind.way, path, bytes(held))
@@ -146,6 +153,18 @@ class Mirror:
                 os.ftruncate(descriptor, len(content))
         finally:
             os.close(descriptor)
+
+    def _count(self, kind: Mirrored, path: str, size: int) -> None:
+        """What a full disk does not hold back is bounded by its sum, so that no node can fill the disk."""
+        if kind.level >= Level.METRICS:
+            return
+        before = self._always.get(path, 0)
+        self._always[path] = max(size, before)
+        self._always_bytes += self._always[path] - before
+        if self._always_bytes > ALWAYS_LIMIT:
+            raise MirrorRefusedError(
+                f"node {self._node} has sent more than {quantities.size(ALWAYS_LIMIT)} of journals and states"
+            )
 
     def _growing(self, path: str) -> Mirrored:
         kind = self._kind(path)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import json
+import re
 import zlib
 from collections.abc import Iterator
 from functools import cache
@@ -12,6 +12,8 @@ from pathlib import Path
 import torchdeck
 
 _MAIN = "torchdeck.agent.probe.answer"
+# not by `ast`: Python 3.11 fails if two threads parse at the same moment (python/cpython#106905)
+_IMPORT = re.compile(r"^[ ]*from (torchdeck[\w.]*) import (\([^)]*\)|.+)$", re.MULTILINE)
 
 LOADER = """
 import gc, importlib.machinery, json, sys, zlib
@@ -61,7 +63,6 @@ def _modules() -> dict[str, tuple[str, bool]]:
 
 def _imports(source: str) -> Iterator[str]:
     """What a module imports of ours, in functions, too: modules, and names that may be modules."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "torchdeck":
-            yield str(node.module)
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+    for module, names in _IMPORT.findall(source):
+        yield module
+        yield from (f"{module}.{name}" for name in re.findall(r"\w+", names))

@@ -8,11 +8,12 @@ input. So the program waits for a handshake: it prints a marker, and nothing tha
 from __future__ import annotations
 
 import base64
+import contextlib
 import secrets
 import time
 from typing import Protocol, Self
 
-from torchdeck.nodes.ssh.errors import SshError, UnansweredError
+from torchdeck.nodes.ssh.errors import SshError, UnansweredError, UnreachableError
 from torchdeck.nodes.ssh.remote_process import RemoteProcess
 from torchdeck.nodes.ssh.target import SshTarget
 from torchdeck.shown_text import shown_line
@@ -59,7 +60,8 @@ def start_in_shell(connection: Starts, script: str, limit: float) -> RemoteProce
     process = connection.start(line, limit)
     try:
         # after `exec zsh` that shell reads its commands from here
-        process.write(b"\n" * SPARE_LINES + line.encode("ascii") + b"\n")
+        with contextlib.suppress(UnreachableError):  # it may have ended: reading says why
+            process.write(b"\n" * SPARE_LINES + line.encode("ascii") + b"\n")
         _await_marker(process, connection.target, shake.ready, deadline, limit)
         process.write(shake.go.encode("ascii") + b"\n")
     except BaseException:
