@@ -12,7 +12,7 @@ from support.agent_scripts import COOPERATIVE, freeze
 from support.waiting import wait_until
 from torchdeck.agent.attempt.local_attempt import LAUNCH_LIMIT, LocalAttempt
 from torchdeck.agent.gang import events as on
-from torchdeck.agent.own_clock import GAP, OwnClock
+from torchdeck.agent.own_clock import COUNTED, GAP, OwnClock
 from torchdeck.contract.layout import RunLayout
 
 HANG_AFTER = 3.0
@@ -76,14 +76,26 @@ def test_the_clock_leaves_gaps_out(monkeypatch: pytest.MonkeyPatch, asleep: bool
     assert clock() - begun == pytest.approx(10 * GAP)
     assert clock.take_gap() == 0.0
     readings.pass_(60.0, asleep=asleep)
-    assert clock() - begun == pytest.approx(10 * GAP)
-    assert clock.since(monotonic) == clock.since_wall(wall) == pytest.approx(10 * GAP)
+    counted = 10 * GAP + (0.0 if asleep else COUNTED)
+    assert clock() - begun == pytest.approx(counted)
+    assert clock.since(monotonic) == pytest.approx(counted)
+    assert clock.since_wall(wall) == pytest.approx(10 * GAP + COUNTED)
     assert clock.take_gap() == 60.0
     readings.pass_(1.0)
-    assert clock() - begun == pytest.approx(10 * GAP + 1)
+    assert clock() - begun == pytest.approx(counted + 1)
     assert clock.since(readings.monotonic - 1.0) == pytest.approx(1.0)
     assert clock.since_wall(readings.wall - 31.0) == pytest.approx(1.0)
     assert clock.take_gap() == 0.0
+
+
+def test_limits_come_though_a_slow_disk_holds_every_turn_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    readings = Readings(monkeypatch)
+    clock = OwnClock()
+    begun = clock()
+    for _ in range(10):
+        readings.pass_(GAP + 0.2)
+        clock()
+    assert clock() - begun == pytest.approx(10 * COUNTED)
 
 
 class SlowStart:

@@ -258,3 +258,19 @@ def test_a_launch_copies_the_code_that_was_looked_at(home: Path, tmp_path: Path)
     layout = create_run(plan, Intent(text), home)
     (copied,) = layout.root.rglob("model.py")
     assert copied.read_text() == "# good\n"
+
+
+def test_packages_of_a_virtual_environment_are_looked_at(home: Path, tmp_path: Path) -> None:
+    """What lies in site-packages runs at every start of the Python, as .pth files do."""
+    python = executable(tmp_path / "venv" / "bin" / "python")
+    (tmp_path / "venv" / "pyvenv.cfg").touch()
+    site = tmp_path / "venv" / "lib" / "python3.11" / "site-packages"
+    site.mkdir(parents=True)
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    trust(tmp_path / "venv", home)
+    assert strange_interpreter(str(python), home) is None
+    site.chmod(0o777)
+    held = Gate(home).held_interpreter(str(python))
+    assert held is not None
+    assert not held.can_be_trusted
+    assert "site-packages" in held.what

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import pwd
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -118,3 +120,16 @@ def test_of_a_folder_only_what_can_be_imported_matters(folder: Path, tmp_path: P
     elsewhere.chmod(0o666)
     (folder / "linked.py").symlink_to(elsewhere)
     assert other_writers_below(folder) == (f"everyone can write {elsewhere}", f"`chmod o-w {elsewhere}`")
+
+
+def test_a_user_namespace_without_root_shows_roots_folders_as_the_overflow_users(folder: Path) -> None:
+    """As a rootless container does: they are no stranger's there."""
+    code = (
+        "from pathlib import Path; from torchdeck.trust.writers import other_writers; "
+        f"print(other_writers(Path({str(folder)!r})))"
+    )
+    command = ["unshare", "--user", "--map-user=1234", "--map-group=1234", sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    if "unshare" in done.stderr:
+        pytest.skip(f"this machine gives no user namespaces: {done.stderr.strip()}")
+    assert done.stdout.strip() == "None", done.stderr

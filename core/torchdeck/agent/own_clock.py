@@ -1,6 +1,7 @@
 """The agent's clock leaves out time in which the agent did not run: it was stopped, or the machine slept.
 
 In such a gap nothing was observed: it proves neither that a rank hangs nor that another node is silent.
+Its first second counts: a loop that a slow disk holds up again and again still has its limits.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import NamedTuple
 
 GAP = 3.0
 """Seconds between two readings that count as a gap; the agent's loop reads several times a second."""
+COUNTED = 1.0
+"""Seconds of a gap that pass on the clock all the same."""
 KEPT = 16
 """Gaps that are remembered."""
 
@@ -35,8 +38,9 @@ class OwnClock:
         # of the three only the boot clock goes on in a suspended machine and is never set
         passed = self._read[0] - before[0]
         if passed >= GAP:
-            self._lost += self._read[1] - before[1]
-            self._gaps.append((_Span(before[1], self._read[1]), _Span(before[2], self._read[2])))
+            self._lost += max(0.0, self._read[1] - before[1] - COUNTED)
+            begins = before[1] + COUNTED, before[2] + COUNTED
+            self._gaps.append((_Span(begins[0], self._read[1]), _Span(begins[1], self._read[2])))
             self._unreported += passed
         return self._read[1] - self._lost
 

@@ -230,6 +230,13 @@ def _with_real_folder(file: Path) -> Path:
 def _writers(part: Executed, below: Below) -> Writers | None:
     """Who else could change the file, or code in its folder."""
     try:
-        return other_writers(part.path) or below(part.folder)
+        if found := other_writers(part.path) or below(part.folder):
+            return found
+        # the names in between are no modules' names, so that looking below the folder passes them over
+        base = part.folder.parent if part.folder.name == "bin" else part.folder
+        for site in sorted(base.glob("lib*/python*/site-packages")):
+            if found := other_writers(site) or below(site):
+                return found
     except OSError:
         return None
+    return None

@@ -106,25 +106,41 @@ def _link_folders(path: Path) -> list[Path]:
 def _others_above(place: Path) -> Writers | None:
     """Why others could put something else in the place of `place`, which is no link."""
     below = place.stat()
+    owners = _owners_above()
     for folder in place.parents:
         found = folder.stat()
         # with the sticky bit, as /tmp has it, only the owners of an entry and of the folder change the entry
         is_sticky = bool(found.st_mode & stat.S_ISVTX) and below.st_uid in _own_users()
-        why = _others_at(folder, found)
-        if why is not None and not (is_sticky and found.st_uid in _own_users()):
+        why = _others_at(folder, found, owners)
+        if why is not None and not (is_sticky and found.st_uid in owners):
             return why
         below = found
     return None
 
 
-def _others_at(path: Path, found: os.stat_result) -> Writers | None:
-    if found.st_uid not in _own_users():
+def _others_at(path: Path, found: os.stat_result, owners: tuple[int, ...] = ()) -> Writers | None:
+    if found.st_uid not in (owners or _own_users()):
         return Writers(f"{path} belongs to {_user_name(found.st_uid)}", "copy it to a folder of your own")
     if found.st_mode & stat.S_IWOTH:
         return Writers(f"everyone can write {path}", f"`chmod o-w {path}`")
     if found.st_mode & stat.S_IWGRP and not _is_private_group(path, found):
         return Writers(f"group {_group_name(found.st_gid)} can write {path}", f"`chmod g-w {path}`")
     return None
+
+
+def _owners_above() -> tuple[int, ...]:
+    """Who may own the folders above: this user, root, and whoever the kernel shows root as.
+
+    In a user namespace without root (rootless Apptainer, bubblewrap) what is root's outside is shown as the
+    overflow user's, and no process inside can write it.
+    """
+    try:
+        overflow = int(Path("/proc/sys/kernel/overflowuid").read_text())
+        maps = [line.split() for line in Path("/proc/self/uid_map").read_text().splitlines()]
+    except (OSError, ValueError):
+        return _own_users()
+    has_root = any(int(inside) == 0 for inside, _, _ in maps)
+    return _own_users() if has_root else (*_own_users(), overflow)
 
 
 def _own_users() -> tuple[int, int]:

@@ -39,3 +39,13 @@ def test_who_has_not_begun_never_does_once_the_attempt_is_given_up(opening: Open
     opening.begin("alpha")
     opening.given_up = True
     assert opening.launched(on.AttemptLaunched("alpha", 2)) == []
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "..", ".", "a\0b"])
+def test_a_node_that_offers_a_folder_elsewhere_ends_the_attempt(name: str) -> None:
+    """Else all nodes would make, fill and remove folders there."""
+    made = Opening(do.LaunchAttempt(2, "restart"), NODES)
+    point = on.ResumePoint("own", name, 10**6, "s", parts=("p",), here=("p",))
+    (failed,) = made.offered(on.Offered("beta", 2, None, (point,), ""))
+    assert isinstance(failed, on.LaunchFailed)
+    assert "none of a folder" in failed.why

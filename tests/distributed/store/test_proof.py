@@ -98,3 +98,24 @@ def test_frames_may_come_in_any_pieces(contents: list[bytes], size: int) -> None
     frames = b"".join(sender.seal(content) for content in contents)
     pieces = [frames[at : at + size] for at in range(0, len(frames), size)]
     assert b"".join(reader.open(piece) for piece in pieces) == b"".join(contents)
+
+
+def test_one_byte_now_and_then_keeps_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is for all of the handshake."""
+    monkeypatch.setattr("torchdeck.distributed.store.proof.HANDSHAKE_LIMIT", 0.5)
+    mine, theirs = socket.socketpair()
+    over = threading.Event()
+
+    def drip() -> None:
+        for byte in b"torchdeck-store 1" * 3:
+            if over.wait(0.1):
+                return
+            mine.sendall(bytes([byte]))
+
+    thread = threading.Thread(target=drip)
+    thread.start()
+    with mine, theirs:
+        with pytest.raises(TimeoutError):
+            demand_proof(theirs, KEY)
+        over.set()
+        thread.join()

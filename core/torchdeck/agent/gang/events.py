@@ -51,6 +51,12 @@ class ResumePoint(NamedTuple):
     """Unix time of that save."""
 
     @property
+    def has_plain_name(self) -> bool:
+        """It names a folder in a place that all nodes know, and leads nowhere else."""
+        is_folder = not {"/", "\0"} & set(self.name) and self.name not in (".", "..")
+        return is_folder and self.source in ("own", "asked")
+
+    @property
     def everywhere(self) -> ResumePoint:
         """The same for all nodes."""
         return self._replace(here=())

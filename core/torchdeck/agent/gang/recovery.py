@@ -128,7 +128,7 @@ class Recovery:
             return None
         rank = attempt.hung if attempt.hung is not None else None if failure is None else failure.rank
         places = self.roster.places
-        if rank is not None and rank < len(places):
+        if rank is not None and 0 <= rank < len(places):
             return places[rank]
         if attempt.failed_node is not None and len(self._elastic.known) > 1:
             return Place(attempt.failed_node, None)

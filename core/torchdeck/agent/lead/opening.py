@@ -53,6 +53,9 @@ class Opening:
             return []
         if offer.error:
             return [on.LaunchFailed(offer.node, self.number, f"{offer.error} (on node {offer.node})")]
+        if any(not point.has_plain_name for point in offer.points):
+            why = f"node {offer.node} offers a checkpoint whose name is none of a folder"
+            return [on.LaunchFailed(offer.node, self.number, why)]
         self._offers[offer.node] = offer
         if len(self._offers) < len(self.nodes):
             return []

@@ -54,7 +54,8 @@ def find_disks(folder: Path, peers: Peers) -> Disks:
     marks = peers.together(what, lambda: None if sees[rank] else _leave_mark(folder), optional(_mark))
 
     def leader() -> int:
-        if sees[rank]:
+        # asked again: a network file system may have remembered that the folder was not there yet
+        if sees[rank] or (folder / first).exists():
             return 0
         return next(other for other, mark in enumerate(marks) if mark and (folder / mark).exists())
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import socket
 import struct
 from pathlib import Path
@@ -11,6 +13,7 @@ _MAPPED = f"{0:016X}{struct.unpack('=I', bytes([0, 0, 255, 255]))[0]:08X}"
 _TABLES = {"/proc/net/tcp": "", "/proc/net/tcp6": _MAPPED}
 """Table of the kernel's -> what stands in it before an address of IPv4: sockets of IPv6 reach these, too."""
 _ESTABLISHED = "01"
+_OWN_LIMIT = 10.0
 
 
 def owner_of_peer(connection: socket.socket) -> int | None:
@@ -31,9 +34,18 @@ def owner_of_peer(connection: socket.socket) -> int | None:
 
 
 def check_owners() -> None:
-    """Raises OSError if this kernel does not say whose connections are."""
-    with Path(next(iter(_TABLES))).open("rb"):
-        pass
+    """Raises OSError if this kernel does not say whose connections are: one of our own is tried."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        socket.create_connection(listening.getsockname(), timeout=_OWN_LIMIT),
+    ):
+        accepted, _ = listening.accept()
+        with accepted:
+            owner = owner_of_peer(accepted)
+    if owner != os.geteuid():
+        raise OSError(
+            errno.ENOTSUP, "the kernel's table of connections does not show our own", "/proc/net/tcp"
+        )
 
 
 def _owner(table: Path, ends: list[str]) -> int | None:

@@ -12,6 +12,7 @@ import hmac
 import os
 import socket
 import struct
+import time
 
 HANDSHAKE_LIMIT = 10.0
 """Seconds in which the other end must have proved itself."""
@@ -77,10 +78,10 @@ def prove(connection: socket.socket, key: bytes) -> Sealing:
         StrangerError: it holds another key.
         OSError: the connection broke, or the other end was too slow.
     """
-    connection.settimeout(HANDSHAKE_LIMIT)
+    until = _limited(connection)
     mine = os.urandom(_NONCE)
     connection.sendall(_GREETING + mine)
-    answer = _exactly(connection, _NONCE + _PROOF)
+    answer = _exactly(connection, _NONCE + _PROOF, until)
     theirs, proof = answer[:_NONCE], answer[_NONCE:]
     if not hmac.compare_digest(proof, _derived(key, b"store", mine, theirs)):
         raise StrangerError("what listens there does not hold the key of this run")
@@ -90,13 +91,13 @@ def prove(connection: socket.socket, key: bytes) -> Sealing:
 
 def demand_proof(connection: socket.socket, key: bytes) -> Sealing:
     """The end that accepted. Raises as `prove`."""
-    connection.settimeout(HANDSHAKE_LIMIT)
-    greeting = _exactly(connection, len(_GREETING) + _NONCE)
+    until = _limited(connection)
+    greeting = _exactly(connection, len(_GREETING) + _NONCE, until)
     if not greeting.startswith(_GREETING):
         raise StrangerError("it does not speak as a node of a run does")
     theirs, mine = greeting[len(_GREETING) :], os.urandom(_NONCE)
     connection.sendall(mine + _derived(key, b"store", theirs, mine))
-    if not hmac.compare_digest(_exactly(connection, _PROOF), _derived(key, b"node", theirs, mine)):
+    if not hmac.compare_digest(_exactly(connection, _PROOF, until), _derived(key, b"node", theirs, mine)):
         raise StrangerError("it does not hold the key of this run")
     return Sealing(_derived(key, b"down", theirs, mine), _derived(key, b"up", theirs, mine))
 
@@ -109,9 +110,17 @@ def _seal(key: bytes, number: int, content: bytes) -> bytes:
     return hmac.new(key, number.to_bytes(8, "big") + content, hashlib.sha256).digest()[:_SEAL]
 
 
-def _exactly(connection: socket.socket, count: int) -> bytes:
+def _limited(connection: socket.socket) -> float:
+    """When the handshake must be over, in monotonic seconds; what is sent until then has as long."""
+    connection.settimeout(HANDSHAKE_LIMIT)
+    return time.monotonic() + HANDSHAKE_LIMIT
+
+
+def _exactly(connection: socket.socket, count: int, until: float) -> bytes:
+    """`count` bytes; one now and then does not keep a place for long. Raises TimeoutError."""
     found = b""
     while len(found) < count:
+        connection.settimeout(max(0.001, until - time.monotonic()))
         piece = connection.recv(count - len(found))
         if not piece:
             raise ClosedEarlyError("it closed the connection before it proved who it is")
