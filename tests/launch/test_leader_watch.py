@@ -6,6 +6,7 @@ import pytest
 
 from support.histories import event
 from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.elastic import Elastic
 from torchdeck.launch.control.requests import STOP, STOP_NOW, write_request
 from torchdeck.launch.leader.leader_watch import LeaderWatch
 from torchdeck.runs.replay.history import RunHistory
@@ -40,7 +41,9 @@ class Watched:
 
     def __init__(self, folder: Path) -> None:
         self.layout, self.nodes, self.history = RunLayout(folder), Nodes(), RunHistory()
-        self.watch = LeaderWatch(self.layout, self.nodes, ("a", "b"), GRACE, 0.0)
+        self.watch = LeaderWatch(
+            self.layout, self.nodes, ("a", "b"), Elastic([("a", 1), ("b", 1)]), GRACE, 0.0
+        )
         self.tell("a", "agent_started", part="lead", **AGENT)
         self.tell("b", "agent_started", part="follower", **AGENT)
         self.tell("a", "launching", attempt=3, nodes=["a", "b"])
@@ -120,3 +123,20 @@ def test_only_a_stop_now_ends_what_nobody_hears_of(watched: Watched, kind: str, 
     assert not watched.given_up(9 * GRACE)
     write_request(watched.layout, kind, "terminal")
     assert watched.given_up(9 * GRACE) == given_up
+
+
+def test_a_spare_that_lost_all_others_is_no_proof_of_their_end(tmp_path: Path) -> None:
+    """This machine and the spare may be the ones that are cut off: leader and member train on."""
+    layout, nodes, history = RunLayout(tmp_path), Nodes(), RunHistory()
+    layout.control.mkdir(parents=True)
+    history.node_event("a", event("agent_started", 100.0, part="lead", **AGENT))
+    history.node_event("c", event("agent_started", 100.0, part="follower", **AGENT))
+    history.node_event("c", event("lead_lost", 101.0, seconds=GRACE, attempt=1))
+    nodes.unreached = {"a", "b"}
+    places = [("a", 1), ("b", 1)]
+    for elastic, given_up in (
+        (Elastic(places, spares=[("c", 1)]), False),
+        (Elastic([*places, ("c", 1)]), True),
+    ):
+        watch = LeaderWatch(layout, nodes, ("a", "b", "c"), elastic, GRACE, 0.0)
+        assert (watch.look(history, 3 * GRACE) is not None) is given_up

@@ -55,6 +55,14 @@ def test_stop_now_always_has_an_end(does: tuple[Follower, ...], seconds: float |
     assert given_up_after(followers, stop_now=True) == seconds
 
 
+@pytest.mark.parametrize("does", [Follower.ENDED, Follower.ENDS])
+def test_a_gang_that_may_go_on_without_us_is_given_up_only_for_a_stop(does: Follower) -> None:
+    followers = {"gpu1": does, "gpu2": Follower.AWAY}
+    for stop_now in (False, True):
+        seen = Seen(None, False, followers, stop_now, may_go_on=True)
+        assert bool(LostLeader("gpu0", GRACE, 0.0).look(seen, 10 * GRACE)) is stop_now
+
+
 def test_a_leader_that_is_heard_again_has_all_of_the_grace_again() -> None:
     rule, ended = LostLeader("gpu0", GRACE, 0.0), {"gpu1": Follower.ENDED}
     assert not rule.look(Seen(1.0, False, ended), PATIENCE * GRACE - 1)

@@ -41,6 +41,9 @@ from torchdeck.runs.replay.history import RunHistory
 if TYPE_CHECKING:
     from torchdeck.launch.remote.early_links import EarlyLinks
 
+LOST_LINGER = 24 * 3600.0
+"""Seconds after a run was given up in which its leader may come back to be told: what was asked for is then
+handed over, and an old leader ends."""
 TICK = 0.2
 """Seconds between two looks: what a request waits at most. A look costs a tenth of a millisecond."""
 BEGIN_TICK = 0.02
@@ -77,7 +80,7 @@ class Controller:
         self._elastic = Elastic.of_plan(plan)
         patience = plan.policy.node_grace
         names = tuple(transport.node for transport in nodes.transports)
-        self._leader = LeaderWatch(layout, nodes, names, patience, time.monotonic())
+        self._leader = LeaderWatch(layout, nodes, names, self._elastic, patience, time.monotonic())
         self._fences = Fence(nodes.transports, epoch)
         self._lost_since: float | None = None
         self._token = GangToken(nodes.transports, handovers, patience, self._say_once, journal.append)
@@ -119,7 +122,10 @@ class Controller:
         if history.finished is None:
             self._fences.look(history)
             self._lost_since = self._lost_since or now
-            if now - self._lost_since < LINGER and self._nodes.lives(self._lead.node, history) is not False:
+            if (
+                now - self._lost_since < LOST_LINGER
+                and self._nodes.lives(self._lead.node, history) is not False
+            ):
                 return True
         return self._unled.go_on(history, now)
 

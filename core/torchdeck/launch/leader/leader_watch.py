@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.elastic import Elastic, Place
 from torchdeck.launch.control.requests import STOP_NOW, read_requests
 from torchdeck.launch.leader.lost_leader import Follower, LostLeader, Seen
 from torchdeck.runs.replay.history import RunHistory
@@ -31,7 +33,13 @@ class LeaderWatch:
     """The leading node of one run, as its controller sees it."""
 
     def __init__(
-        self, layout: RunLayout, nodes: Nodes, names: tuple[str, ...], grace: float, now: float
+        self,
+        layout: RunLayout,
+        nodes: Nodes,
+        names: tuple[str, ...],
+        elastic: Elastic,
+        grace: float,
+        now: float,
     ) -> None:
         """Begin at `now` (monotonic seconds).
 
@@ -39,11 +47,13 @@ class LeaderWatch:
             layout: the run.
             nodes: how its nodes are reached.
             names: of all its nodes, the leader's first.
+            elastic: which gangs its plan allows.
             grace: launch.node_grace.
             now: monotonic seconds.
         """
         self._layout, self._nodes = layout, nodes
         self._lead, *self._others = names
+        self._elastic = elastic
         self._rule = LostLeader(self._lead, grace, now)
 
     def look(self, history: RunHistory, now: float) -> dict[str, Any] | None:
@@ -52,7 +62,7 @@ class LeaderWatch:
         reached = self._nodes.reaches(self._lead)
         heard = self._nodes.heard(self._lead)
         stop_now = not reached and self._is_stop_asked()
-        why = self._rule.look(Seen(heard, reached, followers, stop_now), now)
+        why = self._rule.look(Seen(heard, reached, followers, stop_now, self._may_go_on(followers)), now)
         if not why:
             return None
         checkpoint = "" if history.checkpoint is None else history.checkpoint.path
@@ -75,6 +85,11 @@ class LeaderWatch:
         if node in history.nodes.gave_up_lead:
             return Follower.ENDS if self._nodes.has_ranks(node) else Follower.ENDED
         return Follower.SERVES if lives else Follower.EMPTY
+
+    def _may_go_on(self, followers: Mapping[str, Follower]) -> bool:
+        """Whether the leader and those who are away could be a gang without the others."""
+        here = [Place(node, None) for node, does in followers.items() if does is not Follower.AWAY]
+        return len(here) < len(followers) and self._elastic.without(here) is not None
 
     def _is_stop_asked(self) -> bool:
         return any(each.kind == STOP_NOW for each in read_requests(self._layout.control))

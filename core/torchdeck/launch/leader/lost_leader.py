@@ -40,6 +40,8 @@ class Seen(NamedTuple):
     followers: Mapping[str, Follower]
     stop_now: bool = False
     """`stop --now` was asked for."""
+    may_go_on: bool = False
+    """The leader and those who are away could be a gang without the others: with spares, or a smaller one."""
 
 
 class LostLeader:
@@ -54,8 +56,9 @@ class LostLeader:
     def look(self, seen: Seen, now: float) -> str:
         """Why the run is given up; empty while it is not.
 
-        Unless another node has given the leader up too, it may be well, and this machine cut off from it:
-        then the run is given up only if a person asks for its end.
+        Unless another node has given the leader up too, it may be well, and this machine cut off from it. The
+        same if the leader may go on with those who are away: a spare that lost them is no proof. Then the run
+        is given up only if a person asks for its end.
         """
         if seen.reached and seen.heard != self._heard:
             self._heard, self._since = seen.heard, now
@@ -78,8 +81,8 @@ class LostLeader:
         if Follower.SERVES in found:
             return False
         if Follower.ENDS in found:  # what SIGKILL does not end is not waited for
-            return away >= 2 * self._grace
-        if Follower.ENDED in found and away >= PATIENCE * self._grace:
+            return away >= 2 * self._grace and (seen.stop_now or not seen.may_go_on)
+        if Follower.ENDED in found and away >= PATIENCE * self._grace and not seen.may_go_on:
             return True
         is_empty = Follower.ENDED in found or Follower.EMPTY in found
         return seen.stop_now and away >= (min(STOP_LIMIT, self._grace) if is_empty else self._grace)
