@@ -3,6 +3,7 @@
 import importlib.util
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,17 @@ def test_deepspeed_is_looked_for_where_it_is_wanted() -> None:
     if other is None:
         pytest.skip(ABSENT)
     assert str(probe_interpreter(other, deepspeed=True).deepspeed)[0].isdigit()
+
+
+def test_a_folder_of_modules_that_may_not_be_read_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Python passes over it: a PYTHONPATH may name a folder of another user's."""
+    glob = Path.glob
+
+    def denied(path: Path, pattern: str) -> Iterator[Path]:
+        if str(path) == "/closed":
+            raise PermissionError(13, "Permission denied", str(path))
+        return glob(path, pattern)
+
+    monkeypatch.setattr(Path, "glob", denied)
+    monkeypatch.setattr(sys, "path", ["/closed", *sys.path])
+    assert installed_version("pytest") == pytest.__version__

@@ -60,8 +60,13 @@ class User(NamedTuple):
 
 
 def _is_packages(path: str) -> bool:
-    """Whether `path` has other packages than the standard library, of which each interpreter has its own."""
-    return "lib/python" not in path or path.endswith(("site-packages", "dist-packages"))
+    """Whether `path` has other packages than the standard library, of which each interpreter has its own.
+
+    Not the folders that tests of the same process have put on the path: those are private to this user.
+    """
+    return "pytest-of-" not in path and (
+        "lib/python" not in path or path.endswith(("site-packages", "dist-packages"))
+    )
 
 
 def new_user(uid: int, around: Path) -> User:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -55,8 +56,9 @@ def installed_version(package: str) -> str | None:
     """Version of an installed package by its metadata; None when it is not installed."""
     # the folder's name says it: importlib.metadata alone takes 20 ms to import
     for entry in sys.path:
-        for found in sorted(Path(entry).glob(f"{package}-*.dist-info")):
-            return found.name.removeprefix(f"{package}-").removesuffix(".dist-info")
+        with contextlib.suppress(OSError):  # a folder that may not be read, which Python passes over, too
+            for found in sorted(Path(entry).glob(f"{package}-*.dist-info")):
+                return found.name.removeprefix(f"{package}-").removesuffix(".dist-info")
     from importlib import metadata
 
     try:
