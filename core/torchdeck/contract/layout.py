@@ -187,7 +187,7 @@ class RankLayout(NamedTuple):
 
     @property
     def log_times(self) -> Path:
-        """How long the two logs were at what time (`rundir.log_times`); the agent."""
+        """How long the two logs were at what time (`contract.log_times`); the agent."""
         return self.root / "log_times"
 
     @property
