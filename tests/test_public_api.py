@@ -84,13 +84,12 @@ def test_log_with_broken_variables_says_so_once(tmp_path: Path) -> None:
     assert done.stderr.count("RANK is 'first': right is a whole number") == 1
 
 
-def test_launch_is_a_function_and_a_package() -> None:
-    """`torchdeck.launch` can be called however it was reached, and its modules can be imported."""
+def test_launch_is_a_plain_function() -> None:
+    """`torchdeck.launch` is a function, however it is imported."""
     for code in (
-        "import torchdeck; print(callable(torchdeck.launch))",
-        "from torchdeck import launch; print(callable(launch))",
-        "import torchdeck.launch, torchdeck; print(callable(torchdeck.launch))",
-        "import torchdeck.launch.shipping, torchdeck; print(callable(torchdeck.launch))",
+        "import inspect, torchdeck; print(inspect.isfunction(torchdeck.launch))",
+        "import inspect; from torchdeck import launch; print(inspect.isfunction(launch))",
+        "import inspect, torchdeck.launching.shipping; print(inspect.isfunction(torchdeck.launch))",
     ):
         done = python(code)
         assert (done.stdout, done.stderr) == ("True\n", "")
@@ -99,7 +98,7 @@ def test_launch_is_a_function_and_a_package() -> None:
 def test_launch_on_a_node_says_why_not(tmp_path: Path) -> None:
     """The copy that is sent to nodes has no launch package, and says so; log is there."""
     copy = tmp_path / "shipped"
-    shutil.copytree(PACKAGE, copy / "torchdeck", ignore=shutil.ignore_patterns("__pycache__", "launch"))
+    shutil.copytree(PACKAGE, copy / "torchdeck", ignore=shutil.ignore_patterns("__pycache__", "launching"))
     code = (
         f"import sys; sys.path.insert(0, {str(copy)!r})\n"
         "import torchdeck; torchdeck.log({}); print(torchdeck.__file__)\n"

@@ -10,13 +10,52 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # what type checkers take for typing.TYPE_CHECKING, without importing typing
 if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from torchdeck.config.loader import LoadedConfig
+    from torchdeck.config.schema import RunConfig
+    from torchdeck.launching.handle import Run
     from torchdeck.telemetry.run_log import log as log
 
 __all__ = ["__version__", "launch", "log"]
 
 __version__ = "0.1.0"
+
+
+def launch(
+    config: str | os.PathLike[str] | Mapping[str, Any] | RunConfig | LoadedConfig,
+    *,
+    overrides: Sequence[str] = (),
+    trust: bool = False,
+    home: str | os.PathLike[str] | None = None,
+) -> Run:
+    """Validate, plan, check and start a run; returns as soon as its controller is started.
+
+    Args:
+        config: path of a run.toml, a table of its shape, or a config that was loaded already.
+        overrides: such as `training.lr=3e-4`, for a path or a table.
+        trust: trust what the run executes before its ranks are there (the folders that code of a recipe file
+            comes from, the Python it names), from now on.
+        home: TORCHDECK_HOME, if not the usual one.
+
+    Raises:
+        ConfigError: the config is wrong; `.problems` says everything.
+        PlanError: it does not fit this machine (a ConfigError too).
+        PreflightError: something would stop the run.
+        LaunchError, HomeError, RunDirectoryError, ShippingError, TrustError: it cannot be started from here.
+    """
+    try:
+        from torchdeck.launching.api import launch as launched
+    except ModuleNotFoundError as error:
+        if error.name not in ("torchdeck.launching", "torchdeck.config"):
+            raise
+        raise RuntimeError(
+            "torchdeck.launch is not part of what is sent to nodes: call it where Torchdeck is installed, "
+            "not from inside a rank"
+        ) from None
+    return launched(config, overrides=overrides, trust=trust, home=home)
 
 
 def __getattr__(name: str) -> Any:
@@ -25,25 +64,8 @@ def __getattr__(name: str) -> Any:
 
         # kept, so that outside a run a call is an attribute, a function and nothing else
         return globals().setdefault(name, log_of_this_process())
-    if name == "launch":
-        return _launch()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-def _launch() -> Any:
-    """The package torchdeck.launch, which can be called."""
-    import importlib
-
-    try:
-        return importlib.import_module("torchdeck.launch")
-    except ModuleNotFoundError as error:
-        if error.name != "torchdeck.launch":
-            raise
-        raise AttributeError(
-            "torchdeck.launch is not part of what is sent to nodes: call it where Torchdeck is installed, "
-            "not from inside a rank"
-        ) from None

@@ -21,14 +21,14 @@ from support.local_stream import LocalStream, python_stream
 from support.waiting import wait_until
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.progress import read_progress
-from torchdeck.launch.control.controller import TICK
-from torchdeck.launch.control.run_files import RunFiles
-from torchdeck.launch.remote.bootstrap import PYTHON_ARGUMENTS
-from torchdeck.launch.remote.dial import SshDial
-from torchdeck.launch.remote.link import Dial, LinkTarget, NodeLink
-from torchdeck.launch.remote.link_file import LinkFile
-from torchdeck.launch.remote.stream import ByteStream
-from torchdeck.launch.shipping import ship
+from torchdeck.launching.control.controller import TICK
+from torchdeck.launching.control.run_files import RunFiles
+from torchdeck.launching.remote.bootstrap import PYTHON_ARGUMENTS
+from torchdeck.launching.remote.dial import SshDial
+from torchdeck.launching.remote.link import Dial, LinkTarget, NodeLink
+from torchdeck.launching.remote.link_file import LinkFile
+from torchdeck.launching.remote.stream import ByteStream
+from torchdeck.launching.shipping import ship
 from torchdeck.nodes.book.schema import NodeBook, NodeEntry
 from torchdeck.nodes.ssh.credentials import Credentials, NoAsker
 from torchdeck.nodes.ssh.target import target_for

@@ -12,7 +12,7 @@ from support.machines import PYTHON
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
-from torchdeck.launch.facts.profiling import profile_model, wanted_traces
+from torchdeck.launching.facts.profiling import profile_model, wanted_traces
 from torchdeck.nodes.described import inventory_from
 from torchdeck.plan.known import Known
 from torchdeck.plan.planner import make_plan

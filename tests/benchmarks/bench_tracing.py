@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.rows import Row
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
-from torchdeck.launch.facts.profiling import profile_model, wanted_traces
+from torchdeck.launching.facts.profiling import profile_model, wanted_traces
 from torchdeck.tracing.request import WantedTrace
 
 REPEATS = 3

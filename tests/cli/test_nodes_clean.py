@@ -16,7 +16,7 @@ from torchdeck.cli.nodes import clean as nodes_clean
 from torchdeck.cli.nodes.chosen import ChosenNodes
 from torchdeck.cli.nodes.clean import orphans_once
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launch.reach import Reach
+from torchdeck.launching.reach import Reach
 from torchdeck.nodes.book.file import book_path
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError
 from torchdeck.nodes.probe.facts import NodeFacts

@@ -134,7 +134,7 @@ def test_a_model_is_estimated_from_a_few_numbers(
     assert "warning script" in shown.out
 
 
-@pytest.mark.soak  # tests/launch/test_tracing_process.py refuses one too
+@pytest.mark.soak  # tests/launching/test_tracing_process.py refuses one too
 def test_a_recipe_that_raises_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

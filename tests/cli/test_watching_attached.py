@@ -13,7 +13,7 @@ from torchdeck.cli.runs.display import PlainDisplay
 from torchdeck.cli.runs.watch import Watch
 from torchdeck.cli.signals import FrontEndSignals
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launch.control.detached import start_detached
+from torchdeck.launching.control.detached import start_detached
 
 BRINGS_THE_END = """
 import sys, time

@@ -17,11 +17,11 @@ from support.hosts import TestHosts
 from support.waiting import wait_until
 from torchdeck.config.loader import load_config
 from torchdeck.contract.processes import RUN_ID_VARIABLE
-from torchdeck.launch.facts.looks import Looks
-from torchdeck.launch.preflight.remote.further import check_further
-from torchdeck.launch.preflight.remote.trial import Limits
-from torchdeck.launch.prepare import plan_from, survey
-from torchdeck.launch.reach import Reach
+from torchdeck.launching.facts.looks import Looks
+from torchdeck.launching.preflight.remote.further import check_further
+from torchdeck.launching.preflight.remote.trial import Limits
+from torchdeck.launching.prepare import plan_from, survey
+from torchdeck.launching.reach import Reach
 
 HostsOf = Callable[..., TestHosts]
 RUN = """\

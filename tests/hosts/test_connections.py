@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from support.hosts import TestHosts
-from torchdeck.launch.preflight.check import Check
-from torchdeck.launch.preflight.remote.connections import Connected, check_connections, connect_all
+from torchdeck.launching.preflight.check import Check
+from torchdeck.launching.preflight.remote.connections import Connected, check_connections, connect_all
 from torchdeck.nodes.book.schema import NodeBook, NodeEntry
 from torchdeck.nodes.probe.probing import talk
 from torchdeck.nodes.ssh.connection import Connection, connect

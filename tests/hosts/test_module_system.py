@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.hosts_run import HostsRun
-from torchdeck.launch.reach import Reach
+from torchdeck.launching.reach import Reach
 from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck.nodes.probe.probing import Question, probe_node
 

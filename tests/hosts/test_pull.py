@@ -17,10 +17,10 @@ from torchdeck.contract.checkpoints.listing import list_checkpoints
 from torchdeck.contract.checkpoints.manifest import FileEntry, Manifest, read_manifest
 from torchdeck.contract.checkpoints.verification import verify
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launch.facts.looks import Looks
-from torchdeck.launch.launcher import Intent, create_run
-from torchdeck.launch.prepare import plan_from, survey
-from torchdeck.launch.reach import Reach
+from torchdeck.launching.facts.looks import Looks
+from torchdeck.launching.launcher import Intent, create_run
+from torchdeck.launching.prepare import plan_from, survey
+from torchdeck.launching.reach import Reach
 
 HostsOf = Callable[..., TestHosts]
 RUN = '[run]\nscript = "train.py"\n[distributed]\nnodes = ["node1", "node2"]\nnproc = 1\ndevices = "cpu"\n'

@@ -7,9 +7,9 @@ from support.machines import PYTHON, node
 from torchdeck.config.loader import config_from_dict
 from torchdeck.contract.inventory import Inventory
 from torchdeck.contract.plan.launch_plan import CodeTree
-from torchdeck.launch.gate import Gate
-from torchdeck.launch.preflight import Check, preflight
-from torchdeck.launch.prepare import Survey, plan_from
+from torchdeck.launching.gate import Gate
+from torchdeck.launching.preflight import Check, preflight
+from torchdeck.launching.prepare import Survey, plan_from
 
 
 class CheckedConfig:

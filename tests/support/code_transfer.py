@@ -13,9 +13,9 @@ from torchdeck.config.loader import config_from_dict
 from torchdeck.contract.frames import FrameReader
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import CodeTree
-from torchdeck.launch.code.capture import capture
-from torchdeck.launch.code.send import Sender
-from torchdeck.launch.code.user_code import read_user_code
+from torchdeck.launching.code.capture import capture
+from torchdeck.launching.code.send import Sender
+from torchdeck.launching.code.user_code import read_user_code
 
 NODE = Path(__file__).parents[2] / "core/torchdeck/agent/snapshots/__main__.py"
 

@@ -13,7 +13,7 @@ from torchdeck.contract.journal import Event, read_journal
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.processes import ProcessIdentity, processes_of_run
-from torchdeck.launch.launcher import Intent, create_run
+from torchdeck.launching.launcher import Intent, create_run
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.home import torchdeck_home
 from torchdeck.runs.view import RunView

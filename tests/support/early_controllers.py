@@ -6,9 +6,9 @@ from pathlib import Path
 
 from support.waiting import wait_until
 from torchdeck.contract.processes import ProcessIdentity
-from torchdeck.launch.control.early_controller import PROCESS_NAME
+from torchdeck.launching.control.early_controller import PROCESS_NAME
 
-MODULE = "torchdeck.launch.control.waiting_controller"
+MODULE = "torchdeck.launching.control.waiting_controller"
 
 
 def early_ones(home: Path) -> list[ProcessIdentity]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from torchdeck.launch.gate import Held
+from torchdeck.launching.gate import Held
 
 
 def held_in(folder: Path) -> Held:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from torchdeck.contract.processes import ProcessIdentity
-from torchdeck.launch.control.requests import Request, place_request
-from torchdeck.launch.control.transport import Supervision
+from torchdeck.launching.control.requests import Request, place_request
+from torchdeck.launching.control.transport import Supervision
 
 
 class InboxNode:

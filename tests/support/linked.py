@@ -12,9 +12,9 @@ from pathlib import Path
 from support.local_stream import LocalStream, python_stream
 from support.waiting import wait_until
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launch.remote.link import LinkTarget, NodeLink
-from torchdeck.launch.remote.stream import ByteStream
-from torchdeck.launch.shipping import ship
+from torchdeck.launching.remote.link import LinkTarget, NodeLink
+from torchdeck.launching.remote.stream import ByteStream
+from torchdeck.launching.shipping import ship
 
 RUN_ID = "20261121T034455Z-linked-1f09ab"
 NODE = "n1"

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
-from torchdeck.launch.remote.bootstrap import PYTHON_ARGUMENTS
+from torchdeck.launching.remote.bootstrap import PYTHON_ARGUMENTS
 
 
 class LocalStream:

@@ -15,7 +15,7 @@ from torchdeck.data.batch_plan import BatchPlan, build_batch_plan
 from torchdeck.data.planned_steps import PlannedSteps, needs_layout
 from torchdeck.distributed.batches import BatchLoader
 from torchdeck.distributed.settings import FsdpSettings
-from torchdeck.launch.facts.profiling import wanted_traces
+from torchdeck.launching.facts.profiling import wanted_traces
 from torchdeck.recipes.errors import RecipeError
 from torchdeck.recipes.loader import Recipe, load_recipe
 from torchdeck.tracing.faults import TracingError

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchdeck.launch.reach import Reach
+from torchdeck.launching.reach import Reach
 from torchdeck.nodes.ssh.credentials import Asker, Credentials, NoAsker
 from torchdeck.nodes.ssh.keyring_store import Keyring, KeyringAsker
 

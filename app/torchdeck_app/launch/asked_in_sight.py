@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from torchdeck.launch.reach import Reach
+from torchdeck.launching.reach import Reach
 from torchdeck.nodes.ssh.credentials import Asker
 from torchdeck.nodes.ssh.target import SshTarget
 from torchdeck_app.bridge.logins import Logins

@@ -18,8 +18,8 @@ from torchdeck.config.foreseen import Foreseen, foreseen
 if TYPE_CHECKING:
     import argparse
 
-    from torchdeck.launch.control.early_controller import EarlyController
-    from torchdeck.launch.reach import Reach
+    from torchdeck.launching.control.early_controller import EarlyController
+    from torchdeck.launching.reach import Reach
 
 SWITCH_SECONDS = 0.0005
 """For which a thread that imports keeps waiting those that talk with nodes; a tenth of Python's own."""
@@ -74,7 +74,7 @@ def _quick_turns() -> Iterator[None]:
 def _knocked(seen: Foreseen, controllers: ExitStack, talks: ExitStack) -> Ahead | None:
     from torchdeck.cli.nodes.asking import terminal_asker
     from torchdeck.config.problems import ConfigError
-    from torchdeck.launch.reach import Reach
+    from torchdeck.launching.reach import Reach
     from torchdeck.nodes.book.file import book_path
     from torchdeck.nodes.book.names import run_nodes
     from torchdeck.runs.home import HomeError, torchdeck_home, usual_home
@@ -90,7 +90,7 @@ def _knocked(seen: Foreseen, controllers: ExitStack, talks: ExitStack) -> Ahead 
         return None
     if not names:
         return None
-    from torchdeck.launch.control.early_controller import EarlyController
+    from torchdeck.launching.control.early_controller import EarlyController
     from torchdeck.nodes.ssh import loaded  # noqa: F401 - at once: both processes need it
 
     early = None

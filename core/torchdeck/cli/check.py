@@ -18,9 +18,9 @@ from torchdeck.contract.inventory import LOCALHOST
 
 if TYPE_CHECKING:
     from torchdeck.config.loader import LoadedConfig
-    from torchdeck.launch.preflight import Check
-    from torchdeck.launch.prepare import Survey
-    from torchdeck.launch.reach import Reach
+    from torchdeck.launching.preflight import Check
+    from torchdeck.launching.prepare import Survey
+    from torchdeck.launching.reach import Reach
     from torchdeck.plan.problems import PlanError
 
 TRYING = "trying torchrun and an all-reduce on the nodes"
@@ -70,9 +70,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _look(loaded: LoadedConfig, *, quick: bool, again: bool) -> tuple[list[Check], PlanError | None]:
-    from torchdeck.launch.all_checks import all_checks
-    from torchdeck.launch.preflight.check import failed
-    from torchdeck.launch.prepare import survey
+    from torchdeck.launching.all_checks import all_checks
+    from torchdeck.launching.preflight.check import failed
+    from torchdeck.launching.prepare import survey
     from torchdeck.runs.home import HomeError, torchdeck_home
 
     looks = looks_for(loaded.config)
@@ -94,8 +94,8 @@ def _further(
     loaded: LoadedConfig, found: Survey, reach: Reach, checks: list[Check], *, again: bool
 ) -> list[Check]:
     """What takes seconds: torchrun on the nodes."""
-    from torchdeck.launch.preflight.remote.further import check_further
-    from torchdeck.launch.prepare import plan_from
+    from torchdeck.launching.preflight.remote.further import check_further
+    from torchdeck.launching.prepare import plan_from
 
     plan = plan_from(loaded.config, found, loaded.locate)
     if plan.world_size < 2:

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from torchdeck.config.loader import LoadedConfig
     from torchdeck.contract.layout import RunLayout
     from torchdeck.contract.plan.launch_plan import LaunchPlan
-    from torchdeck.launch.control.detached import DetachedProcess
-    from torchdeck.launch.control.early_controller import EarlyController
-    from torchdeck.launch.preflight import Check
-    from torchdeck.launch.reach import Reach
+    from torchdeck.launching.control.detached import DetachedProcess
+    from torchdeck.launching.control.early_controller import EarlyController
+    from torchdeck.launching.preflight import Check
+    from torchdeck.launching.reach import Reach
 
 OBJECTS_UNTIL_COLLECTION = 50_000
 """More than Python's 700."""
@@ -35,7 +35,7 @@ OBJECTS_UNTIL_COLLECTION = 50_000
 def run_headless(args: argparse.Namespace) -> int:
     """Start the run that the command line names and watch it; the exit code of the whole."""
     if args.plan is not None:
-        from torchdeck.launch.control.controller import run_controller
+        from torchdeck.launching.control.controller import run_controller
 
         return run_controller(Path(args.plan))
     from torchdeck.config.problems import ConfigError
@@ -68,15 +68,15 @@ def start_loaded(args: argparse.Namespace, loaded: LoadedConfig) -> int:
 
 def _launch(args: argparse.Namespace, loaded: LoadedConfig, ahead: Ahead | None) -> int:
     # light: what takes long to import is imported while nodes log in
-    from torchdeck.launch.chosen_nodes import knocking
-    from torchdeck.launch.control.early_controller import early_controller
-    from torchdeck.launch.facts.node_survey import is_here_alone
+    from torchdeck.launching.chosen_nodes import knocking
+    from torchdeck.launching.control.early_controller import early_controller
+    from torchdeck.launching.facts.node_survey import is_here_alone
     from torchdeck.runs.home import torchdeck_home
 
     try:
         home = torchdeck_home()
         if args.trust:
-            from torchdeck.launch.checked_plan import trust_code
+            from torchdeck.launching.checked_plan import trust_code
 
             trust_code(loaded.config, home, loaded.files)
         if ahead is not None and not is_here_alone(loaded.config):
@@ -93,9 +93,9 @@ def _launch(args: argparse.Namespace, loaded: LoadedConfig, ahead: Ahead | None)
 
 def _reasons(error: Exception) -> list[str]:
     """Why nothing was started; none where the error says something else."""
-    from torchdeck.launch.checked_plan import PreflightError
-    from torchdeck.launch.launcher import LaunchError
-    from torchdeck.launch.shipping import ShippingError
+    from torchdeck.launching.checked_plan import PreflightError
+    from torchdeck.launching.launcher import LaunchError
+    from torchdeck.launching.shipping import ShippingError
     from torchdeck.runs.folders.directory import RunDirectoryError
     from torchdeck.runs.home import HomeError
     from torchdeck.trust.trust_list import TrustError
@@ -115,7 +115,7 @@ def _start(
     early: EarlyController | None,
 ) -> int:
     plan, checks, shipped = _checked(loaded, home, talks)
-    from torchdeck.launch.launcher import Intent, start_run
+    from torchdeck.launching.launcher import Intent, start_run
 
     source = str(loaded.path) if args.run_file is not None else ""
     intent = Intent(loaded.text, source, tuple(args.overrides))
@@ -134,8 +134,8 @@ def _checked(
 ) -> tuple[LaunchPlan, list[Check], Path | None]:
     """What `checked_plan` gives, and the shipped folder where that could be made while nodes log in."""
     with talks as kept:
-        from torchdeck.launch.checked_plan import checked_plan
-        from torchdeck.launch.shipping import ship
+        from torchdeck.launching.checked_plan import checked_plan
+        from torchdeck.launching.shipping import ship
 
         shipped = None if kept is None else ship(home)
         with progress_line(TRACING, 'limits.memory = "off": without it') as progress:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from torchdeck.config.loader import LoadedConfig
-    from torchdeck.launch.gate import Held
+    from torchdeck.launching.gate import Held
 
 TRUST_HELP = "trust the code that the run file names: its recipe, what that imports, its Python"
 
 
 def trust_run_source(loaded: LoadedConfig) -> None:
     """Trust what a run executes before its ranks are there. Raises HomeError, TrustError."""
-    from torchdeck.launch.checked_plan import trust_code
+    from torchdeck.launching.checked_plan import trust_code
     from torchdeck.runs.home import torchdeck_home
 
     trust_code(loaded.config, torchdeck_home(), loaded.files)

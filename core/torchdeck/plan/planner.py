@@ -35,7 +35,7 @@ def make_plan(
     known: Known | None = None,
     warnings: Sequence[str] = (),
 ) -> LaunchPlan:
-    """Decide a run. `torchdeck.launch.prepare` gathers the facts and calls this.
+    """Decide a run. `torchdeck.launching.prepare` gathers the facts and calls this.
 
     Args:
         config: what is asked for, as `load_config` and `config_from_dict` give it.

@@ -16,7 +16,7 @@ from torchdeck.agent.link.sources import Sources
 from torchdeck.agent.link.tails import TAIL
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.segment_format import decode_header, encode_header
-from torchdeck.launch.remote.mirror import Mirror, have_json
+from torchdeck.launching.remote.mirror import Mirror, have_json
 
 NODE = "n1"
 SEGMENT = "trainer-1-2-ab-0.metrics"

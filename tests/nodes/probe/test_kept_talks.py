@@ -10,8 +10,8 @@ import pytest
 from support.hosts import TestHosts
 from support.waiting import wait_until
 from torchdeck.config.loader import config_from_dict
-from torchdeck.launch.chosen_nodes import knocking
-from torchdeck.launch.reach import Reach
+from torchdeck.launching.chosen_nodes import knocking
+from torchdeck.launching.reach import Reach
 from torchdeck.nodes.book.file import book_path
 from torchdeck.nodes.probe.conversation import ProbeError
 from torchdeck.nodes.probe.kept_talks import KeptTalks

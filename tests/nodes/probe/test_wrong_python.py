@@ -7,7 +7,7 @@ from typing import Any
 import tomlkit
 
 from support.hosts import TestHosts
-from torchdeck.launch.reach import Reach
+from torchdeck.launching.reach import Reach
 from torchdeck.nodes.book.file import book_path
 from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck.nodes.probe.probing import probe_nodes

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.hosts import TestHosts
-from torchdeck.launch.reach import Reach
-from torchdeck.launch.remote.bootstrap import PYTHON_ARGUMENTS
-from torchdeck.launch.remote.dial import SshDial
-from torchdeck.launch.remote.link import RefusedError
+from torchdeck.launching.reach import Reach
+from torchdeck.launching.remote.bootstrap import PYTHON_ARGUMENTS
+from torchdeck.launching.remote.dial import SshDial
+from torchdeck.launching.remote.link import RefusedError
 from torchdeck.nodes.book.file import book_path
 from torchdeck.nodes.book.schema import NodeBook, NodeEntry
 from torchdeck.nodes.probe.probing import Probed, Question, probe_node

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QWidget
 
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
-from torchdeck.launch.batch_plan_build import (
+from torchdeck.launching.batch_plan_build import (
     BATCH_PLAN,
     BuildError,
     PlanOptions,

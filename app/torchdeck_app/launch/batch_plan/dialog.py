@@ -14,7 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from torchdeck.launch.batch_plan_build import PlanOptions, by_hand
+from torchdeck.launching.batch_plan_build import PlanOptions, by_hand
 from torchdeck_app.launch.preview.parts.calm_spin_box import CalmSpinBox
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.widgets.panel import GRID, label

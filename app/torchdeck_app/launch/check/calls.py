@@ -12,15 +12,15 @@ from torchdeck.config.loader import LoadedConfig
 from torchdeck.config.problems import ConfigError
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.plan.launch_plan import LaunchPlan
-from torchdeck.launch.all_checks import all_checks
-from torchdeck.launch.checked_plan import PreflightError, checked_plan
-from torchdeck.launch.chosen_nodes import knocking
-from torchdeck.launch.control.early_controller import EarlyController, early_controller
-from torchdeck.launch.facts.looks import Looks
-from torchdeck.launch.launcher import Intent, LaunchError, start_run
-from torchdeck.launch.prepare import survey
-from torchdeck.launch.reach import Reach
-from torchdeck.launch.shipping import ShippingError
+from torchdeck.launching.all_checks import all_checks
+from torchdeck.launching.checked_plan import PreflightError, checked_plan
+from torchdeck.launching.chosen_nodes import knocking
+from torchdeck.launching.control.early_controller import EarlyController, early_controller
+from torchdeck.launching.facts.looks import Looks
+from torchdeck.launching.launcher import Intent, LaunchError, start_run
+from torchdeck.launching.prepare import survey
+from torchdeck.launching.reach import Reach
+from torchdeck.launching.shipping import ShippingError
 from torchdeck.runs.folders.directory import RunDirectoryError
 from torchdeck.runs.home import HomeError, torchdeck_home
 from torchdeck.trust.trust_list import TrustError

@@ -9,7 +9,7 @@ from typing import Protocol
 from PySide6.QtCore import QObject, Signal
 
 from torchdeck.contract.plan.launch_plan import LaunchPlan
-from torchdeck.launch.reach import Reach
+from torchdeck.launching.reach import Reach
 from torchdeck_app.bridge.operations import Operation, Operations
 from torchdeck_app.launch.check.calls import Differs, Refused, Started, Starter, Wanted
 from torchdeck_app.launch.check.rows import CheckRow, check_rows

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from torchdeck.config.problems import Problem
 from torchdeck.contract.inventory import LOCALHOST
-from torchdeck.launch.preflight.check import Check, Status
+from torchdeck.launching.preflight.check import Check, Status
 from torchdeck_app.launch.problems.rows import ProblemRow
 
 Remedy = Literal["", "trust", "queue", "problem"]

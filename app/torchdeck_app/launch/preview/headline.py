@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from torchdeck.launch.previewer import UNTRACED
+from torchdeck.launching.previewer import UNTRACED
 from torchdeck.plan.preview import Preview
 from torchdeck.plan.preview.headline import percent
 from torchdeck.plan.preview.memory import fullness

@@ -11,8 +11,8 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from torchdeck.config.loader import LoadedConfig
 from torchdeck.config.problems import Problem
-from torchdeck.launch.previewer import Previewed, Previewer
-from torchdeck.launch.reach import Reach
+from torchdeck.launching.previewer import Previewed, Previewer
+from torchdeck.launching.reach import Reach
 from torchdeck_app.bridge.operations import Cancel, Operation, Operations
 from torchdeck_app.launch.preview.free_watch import FreeWatch
 from torchdeck_app.launch.preview.placement.model import BoardModel, board_model

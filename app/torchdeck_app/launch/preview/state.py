@@ -8,7 +8,7 @@ from typing import Protocol
 from torchdeck.config.loader import LoadedConfig
 from torchdeck.config.problems import Problem
 from torchdeck.contract.plan.launch_plan import LaunchPlan
-from torchdeck.launch.gate import Held
+from torchdeck.launching.gate import Held
 from torchdeck.plan.preview import Preview
 from torchdeck_app.launch.preview.placement.model import BoardModel
 

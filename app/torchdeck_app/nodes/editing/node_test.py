@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
-from torchdeck.launch.reach import Reach
+from torchdeck.launching.reach import Reach
 from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.nodes.editing.steps import Step, try_node

@@ -8,8 +8,8 @@ from typing import Literal
 
 from torchdeck.config.problems import ConfigError
 from torchdeck.contract.inventory import major_minor
-from torchdeck.launch.preflight.interpreter import OLDEST_PYTHON
-from torchdeck.launch.reach import Reach
+from torchdeck.launching.preflight.interpreter import OLDEST_PYTHON
+from torchdeck.launching.reach import Reach
 from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck.nodes.probe.conversation import ProbeError
 from torchdeck.nodes.probe.facts import NodeFacts, facts_from

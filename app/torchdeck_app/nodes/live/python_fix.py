@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchdeck.contract.inventory import major_minor
-from torchdeck.launch.preflight.interpreter import OLDEST_PYTHON
+from torchdeck.launching.preflight.interpreter import OLDEST_PYTHON
 from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck.nodes.probe.facts import NodeFacts
 from torchdeck.nodes.start_line import chosen_by

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from torchdeck.launch.preflight.remote.connections import Connected, connect_all
-from torchdeck.launch.reach import Reach
+from torchdeck.launching.preflight.remote.connections import Connected, connect_all
+from torchdeck.launching.reach import Reach
 from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError
 from torchdeck.nodes.probe.facts import facts_from

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launch.control.detached import DetachedProcess
-from torchdeck.launch.control.taking_over import Logins, take_up
-from torchdeck.launch.launcher import LaunchError
+from torchdeck.launching.control.detached import DetachedProcess
+from torchdeck.launching.control.taking_over import Logins, take_up
+from torchdeck.launching.launcher import LaunchError
 from torchdeck.runs.follower import RunFollower
 
 LIMIT = 15.0

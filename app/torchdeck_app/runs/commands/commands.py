@@ -11,12 +11,12 @@ from PySide6.QtCore import QObject, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launch.control.detached import DetachedProcess
-from torchdeck.launch.control.requests import write_request
-from torchdeck.launch.control.taking_over import Logins as AskLogins
-from torchdeck.launch.control.taking_over import ensure_controller, resume
-from torchdeck.launch.node_deletion import NodeDeletion, delete_noted, delete_on_nodes
-from torchdeck.launch.node_logins import gather_logins
+from torchdeck.launching.control.detached import DetachedProcess
+from torchdeck.launching.control.requests import write_request
+from torchdeck.launching.control.taking_over import Logins as AskLogins
+from torchdeck.launching.control.taking_over import ensure_controller, resume
+from torchdeck.launching.node_deletion import NodeDeletion, delete_noted, delete_on_nodes
+from torchdeck.launching.node_logins import gather_logins
 from torchdeck.runs.folders.deletion import put_back, remove, remove_forgotten, run_of, set_aside
 from torchdeck.runs.folders.node_parts import remote_nodes
 from torchdeck_app.bridge.logins import Logins

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from PySide6.QtCore import QObject
 
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launch.control.detached import DetachedProcess
-from torchdeck.launch.control.requests import Request
-from torchdeck.launch.control.taking_over import Logins, RequestCarrier
+from torchdeck.launching.control.detached import DetachedProcess
+from torchdeck.launching.control.requests import Request
+from torchdeck.launching.control.taking_over import Logins, RequestCarrier
 from torchdeck.runs.follower import RunFollower
 from torchdeck_app.bridge.poller import Poller
 

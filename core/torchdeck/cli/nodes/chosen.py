@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchdeck.cli.nodes.lookup import NodesUsageError, book_file
 
 if TYPE_CHECKING:
-    from torchdeck.launch.reach import Reach
+    from torchdeck.launching.reach import Reach
     from torchdeck.nodes.book.schema import NodeEntry
     from torchdeck.nodes.ssh.credentials import Asker
     from torchdeck.nodes.ssh.target import SshTarget
@@ -61,7 +61,7 @@ def chosen_nodes(asked: Sequence[str], around: Around = nullcontext) -> ChosenNo
         NodesUsageError: the book has no nodes.
     """
     from torchdeck.cli.nodes.asking import terminal_asker
-    from torchdeck.launch.reach import Reach
+    from torchdeck.launching.reach import Reach
     from torchdeck.nodes.book.names import named_nodes
 
     home = book_file().parent

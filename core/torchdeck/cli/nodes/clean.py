@@ -13,9 +13,9 @@ from torchdeck.cli.nodes.chosen import ChosenNodes, chosen_nodes
 from torchdeck.cli.nodes.lookup import says_what_is_wrong
 
 if TYPE_CHECKING:
-    from torchdeck.launch.facts.node_leftovers import Leftover
-    from torchdeck.launch.node_deletion import NodeDeletion
-    from torchdeck.launch.reach import Reach
+    from torchdeck.launching.facts.node_leftovers import Leftover
+    from torchdeck.launching.node_deletion import NodeDeletion
+    from torchdeck.launching.reach import Reach
     from torchdeck.nodes.probe.facts import NodeFacts, RunHere
 
 AT_ONCE = 32
@@ -41,7 +41,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Look, show, ask, end and remove; 3 when something is left undone."""
     from torchdeck.cli.nodes.clean_report import Done, Left, agreed, tell
-    from torchdeck.launch.facts.node_leftovers import find_leftovers
+    from torchdeck.launching.facts.node_leftovers import find_leftovers
     from torchdeck.nodes.probe.probing import probe_nodes
     from torchdeck.runs.folders.node_parts import forget_left
 
@@ -92,7 +92,7 @@ def orphans_once(facts: Mapping[str, NodeFacts]) -> dict[str, list[RunHere]]:
 
 def _deleted(folders: Sequence[Leftover], reach: Reach) -> Sequence[NodeDeletion]:
     """Remove these, which were shown, and nothing else."""
-    from torchdeck.launch.node_deletion import delete_runs
+    from torchdeck.launching.node_deletion import delete_runs
 
     runs: dict[str, list[str]] = {}
     for each in folders:

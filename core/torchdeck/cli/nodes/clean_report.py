@@ -11,8 +11,8 @@ from torchdeck.cli.json_text import json_text
 from torchdeck.quantities import size
 
 if TYPE_CHECKING:
-    from torchdeck.launch.facts.node_leftovers import Leftover
-    from torchdeck.launch.node_deletion import NodeDeletion
+    from torchdeck.launching.facts.node_leftovers import Leftover
+    from torchdeck.launching.node_deletion import NodeDeletion
     from torchdeck.nodes.probe.facts import RunHere
 
 

@@ -9,31 +9,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torchdeck.config.schema import RunConfig
     from torchdeck.contract.layout import RunLayout
-    from torchdeck.launch.facts.looks import Looks
-    from torchdeck.launch.reach import Reach
+    from torchdeck.launching.facts.looks import Looks
+    from torchdeck.launching.reach import Reach
 
 
 def reach_for(config: RunConfig, home: Path) -> Reach | None:
     """What connects to the nodes of `config`; None, with nothing imported, for this machine alone."""
-    from torchdeck.launch.facts.node_survey import is_here_alone
+    from torchdeck.launching.facts.node_survey import is_here_alone
 
     if is_here_alone(config):
         return None
     from torchdeck.cli.nodes.asking import terminal_asker
-    from torchdeck.launch.reach import Reach
+    from torchdeck.launching.reach import Reach
 
     return Reach(home, terminal_asker(home))
 
 
 def logins_of(layout: RunLayout) -> Mapping[str, Any]:
     """What the nodes of a run need to be logged in to; asks, and imports, nothing for this machine alone."""
-    from torchdeck.launch.node_logins import gather_logins
+    from torchdeck.launching.node_logins import gather_logins
     from torchdeck.runs.folders.node_parts import remote_nodes
 
     if not remote_nodes(layout):
         return {}
     from torchdeck.cli.nodes.asking import terminal_asker
-    from torchdeck.launch.reach import Reach
+    from torchdeck.launching.reach import Reach
 
     home = layout.root.parent.parent
     return gather_logins(layout, Reach(home, terminal_asker(home)))
@@ -41,11 +41,11 @@ def logins_of(layout: RunLayout) -> Mapping[str, Any]:
 
 def looks_for(config: RunConfig) -> Looks | None:
     """How a command looks at the nodes of `config`; None where it names this machine alone."""
-    from torchdeck.launch.facts.node_survey import is_here_alone
+    from torchdeck.launching.facts.node_survey import is_here_alone
 
     if is_here_alone(config):
         return None
-    from torchdeck.launch.facts.looks import Looks
+    from torchdeck.launching.facts.looks import Looks
     from torchdeck.runs.home import usual_home
 
     home = usual_home()

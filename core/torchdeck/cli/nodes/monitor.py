@@ -58,7 +58,7 @@ class AskingOnce:
     """Connects; the person at the terminal is asked for each node once, and not whenever it comes back."""
 
     def __init__(self, chosen: ChosenNodes) -> None:
-        from torchdeck.launch.reach import Reach
+        from torchdeck.launching.reach import Reach
 
         self._asking = chosen.reach
         self._silent = Reach(chosen.reach.home, credentials=chosen.reach.credentials)

@@ -18,7 +18,7 @@ from torchdeck.cli.trusting import TRUST_HELP, say_held, trust_run_source
 
 if TYPE_CHECKING:
     from torchdeck.config.loader import LoadedConfig
-    from torchdeck.launch.prepare import Survey
+    from torchdeck.launching.prepare import Survey
     from torchdeck.plan.preview import Preview
 
 DESCRIPTION = """\
@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
     """Plan and print; 0, or 2 for a bad config, 3 when it does not fit these machines or must fail."""
     from torchdeck.cli.progress_line import LOOKING, progress_line
     from torchdeck.config.problems import ConfigError
-    from torchdeck.launch.prepare import plan_from, survey
+    from torchdeck.launching.prepare import plan_from, survey
     from torchdeck.runs.home import HomeError
     from torchdeck.trust.trust_list import TrustError
 
@@ -136,8 +136,8 @@ def run(args: argparse.Namespace) -> int:
 def _with_model(loaded: LoadedConfig, found: Survey) -> Survey:
     """What there is, with the recipe's model."""
     from torchdeck.cli.progress_line import TRACING, progress_line
-    from torchdeck.launch.facts.model_and_data import profile_finder
-    from torchdeck.launch.prepare import with_model
+    from torchdeck.launching.facts.model_and_data import profile_finder
+    from torchdeck.launching.prepare import with_model
     from torchdeck.runs.home import HomeError, torchdeck_home
 
     try:

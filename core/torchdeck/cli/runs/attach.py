@@ -15,8 +15,8 @@ from torchdeck.cli.signals import FrontEndSignals
 
 if TYPE_CHECKING:
     from torchdeck.contract.layout import RunLayout
-    from torchdeck.launch.control.detached import DetachedProcess
-    from torchdeck.launch.reach import Reach
+    from torchdeck.launching.control.detached import DetachedProcess
+    from torchdeck.launching.reach import Reach
 
 ATTACHING = "asking the run's nodes what they have of it"
 
@@ -24,8 +24,14 @@ ATTACHING = "asking the run's nodes what they have of it"
 @says_what_is_wrong_with_nodes
 def attach_elsewhere(args: argparse.Namespace) -> int:
     """Make the run's directory here, begin to follow it, and watch; the exit code is the run's."""
-    from torchdeck.launch.control.reattach import ProbeError, ReattachError, ShippingError, SshError, reattach
-    from torchdeck.launch.launcher import LaunchError
+    from torchdeck.launching.control.reattach import (
+        ProbeError,
+        ReattachError,
+        ShippingError,
+        SshError,
+        reattach,
+    )
+    from torchdeck.launching.launcher import LaunchError
 
     chosen = chosen_nodes([args.node])
     if len(chosen.entries) != 1:
@@ -48,7 +54,7 @@ def attach_elsewhere(args: argparse.Namespace) -> int:
 
 def _controller(layout: RunLayout, reach: Reach) -> DetachedProcess | None:
     """One with the logins that were given; None where the run is over, or has one here."""
-    from torchdeck.launch.launcher import start_controller
+    from torchdeck.launching.launcher import start_controller
     from torchdeck.runs.follower import read_run
 
     found = read_run(layout)

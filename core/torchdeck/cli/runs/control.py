@@ -23,7 +23,7 @@ from torchdeck.runs.summary import summary_lines
 from torchdeck.runs.view import RunView
 
 if TYPE_CHECKING:
-    from torchdeck.launch.control.taking_over import RequestCarrier
+    from torchdeck.launching.control.taking_over import RequestCarrier
 
 POLL = 0.1
 AWAY = 15.0
@@ -67,8 +67,8 @@ def add_parsers(commands: argparse._SubParsersAction[Any]) -> None:
 @says_what_is_wrong
 def attach(args: argparse.Namespace) -> int:
     """Watch; a run that nobody follows, or not all of it, gets a controller. The exit code is the run's."""
-    from torchdeck.launch.control.taking_over import take_up
-    from torchdeck.launch.launcher import LaunchError
+    from torchdeck.launching.control.taking_over import take_up
+    from torchdeck.launching.launcher import LaunchError
 
     if args.node is not None:
         from torchdeck.cli.runs.attach import attach_elsewhere
@@ -86,10 +86,10 @@ def attach(args: argparse.Namespace) -> int:
 @says_what_is_wrong
 def stop(args: argparse.Namespace) -> int:
     """Ask the run to stop; 0 once it has stopped, and 3 if nothing was stopped."""
-    from torchdeck.launch.control.requests import STOP, STOP_NOW, write_request
-    from torchdeck.launch.control.taking_over import RequestCarrier
-    from torchdeck.launch.launcher import LaunchError
-    from torchdeck.launch.leader.nodes_alone import nodes_alone
+    from torchdeck.launching.control.requests import STOP, STOP_NOW, write_request
+    from torchdeck.launching.control.taking_over import RequestCarrier
+    from torchdeck.launching.launcher import LaunchError
+    from torchdeck.launching.leader.nodes_alone import nodes_alone
 
     layout = find_run(args.id)
     try:
@@ -127,8 +127,8 @@ def _was_stopped(layout: RunLayout, view: RunView, request_id: str) -> bool:
 
 def _stop_unread(layout: RunLayout, args: argparse.Namespace, error: Exception) -> int:
     """Stop a run whose journals cannot be read, by its processes on this machine."""
-    from torchdeck.launch.control.requests import STOP, STOP_NOW
-    from torchdeck.launch.control.unread_stop import ask_to_stop, lives_here, wait_until_gone
+    from torchdeck.launching.control.requests import STOP, STOP_NOW
+    from torchdeck.launching.control.unread_stop import ask_to_stop, lives_here, wait_until_gone
 
     run_id = layout.root.name
     _note(f"the state of run {run_id} cannot be read: {error}")
@@ -173,8 +173,8 @@ class _WaitAlone:
 
     def goes_on(self, links: Links | None) -> bool:
         """Whether there are some that may still hear of the stop; says which are waited for no longer."""
-        from torchdeck.launch.control.taking_over import TOLD_LIMIT
-        from torchdeck.launch.leader.nodes_alone import nodes_alone, seen_alone
+        from torchdeck.launching.control.taking_over import TOLD_LIMIT
+        from torchdeck.launching.leader.nodes_alone import nodes_alone, seen_alone
 
         nodes, now = nodes_alone(self._layout), time.monotonic()
         seen = seen_alone(nodes, links, time.time())
@@ -229,9 +229,9 @@ def _say(layout: RunLayout, view: RunView, *, as_json: bool) -> None:
 @says_what_is_wrong
 def resume(args: argparse.Namespace) -> int:
     """Begin another life of a run that is over and watch it; 3 when it cannot be resumed."""
-    from torchdeck.launch.control.taking_over import NotResumableError
-    from torchdeck.launch.control.taking_over import resume as begin_again
-    from torchdeck.launch.launcher import LaunchError
+    from torchdeck.launching.control.taking_over import NotResumableError
+    from torchdeck.launching.control.taking_over import resume as begin_again
+    from torchdeck.launching.launcher import LaunchError
 
     if args.nodes is not None:
         from torchdeck.cli.runs.resume_elsewhere import resume_elsewhere

@@ -14,7 +14,7 @@ from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
 
 if TYPE_CHECKING:
     from torchdeck.contract.layout import RunLayout
-    from torchdeck.launch.node_deletion import NodeDeletion
+    from torchdeck.launching.node_deletion import NodeDeletion
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
@@ -113,8 +113,8 @@ def _on_nodes(run_id: str, names: Sequence[str], home: Path) -> tuple[NodeDeleti
         return ()
     from torchdeck.cli.nodes.asking import terminal_asker
     from torchdeck.cli.nodes.chosen import InTurn
-    from torchdeck.launch.node_deletion import delete_on_nodes
-    from torchdeck.launch.reach import Reach
+    from torchdeck.launching.node_deletion import delete_on_nodes
+    from torchdeck.launching.reach import Reach
 
     return delete_on_nodes(run_id, names, Reach(home, InTurn(terminal_asker(home))))
 

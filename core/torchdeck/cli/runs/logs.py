@@ -43,8 +43,8 @@ def run(args: argparse.Namespace) -> int:
     output = OutputFollower(layout, streams=("stderr" if args.stderr else "stdout",), rank=args.rank)
     bare = args.rank is not None
     if args.follow:
-        from torchdeck.launch.control.kept_controller import KeptController
-        from torchdeck.launch.launcher import LaunchError
+        from torchdeck.launching.control.kept_controller import KeptController
+        from torchdeck.launching.launcher import LaunchError
 
         follower = RunFollower(layout)
         kept = KeptController(layout)

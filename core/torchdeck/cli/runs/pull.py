@@ -18,7 +18,7 @@ from torchdeck.quantities import size
 if TYPE_CHECKING:
     from torchdeck.contract.layout import RunLayout
     from torchdeck.contract.plan.launch_plan import LaunchPlan
-    from torchdeck.launch.pull.results import Pulled, Sources
+    from torchdeck.launching.pull.results import Pulled, Sources
 
 PULLED = "pulled"
 """Folder in the run's directory here for what nodes have made beside checkpoints."""
@@ -54,9 +54,9 @@ def run(args: argparse.Namespace) -> int:
     from torchdeck.config.problems import ConfigError
     from torchdeck.contract.atomic import read_json
     from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
-    from torchdeck.launch.pull.fetching import NotWholeError
-    from torchdeck.launch.pull.results import sources_of
-    from torchdeck.launch.reach import Reach
+    from torchdeck.launching.pull.fetching import NotWholeError
+    from torchdeck.launching.pull.results import sources_of
+    from torchdeck.launching.reach import Reach
     from torchdeck.nodes.probe.conversation import ProbeError
     from torchdeck.nodes.ssh.errors import SshError
 
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
 def _pulls(
     args: argparse.Namespace, layout: RunLayout, plan: LaunchPlan, sources: Sources
 ) -> Iterator[Pulled]:
-    from torchdeck.launch.pull.results import NONE, pull_checkpoints, pull_outputs
+    from torchdeck.launching.pull.results import NONE, pull_checkpoints, pull_outputs
 
     to = Path(args.to).expanduser().absolute() if args.to else None
     checkpoints = layout.checkpoints if to is None else to / layout.checkpoints.name

@@ -64,8 +64,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _follow(layout: RunLayout, shown: RunView, follower: RunFollower, args: argparse.Namespace) -> None:
-    from torchdeck.launch.control.kept_controller import KeptController
-    from torchdeck.launch.launcher import LaunchError
+    from torchdeck.launching.control.kept_controller import KeptController
+    from torchdeck.launching.launcher import LaunchError
 
     kept = KeptController(layout)
     while not shown.is_over:

@@ -16,11 +16,11 @@ from torchdeck.cli.runs.node_notes import NodeNotes
 from torchdeck.cli.signals import FrontEndSignals
 from torchdeck.cli.unread import EXIT_CODE, is_unread, silence
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launch.control.detached import DetachedProcess
-from torchdeck.launch.control.kept_controller import KeptController
-from torchdeck.launch.control.requests import STOP, STOP_NOW, write_request
-from torchdeck.launch.control.taking_over import RequestCarrier, ensure_controller
-from torchdeck.launch.launcher import LaunchError
+from torchdeck.launching.control.detached import DetachedProcess
+from torchdeck.launching.control.kept_controller import KeptController
+from torchdeck.launching.control.requests import STOP, STOP_NOW, write_request
+from torchdeck.launching.control.taking_over import RequestCarrier, ensure_controller
+from torchdeck.launching.launcher import LaunchError
 from torchdeck.runs.audit.result import Audit
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.links import LinkState

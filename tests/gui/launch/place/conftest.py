@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from support.launch_place import Make
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launch import launcher
+from torchdeck.launching import launcher
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.place import LaunchPlace
 from torchdeck_app.theme.theme import Theme

@@ -14,8 +14,8 @@ from pytestqt.qtbot import QtBot
 from support.held import held_in
 from support.previews import machines, memory, preview, with_memory
 from torchdeck.config.problems import Problem
-from torchdeck.launch.gate import Held
-from torchdeck.launch.previewer import UNTRACED, Previewer
+from torchdeck.launching.gate import Held
+from torchdeck.launching.previewer import UNTRACED, Previewer
 from torchdeck.plan.known import Known
 from torchdeck.plan.preview.data import DataPreview
 from torchdeck.plan.preview.traffic import Traffic

@@ -19,7 +19,7 @@ from support.previews import machines, preview
 from support.run_files import write
 from torchdeck.config.loader import LoadedConfig, load_config
 from torchdeck.config.problems import Problem
-from torchdeck.launch.previewer import Previewed, Previewer
+from torchdeck.launching.previewer import Previewed, Previewer
 from torchdeck.plan.known import Known
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.preview import free_watch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchdeck.launch.previewer import UNTRACED
+from torchdeck.launching.previewer import UNTRACED
 from torchdeck.plan.preview import Preview
 
 

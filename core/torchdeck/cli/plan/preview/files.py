@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from torchdeck.agent.snapshots.manifest import EXECUTABLE, LINK
 from torchdeck.contract.file_names import name_of
 from torchdeck.contract.plan.launch_plan import CodeTree
-from torchdeck.launch.code.ignore import OWN
+from torchdeck.launching.code.ignore import OWN
 from torchdeck.quantities import size
 
 

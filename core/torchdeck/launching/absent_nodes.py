@@ -1,0 +1,80 @@
+"""Nodes that do not answer, and without which a run begins: a range or spares allow it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from torchdeck.config.chosen_nodes import wanted
+from torchdeck.config.schema import RunConfig
+from torchdeck.contract.inventory import InterpreterFacts, Inventory
+from torchdeck.contract.plan.launch_plan import AbsentNode
+from torchdeck.launching.facts.node_survey import NodeSurvey
+from torchdeck.launching.facts.stand_ins import like
+from torchdeck.nodes.ssh.host_keys import Verdict as HostKey
+
+
+class PlannedNodes(NamedTuple):
+    """What a plan is made of before the absent nodes are taken out of it."""
+
+    config: RunConfig
+    """With the nodes by name, and as many spares as there are."""
+    inventory: Inventory
+    interpreters: Mapping[str, InterpreterFacts]
+    missing: tuple[str, ...]
+    """Absent nodes that have ranks in that plan: placeholders."""
+
+
+def without_absent(config: RunConfig, survey: NodeSurvey) -> NodeSurvey:
+    """`survey` with nodes that do not answer as absent, not as faults, if those that answer suffice.
+
+    A node whose host key is not the known one, or whose Python does not run, stays a fault: it answers.
+    """
+    silent = {
+        name: found.error.removeprefix(f"node {name}: ")
+        for name, found in survey.probed.items()
+        if found.facts is None and not found.fix and found.host_key is HostKey.KNOWN
+    }
+    answering = tuple(name for name in survey.names if name not in silent)
+    if not silent or len(answering) < max(1, wanted(config.distributed, len(survey.names)).least):
+        return survey
+    return replace(
+        survey,
+        names=answering,
+        probed={name: found for name, found in survey.probed.items() if name not in silent},
+        faults=tuple(fault for fault in survey.faults if fault.node not in silent),
+        absent=tuple(AbsentNode(name, silent[name]) for name in survey.names if name in silent),
+    )
+
+
+def planned_nodes(
+    config: RunConfig,
+    remote: NodeSurvey,
+    inventory: Inventory,
+    interpreters: Mapping[str, InterpreterFacts],
+) -> PlannedNodes:
+    """What a plan of the size that was asked for is made of: groups and tags of the node book taken apart.
+
+    Where too few nodes answer for that size, placeholders that are like the first one make it up, so that the
+    arithmetic of a step is that of the size that was asked for.
+    """
+    names = remote.names
+    if not names:
+        return PlannedNodes(config, inventory, interpreters, ())
+    asked = wanted(config.distributed, len(names) + len(remote.absent)).most
+    missing = tuple(node.name for node in remote.absent[: max(0, asked - len(names))])
+    changed: dict[str, object] = {"spare": max(0, len(names) - asked)}
+    if not isinstance(config.distributed.nodes, str):
+        changed["nodes"] = list(names)
+    distributed = config.distributed.model_copy(update=changed)
+    config = config.model_copy(update={"distributed": distributed})
+    if not missing:
+        return PlannedNodes(config, inventory, interpreters, ())
+    model = next(node for node in inventory if node.name == names[0])
+    return PlannedNodes(
+        config,
+        Inventory((*inventory, *(like(model, name) for name in missing))),
+        {**interpreters, **dict.fromkeys(missing, interpreters[model.name])},
+        missing,
+    )

@@ -1,0 +1,58 @@
+"""Every check before a start, failed ones among them: for whoever asks what stands in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchdeck.config.problems import Problem
+from torchdeck.config.schema import RunConfig
+from torchdeck.launching.facts.model_and_data import OnProgress, profile_finder
+from torchdeck.launching.preflight import Check, check_model, preflight
+from torchdeck.launching.prepare import Locate, Survey, plan_from, with_model
+from torchdeck.plan.problems import PlanError
+
+if TYPE_CHECKING:
+    from torchdeck.launching.reach import Reach
+
+
+def all_checks(
+    config: RunConfig,
+    found: Survey,
+    home: Path,
+    locate: Locate | None = None,
+    on_progress: OnProgress | None = None,
+    files: Sequence[Path] = (),
+    reach: Reach | None = None,
+) -> tuple[list[Check], PlanError | None]:
+    """All checks, and why no plan can be made where that is so: memory is then not looked at.
+
+    What is wrong with a node is a check of it alone, and no problem of the plan too; those may then be none.
+
+    Args:
+        config: what is asked for.
+        found: what `survey` found.
+        home: TORCHDECK_HOME.
+        locate: file and line of a key, `LoadedConfig.locate`, for the problems.
+        on_progress: told what is waited for, which is a trace of a model that is not known yet.
+        files: what `config` was read from, `LoadedConfig.files`; none where the user's own code made it.
+        reach: how nodes are connected to; None: nobody is asked for a login.
+    """
+    try:
+        plan = plan_from(config, found, locate)
+        disks: dict[str, str] = {}
+        checks = preflight(config, plan, found, home, reach, disks)
+        found = with_model(config, found, home, on_progress, profile_finder(files))
+        plan = plan_from(config, found, locate)
+        return [*checks, *check_model(config, plan, found, home, disks)], None
+    except PlanError as error:
+        checks = preflight(config, None, found, home, reach)
+        return checks, PlanError(_untold(error.problems, found, checks))
+
+
+def _untold(problems: Sequence[Problem], found: Survey, checks: Sequence[Check]) -> list[Problem]:
+    """Without what a check of a node says already: one thing in the way is told once."""
+    failed = {(check.node, check.name) for check in checks if check.status == "failed"}
+    told = {fault.what for fault in found.remote.faults if (fault.node, fault.check) in failed}
+    return [problem for problem in problems if problem.wrong not in told]

@@ -1,0 +1,55 @@
+"""Which nodes a run file chooses, by the node book, and beginning to talk with them before all else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from torchdeck.config.chosen_nodes import described_names
+from torchdeck.config.problems import ConfigError
+from torchdeck.config.schema import RunConfig
+from torchdeck.nodes.book.names import run_nodes
+from torchdeck.nodes.book.schema import NodeBook
+
+if TYPE_CHECKING:
+    from torchdeck.launching.control.early_controller import EarlyController
+    from torchdeck.launching.reach import Reach
+
+
+def chosen(config: RunConfig, book: NodeBook, described: frozenset[str]) -> list[str]:
+    """The nodes that `config` names; see `nodes.book.names.run_nodes`."""
+    return run_nodes(book, config.distributed.nodes, described, config.distributed.spare)
+
+
+@contextmanager
+def knocking(
+    config: RunConfig, reach: Reach | None, early: EarlyController | None = None
+) -> Iterator[Reach | None]:
+    """`reach` with conversations under way with the nodes of `config`: logins wait for other machines.
+
+    They stay open until the block ends. What stands in their way is said to who asks, as without this.
+
+    Args:
+        config: of the run to be.
+        reach: how nodes are reached; None: there are none.
+        early: its controller, which begins a link to each node that let us in.
+    """
+    if reach is None:
+        yield None
+        return
+    from torchdeck.nodes.ssh import loaded  # noqa: F401 - at once, and not in a thread beside other imports
+
+    begun = (lambda _name: None) if early is None else early.name
+    with reach.keeping_talks(_in_book(config, reach), begun) as kept:
+        yield kept
+
+
+def _in_book(config: RunConfig, reach: Reach) -> list[str]:
+    """Those that can be reached; that the book is damaged is said by who looks at the nodes."""
+    try:
+        book = reach.book()
+    except ConfigError:
+        return []
+    names = chosen(config, book, frozenset(described_names(config)))
+    return [name for name in names if name in book.nodes]

@@ -1,0 +1,190 @@
+"""Which files stay behind: what .gitignore and .torchdeckignore say, and what nobody wants to be copied."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchdeck.contract.bounded_file import UnreadableFileError, read_bounded
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+GIT = ".gitignore"
+OWN = ".torchdeckignore"
+_FOLDERS = frozenset(
+    (
+        *("__pycache__", "node_modules", "site-packages", "venv", ".venv", ".tox", ".nox", ".hg", ".svn"),
+        *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".ipynb_checkpoints"),
+    )
+)
+_MARKS = frozenset({"pyvenv.cfg", "conda-meta", "CACHEDIR.TAG"})
+"""What makes a folder one of installed packages, or a cache."""
+_ENDINGS = (".pyc", ".pyo", ".swp", "~")
+_WILD = re.compile(r"[*?\[\\]")
+_LIMIT = 1 << 20
+"""Bytes of a file of rules."""
+SECONDS = 20.0
+"""Of processor time for all that rules are asked below one folder; usual ones take a hundredth of that."""
+_LINES = 10_000
+_LONGEST = 4096
+"""Characters of a line; no path is longer."""
+
+
+class RulesError(Exception):
+    """A file of rules cannot be used; the message names it and says why."""
+
+
+class Rules(NamedTuple):
+    """Lines of one file, and the folder they are for."""
+
+    folder: str
+    """Absolute, ending in a slash."""
+    spec: GitIgnoreSpec
+    name: str
+    """Path of the file."""
+    named: frozenset[str] = frozenset()
+    """Paths that a line `!NAME` without wildcards names; `*/NAME` for a name in any folder."""
+
+
+class Ignored(NamedTuple):
+    """All rules that hold in one folder, those of the folders above it first. Paths are absolute texts.
+
+    What it is asked raises RulesError where a file of rules is none, or takes for ever to decide by.
+
+    As in git: the last line that fits decides, and below an ignored folder nothing is looked at.
+    .torchdeckignore is stronger than .gitignore, so that `!data/` in it takes along what git does not have.
+    """
+
+    git: tuple[Rules, ...] = ()
+    own: tuple[Rules, ...] = ()
+    until: float = float("inf")
+    """When this thread's processor time is used up."""
+
+    def within(self, folder: str, names: Iterable[str]) -> Ignored:
+        """With the rules that lie in `folder`, which holds `names`."""
+        there = frozenset(names)
+        git = _rules(folder, GIT) if GIT in there else None
+        own = _rules(folder, OWN) if OWN in there else None
+        if git is None and own is None:
+            return self
+        self._check_time(folder)
+        return Ignored(
+            (*self.git, git) if git else self.git, (*self.own, own) if own else self.own, self.until
+        )
+
+    def file(self, path: str) -> bool:
+        """Whether the file (or link) at `path` stays behind."""
+        decided = self._decide(self.own, path)
+        if decided is None:
+            decided = True if path.endswith(_ENDINGS) else self._decide(self.git, path)
+        return bool(decided)
+
+    def folder(self, path: str) -> bool:
+        """Whether the folder at `path` stays behind with all that it holds."""
+        decided = self._decide(self.own, f"{path}/")
+        if decided is None:
+            known = os.path.basename(path) in _FOLDERS  # noqa: PTH119 - thousands of texts
+            decided = True if known else self._decide(self.git, f"{path}/")
+        return bool(decided)
+
+    def knowingly(self, path: str) -> bool:
+        """Whether .torchdeckignore takes along the very file or folder at `path` by its name.
+
+        `!.env` does; `!data/` and `!*` take along what is there, but no credentials among it.
+        """
+        place = any(
+            f"*/{path.rsplit('/', 1)[-1]}" in rules.named or path[len(rules.folder) :] in rules.named
+            for rules in self.own
+        )
+        return place and False in (self._decide(self.own, path), self._decide(self.own, f"{path}/"))
+
+    def _decide(self, rules: Sequence[Rules], path: str) -> bool | None:
+        from torchdeck.launching.code.ignore_pattern import SlowPatternError
+
+        for found in reversed(rules):
+            self._check_time(found.name)
+            try:
+                include = found.spec.check_file(path[len(found.folder) :]).include
+            except SlowPatternError as error:
+                raise RulesError(f"{found.name}: {error}") from None
+            if include is not None:
+                return include
+        return None
+
+    def _check_time(self, name: str) -> None:
+        if time.thread_time() > self.until:
+            raise RulesError(f"{name} and other files of rules take too long to decide by: use fewer rules")
+
+
+def is_marked(names: Iterable[str]) -> bool:
+    """Whether a folder that holds `names` is a virtual environment or a cache."""
+    return not _MARKS.isdisjoint(names)
+
+
+def rules_above(folder: Path) -> Ignored:
+    """Rules of the repository around `folder`, from above it; none where they leave all of it behind.
+
+    They may be asked for `SECONDS` of this thread's processor time.
+    """
+    found = none = Ignored(until=time.thread_time() + SECONDS)
+    above: list[Path] = []
+    for parent in (folder, *folder.parents):
+        above.append(parent)
+        if (parent / ".git").exists():
+            break
+    else:
+        return none
+    for parent in reversed(above[1:]):
+        found = found.within(str(parent), [name for name in (GIT, OWN) if os.path.lexists(parent / name)])
+    return none if found.folder(str(folder)) else found
+
+
+def _rules(folder: str, name: str) -> Rules | None:
+    from pathspec import GitIgnoreSpec
+
+    from torchdeck.launching.code.ignore_pattern import UNSOUND, BoundedPattern
+
+    path = os.path.join(folder, name)  # noqa: PTH118 - thousands of texts
+    try:
+        lines = read_bounded(path, _LIMIT).decode("utf-8", "surrogateescape").splitlines()
+    except UnreadableFileError as error:
+        raise RulesError(f"{error}: it holds no rules") from error
+    except OSError:
+        return None
+    if len(lines) > _LINES:
+        raise RulesError(f"{path} has {len(lines):,} lines, {_LINES:,} at most are read as rules")
+    for number, line in enumerate(lines, 1):
+        if len(line) > _LONGEST:
+            raise RulesError(f"{path}, line {number} has {len(line):,} characters, and no path is that long")
+    try:
+        spec = GitIgnoreSpec.from_lines(BoundedPattern, lines)
+    except UNSOUND:  # git passes over what it cannot read, too
+        spec = GitIgnoreSpec.from_lines(BoundedPattern, (line for line in lines if _is_sound(line)))
+    named = frozenset(filter(None, map(_named, lines))) if name == OWN else frozenset[str]()
+    return Rules(folder.rstrip("/") + "/", spec, path, named) if len(spec) else None
+
+
+def _named(line: str) -> str:
+    """What `!NAME` names, as `Rules.named` has it; empty for all other lines."""
+    text = line.rstrip().rstrip("/")
+    if not text.startswith("!") or _WILD.search(text):
+        return ""
+    text = text[1:]
+    return text.lstrip("/") if "/" in text else f"*/{text}"
+
+
+def _is_sound(line: str) -> bool:
+    from pathspec import GitIgnoreSpec
+
+    from torchdeck.launching.code.ignore_pattern import UNSOUND, BoundedPattern
+
+    try:
+        GitIgnoreSpec.from_lines(BoundedPattern, [line])
+    except UNSOUND:
+        return False
+    return True

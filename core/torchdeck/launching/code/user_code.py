@@ -1,0 +1,156 @@
+"""The user's code that a run executes: what stands in its plan, and what each run gets a copy of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from torchdeck.agent.snapshots.manifest import EXECUTABLE, LINK
+from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.contract.plan.launch_plan import CodeTree
+from torchdeck.launching.code.digests import Digests
+from torchdeck.launching.code.ignore import OWN, RulesError
+from torchdeck.launching.code.scan import MAX_BYTES, MAX_FILES, Found, scan
+from torchdeck.quantities import size
+
+SHOWN = 4
+"""Names in a sentence."""
+
+
+def read_user_code(
+    config: RunConfig,
+    working_dir: Path,
+    home: Path,
+    *,
+    digests: Callable[[Path, Path], Digests] = Digests,
+    max_files: int = MAX_FILES,
+    max_bytes: int = MAX_BYTES,
+) -> tuple[CodeTree | None, tuple[str, ...]]:
+    """All that a run gets a copy of: the working directory, or the folder of a script or recipe elsewhere.
+
+    Left behind is what .gitignore and .torchdeckignore say, installed packages and caches, checkpoints and
+    homes of Torchdeck; keys and passwords unless .torchdeckignore names the file. Links are copied as links.
+
+    Args:
+        config: what is asked for; sync is not none.
+        working_dir: where ranks start.
+        home: TORCHDECK_HOME; hashes of large trees are kept in it.
+        digests: those of a home and a folder.
+        max_files: with more than so many files
+        max_bytes: or bytes no copy is made.
+
+    Returns:
+        The tree, and what a person should know of it. The tree is None where it is too large,
+        or rules cannot be used.
+    """
+    if config.run.recipe in BUILTIN_RECIPES:
+        return CodeTree(), ()
+    main = main_file(config)
+    base = _base(working_dir, main)
+    without = [home] if config.checkpoint.directory is None else [home, Path(config.checkpoint.directory)]
+    try:
+        found = scan(base, without, always=main)
+    except RulesError as error:
+        return None, (f"{error}. So a run executes your files where they lie, and has no copy of them",)
+    too_much = _too_much(base, found, max_files, max_bytes)
+    if too_much:
+        return None, (too_much,)
+    contents = _read(found, digests(home, base))
+    left_out = {
+        **dict.fromkeys(found.homes, "a home of Torchdeck"),
+        **dict.fromkeys(found.secret, "its name is one of credentials"),
+        **{name: f"holds {what}" for name, what in contents.secret.items()},
+    }
+    tree = CodeTree(
+        dict(sorted(contents.files.items())),
+        str(base),
+        contents.size,
+        left_out=dict(sorted(left_out.items())),
+        knowingly=tuple(file.name for file in found.files if file.knowingly),
+    )
+    return tree, tuple(_sentences(found, contents.secret))
+
+
+class _Contents(NamedTuple):
+    files: dict[str, str]
+    """Name → what the plan says of it."""
+    secret: dict[str, str]
+    """Name → which credential it holds."""
+    size: int
+
+
+def _read(found: Found, hashes: Digests) -> _Contents:
+    """The files that go, by content; what cannot be read is added to `found`."""
+    files = {name: f"{LINK}{target}" for name, target in found.links.items()}
+    secret: dict[str, str] = {}
+    copied = 0
+    for file in found.files:
+        digest = hashes.known(file.name, file.stat) or hashes.read(file.name, file.path)
+        if digest is None:
+            found.unreadable.append(file.name)
+        elif digest.secret and not file.knowingly:
+            secret[file.name] = digest.secret
+        else:
+            files[file.name] = digest.hash + (EXECUTABLE if file.stat.st_mode & 0o100 else "")
+            copied += file.stat.st_size
+    hashes.save()
+    return _Contents(files, secret, copied)
+
+
+def main_file(config: RunConfig) -> Path | None:
+    """The script or recipe file; None for a module, a built-in recipe, and what is looked up on PATH."""
+    name = config.run.script or config.run.recipe
+    if name is None or name in BUILTIN_RECIPES or os.sep not in name:
+        return None
+    return Path(os.path.normpath(name))
+
+
+def _base(working_dir: Path, main: Path | None) -> Path:
+    """The folder that is copied.
+
+    Who names a script that lies elsewhere may stand in any folder, such as their home, which is no code.
+    """
+    here = Path(os.path.normpath(working_dir.absolute()))
+    return here if main is None or main.is_relative_to(here) else main.parent
+
+
+def _too_much(base: Path, found: Found, max_files: int, max_bytes: int) -> str:
+    """A sentence where it is more than runs get a copy of."""
+    if found.whole and len(found.files) <= max_files and found.size <= max_bytes:
+        return ""
+    least = "" if found.whole else "more than "
+    biggest = sorted(found.files, key=lambda file: -file.stat.st_size)[:SHOWN]
+    names = ", ".join(f"{file.name} ({size(file.stat.st_size)})" for file in biggest)
+    return (
+        f"{base} has {least}{len(found.files):,} files of {size(found.size)}, and a run gets its own copy of "
+        f"at most {max_files:,} files and {size(max_bytes)}. So it executes your files where they lie, and "
+        f"changes of them reach its next attempt. The biggest are {names}: name in {OWN} what no run "
+        'needs, or set run.sync = "none"'
+    )
+
+
+def _sentences(found: Found, secret: Mapping[str, str]) -> Iterator[str]:
+    if found.leading_out:
+        yield (
+            f"{_listed(found.leading_out)}: links that lead out of the working directory; a run gets copies "
+            "of them, and not of what they lead to"
+        )
+    if secret:
+        held = [f"{name} holds {what}" for name, what in secret.items()]
+        first = min(secret)
+        yield (
+            f"{_listed(held)}, and no run gets a copy of it: take it out of the file, or write "
+            f"!{first} into {OWN} to copy it to the nodes all the same"
+        )
+    if found.homes:
+        yield f"{_listed(found.homes)}: a home of Torchdeck, and no run gets a copy of it"
+    if found.unreadable:
+        yield f"{_listed(found.unreadable)} cannot be read, and no run gets a copy of it"
+
+
+def _listed(names: list[str]) -> str:
+    names = sorted(names)
+    more = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,283 @@
+"""The controller: keeps an agent on every node until a holder does, forwards requests, decides nothing.
+
+One per run, detached. It may die at any time; the run goes on, and the next one takes over where it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchdeck.agent.inbox import CONTROLLER
+from torchdeck.agent.startup import life_of_run
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.journal import NewerFormatError, PatientJournalWriter
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.elastic import Elastic, Place
+from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
+from torchdeck.contract.processes import ProcessIdentity
+from torchdeck.launching.control.agent_keeper import AgentKeeper, AgentUnavailableError
+from torchdeck.launching.control.epoch import ControllerEpoch, SupersededError
+from torchdeck.launching.control.gang_token import GangToken
+from torchdeck.launching.control.handovers import Handovers
+from torchdeck.launching.control.reached_nodes import LINGER, NodesNotKnownError, ReachedNodes
+from torchdeck.launching.control.requests import STOP_NOW, read_requests, write_request
+from torchdeck.launching.control.run_files import RunFiles
+from torchdeck.launching.control.run_secrets import Entrusted, read_entrusted
+from torchdeck.launching.control.transport import Transport
+from torchdeck.launching.leader.fence import Fence
+from torchdeck.launching.leader.leader_watch import LeaderWatch
+from torchdeck.launching.leader.unled_nodes import UnledNodes
+from torchdeck.launching.private_memory import keep_memory_private
+from torchdeck.launching.shipping import ShippingError, ship
+from torchdeck.runs.replay.history import RunHistory
+
+if TYPE_CHECKING:
+    from torchdeck.launching.remote.early_links import EarlyLinks
+
+LOST_LINGER = 24 * 3600.0
+"""Seconds after a run was given up in which its leader may come back to be told: what was asked for is then
+handed over, and an old leader ends."""
+TICK = 0.2
+"""Seconds between two looks: what a request waits at most. A look costs a tenth of a millisecond."""
+BEGIN_TICK = 0.02
+"""The same until every node has an agent: each waits for what another has just said."""
+WATCH_TICK = 1.0
+
+
+class Controller:
+    """What one controller does, one look at a time."""
+
+    def __init__(
+        self,
+        layout: RunLayout,
+        nodes: ReachedNodes,
+        handovers: Handovers,
+        journal: PatientJournalWriter,
+        epoch: ControllerEpoch,
+        plan: LaunchPlan,
+    ) -> None:
+        self._layout = layout
+        self._nodes = nodes
+        self._handovers = handovers
+        self._journal = journal
+        self._epoch = epoch
+        self._lead = nodes.transports[0]
+        self._files = RunFiles(layout, [transport.node for transport in nodes.transports])
+        self._keepers = {
+            transport.node: AgentKeeper(transport, partial(self._handover, transport))
+            for transport in nodes.transports
+        }
+        self._life = life_of_run(layout)
+        self._said = ""
+        self._unled = UnledNodes(layout, nodes, epoch, journal)
+        self._elastic = Elastic.of_plan(plan)
+        patience = plan.policy.node_grace
+        names = tuple(transport.node for transport in nodes.transports)
+        self._leader = LeaderWatch(layout, nodes, names, self._elastic, patience, time.monotonic())
+        self._fences = Fence(nodes.transports, epoch)
+        self._lost_since: float | None = None
+        self._token = GangToken(nodes.transports, handovers, patience, self._say_once, journal.append)
+
+    def step(self) -> bool:
+        """One look; False once the run is over and this controller with it.
+
+        Raises:
+            SupersededError: a later controller has the run.
+        """
+        self._epoch.check()
+        self._journal.catch_up()
+        for text in self._nodes.look():
+            _say(text, 0)
+        history = self._files.read()
+        if history.end is not None:
+            return self._after_the_end(history)
+        self._fences.look(history)
+        for node in list(self._keepers):
+            if not self._keep(node, history):
+                return False
+        self._forward()
+        self._unled.forward(history)
+        self._look_for_leader(history)
+        return True
+
+    def _look_for_leader(self, history: RunHistory) -> None:
+        """Give the run up if its leading node is lost."""
+        if not history.has_begun(self._lead.node):
+            return  # the agent's keeper gives up a node that is never reached
+        lost = self._leader.look(history, time.monotonic())
+        if lost is not None:
+            with self._epoch.held():
+                self._journal.append("lost", **lost)
+
+    def _after_the_end(self, history: RunHistory) -> bool:
+        """Whether there is still something to do for nodes that have not heard of it."""
+        now = time.monotonic()
+        if history.finished is None:
+            self._fences.look(history)
+            self._lost_since = self._lost_since or now
+            if (
+                now - self._lost_since < LOST_LINGER
+                and self._nodes.lives(self._lead.node, history) is not False
+            ):
+                return True
+        return self._unled.go_on(history, now)
+
+    def check(self) -> None:
+        """Whether this controller still has the run. Raises SupersededError."""
+        self._epoch.check()
+
+    @property
+    def linger(self) -> float:
+        """Seconds for nodes to come back after the end; a lost leader was waited for already."""
+        return LINGER if self._lost_since is None and self._files.history.is_begun else 0.0
+
+    @property
+    def pause(self) -> float:
+        """Seconds until the next look."""
+        begun = all(keeper.begun for keeper in self._keepers.values())
+        return TICK if begun or self._files.history.end is not None else BEGIN_TICK
+
+    def _keep(self, node: str, history: RunHistory) -> bool:
+        """See to one node's agent; False where the run cannot be without it."""
+        try:
+            with self._epoch.held():
+                self._keepers[node].look(history)
+            return True
+        except AgentUnavailableError as error:
+            return self._give_up(error)
+
+    def _give_up(self, error: AgentUnavailableError) -> bool:
+        """A node cannot take part: without the lead there is nothing, another's gang is told to end."""
+        self._journal.append("transport_failed", node=error.node, why=str(error))
+        self._keepers.pop(error.node, None)
+        if error.node == self._lead.node:
+            return False
+        if self._elastic.without([Place(error.node, None)]) is None:
+            write_request(self._layout, STOP_NOW, CONTROLLER, str(error))
+        return True  # who leads does without the node after launch.node_grace, as long as that is allowed
+
+    def _handover(self, transport: Transport) -> bytes | None:
+        """What an agent started now is handed; None where it must wait: for the lead, or for the code."""
+        refused = self._nodes.code_refused(transport.node)
+        if refused:
+            raise AgentUnavailableError(transport.node, refused)
+        if not self._nodes.has_code(transport.node) or self._files.has_left(transport.node, self._life):
+            return None
+        if self._files.gave_up_lead(transport.node) and not self._leads():
+            return None
+        stranger = self._handovers.is_stranger(self._files.listening)
+        if stranger and not self._token.look(self._files.history, transport.node):
+            return None
+        return self._handovers.line(transport.node, self._files.listening)
+
+    def _leads(self) -> bool:
+        """Whether the lead is known to live: a node that has given it up may be heard by it again."""
+        return self._nodes.lives(self._lead.node, self._files.history) is True
+
+    def _forward(self) -> None:
+        for request in read_requests(self._layout.control, frozenset(self._files.forwarded)):
+            with self._epoch.held():
+                # node 0 leads the gang: it alone decides
+                try:
+                    self._lead.deliver(request)
+                except OSError as error:
+                    self._say_once(f"request {request.id} cannot be handed over yet: {error}")
+                    return
+                self._journal.append("request", id=request.id, kind=request.kind, origin=request.origin)
+                self._files.forwarded.add(request.id)
+
+    def _say_once(self, text: str) -> None:
+        if text != self._said:
+            self._said = text
+            _say(text, 1)
+
+
+def run_controller(run_dir: Path, entrusted: Entrusted | None = None, early: EarlyLinks | None = None) -> int:
+    """Control the run in `run_dir` until it is over; 0, or 3 when it cannot be controlled.
+
+    Args:
+        run_dir: the run's directory.
+        entrusted: what it was handed; None: it is read from standard input.
+        early: links to its nodes that were begun beforehand.
+    """
+    os.umask(0o077)
+    keep_memory_private()  # before it reads passwords and secrets
+    layout = RunLayout(run_dir.absolute())
+    try:
+        plan = LaunchPlan.from_json(read_json(layout.plan))
+        identity = ProcessIdentity.of(os.getpid())
+        files = RunFiles(layout, [node.name for node in plan.all_nodes])
+        if (history := files.read()).end is not None and not history.nodes.go_on_alone:
+            return _say(f"run {run_dir.name} is over; `torchdeck runs show {run_dir.name}` says how", 0)
+        shipped = _shipped(layout, files.history)
+        epoch = ControllerEpoch(layout.controller_lock, identity) if identity else None
+    except (PlanFormatError, NewerFormatError, ShippingError, OSError) as error:
+        return _say(f"{run_dir} cannot be controlled: {error}", 3)
+    if epoch is None or identity is None:
+        return _say(f"{run_dir} cannot be controlled: /proc does not say which process this is", 3)
+    if entrusted is None:
+        entrusted = read_entrusted()
+    with PatientJournalWriter(layout.journal) as journal:
+        journal.append("controller_started", durable=False, identity=identity.to_json(), epoch=epoch.number)
+        try:
+            nodes = ReachedNodes(layout, plan, shipped, entrusted.logins, early)
+        except NodesNotKnownError as error:
+            journal.append("transport_failed", node=plan.nodes[0].name, why=str(error))
+            return _say(str(error), 3)
+        nodes.start()
+        handovers = Handovers(plan, entrusted.secrets)
+        controller = Controller(layout, nodes, handovers, journal, epoch, plan)
+        return _control(controller, nodes, journal, files)
+
+
+def _control(
+    controller: Controller, nodes: ReachedNodes, journal: PatientJournalWriter, files: RunFiles
+) -> int:
+    try:
+        while controller.step():
+            time.sleep(controller.pause)
+        missing = nodes.close(controller.check, controller.linger)
+    except SupersededError as error:
+        by = error.by.to_json() if error.by is not None else None
+        journal.append("superseded", by=by)
+        nodes.let_go()
+        return _watch(files, by)
+    except KeyboardInterrupt:
+        return _say("the controller ends; the run goes on", 130)
+    if missing:
+        journal.append("not_heard_of", nodes=missing)
+    journal.append("controller_ended")
+    return 0
+
+
+def _watch(files: RunFiles, by: Mapping[str, object] | None) -> int:
+    """After another controller took the run: only look on, until it is over or nobody is left."""
+    pid = by.get("pid") if by is not None else None
+    _say(f"another controller (pid {pid}) has this run now; watching only", 0)
+    while True:
+        history = files.read()
+        if history.end is not None:
+            return _say(f"the run is over: {history.end.fields.get('state')}", 0)
+        known = (history.controller, *history.agents.values(), *history.holders.values())
+        if not any(identity is not None and identity.is_alive() for identity in known):
+            return _say("nothing of the run is alive any more", 0)
+        time.sleep(WATCH_TICK)
+
+
+def _shipped(layout: RunLayout, history: RunHistory) -> Path:
+    """The folder with the agent that the run was started with; our own if that is not known."""
+    named = history.created.fields.get("shipped") if history.created is not None else None
+    return Path(named) if isinstance(named, str) and named else ship(layout.root.parent.parent)
+
+
+def _say(text: str, code: int) -> int:
+    with contextlib.suppress(OSError):  # its log lies on a disk that may be full
+        print(f"torchdeck: {text}", file=sys.stderr if code else sys.stdout, flush=True)
+    return code

@@ -1,0 +1,184 @@
+"""How a controller that took a run over comes to the gang's token, which is in no file: agents are asked.
+
+Where no agent and no holder lives any more, there is nobody whom a new token would keep out.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from torchdeck.agent.attempt.handover import Handover, HandoverError, handover_from
+from torchdeck.launching.control.agent_keeper import AgentUnavailableError
+from torchdeck.launching.control.handovers import Handovers
+from torchdeck.launching.control.transport import Transport
+from torchdeck.runs.replay.history import RunHistory
+
+AGAIN = 1.0
+"""Seconds between two looks at who lives, and so between an answer and the next question."""
+PAUSE = 10.0
+"""Seconds without a look, after which nodes have all of the patience again: no agent was missing then."""
+
+
+class Tell(Protocol):
+    """Writes an event into the run's journal."""
+
+    def __call__(self, name: str, /, **fields: Any) -> None: ...
+
+
+def in_thread(act: Callable[[], None]) -> None:
+    """Begin it, and wait for nothing."""
+    threading.Thread(target=act, name="token", daemon=True).start()
+
+
+class GangToken:
+    """Asks until it is known, and never waits for an answer: the run's lock is held while it looks.
+
+    Args:
+        transports: all nodes, the lead first.
+        handovers: are told what is found.
+        patience: seconds to wait for a node that may know it, and is not reached or does not tell:
+            `launch.node_grace`, after which the gang has given up what is there.
+        say: called with what a person should know.
+        tell: journals what is waited for.
+        clock: seconds.
+        begin: runs a question beside this.
+    """
+
+    def __init__(
+        self,
+        transports: Sequence[Transport],
+        handovers: Handovers,
+        patience: float,
+        say: Callable[[str], None],
+        tell: Tell,
+        clock: Callable[[], float] = time.monotonic,
+        begin: Callable[[Callable[[], None]], None] = in_thread,
+    ) -> None:
+        self._questions = [_Question(transport, begin) for transport in transports]
+        self._handovers = handovers
+        self._patience = patience
+        self._say = say
+        self._tell = tell
+        self._clock = clock
+        self._until = self._due = 0.0
+        self._looked = -PAUSE
+        self._named: list[str] = []
+        """Nodes that the journal says are waited for."""
+
+    def look(self, history: RunHistory, wanting: str) -> bool:
+        """Take in answers, and ask those that live, a second after they answered last.
+
+        Args:
+            history: of the run.
+            wanting: the node whose agent cannot be started without the token.
+
+        Returns:
+            Whether the token is known, or a new one is right.
+
+        Raises:
+            AgentUnavailableError: the lead lives, and nobody has told for all of the patience.
+        """
+        now = self._clock()
+        if now - self._looked >= PAUSE:
+            self._until = now + self._patience
+        self._looked = now
+        for question in self._questions:
+            if question.known is not None:
+                self._handovers.learn(question.known)
+                self._settled("told")
+                return True
+        if now < self._due:
+            return False
+        self._due = now + AGAIN
+        return self._looked_at_all(history, wanting, now)
+
+    def _looked_at_all(self, history: RunHistory, wanting: str, now: float) -> bool:
+        unreached = False
+        living: list[_Question] = []
+        for question in self._questions:
+            node = question.transport.node
+            seen = question.transport.supervision(history.agents.get(node), history.holders.get(node))
+            unreached = unreached or seen is None
+            if seen is not None and (seen.agent or seen.holder):
+                living.append(question)  # a holder starts an agent, which can be asked
+                self._ask(question, agent=seen.agent)
+        if any(question.asks and not question.why for question in living):
+            return False  # it has its first answer to give, however short the patience is
+        if (living or unreached) and now < self._until:
+            self._name([question.transport.node for question in living])
+            return False
+        return self._given_up(living, wanting)
+
+    def _ask(self, question: _Question, *, agent: bool) -> None:
+        if question.why:
+            self._say(f"the agent on {question.transport.node} does not say the gang's token: {question.why}")
+        if agent and not question.asks:
+            question.ask()
+
+    def _given_up(self, living: Sequence[_Question], wanting: str) -> bool:
+        """Nobody is waited for any more."""
+        lead = self._questions[0]
+        if lead in living:  # it keeps the token that it has
+            self._settled("given up")
+            raise AgentUnavailableError(
+                wanting,
+                f"the agent on {wanting} cannot be started: the one on {lead.transport.node}, which leads, "
+                f"lives and has not said the gang's token for {self._patience:g} s (launch.node_grace)",
+            )
+        for question in living:
+            self._say(
+                f"the agent on {question.transport.node} is given up: it lives and has not said the gang's "
+                f"token for {self._patience:g} s (launch.node_grace)"
+            )
+        who = "other agent" if living else "agent"
+        self._say(f"no {who} of the run lives any more: the gang begins anew, with a new token")
+        self._settled("anew")
+        self._handovers.begin_anew()
+        return True
+
+    def _name(self, nodes: list[str]) -> None:
+        """Who lives and does not tell, for those who ask what the run waits for."""
+        if nodes and nodes != self._named:
+            self._named = nodes
+            self._tell("token_asked", nodes=nodes, patience=self._patience)
+
+    def _settled(self, how: str) -> None:
+        if self._named:
+            self._named = []
+            self._tell("token_settled", how=how)
+
+
+class _Question:
+    """To the agent of one node, asked beside everything else.
+
+    Attributes:
+        asks: it is under way.
+        known: what the agent was handed, once it has told.
+        why: it has not, last.
+    """
+
+    def __init__(self, transport: Transport, begin: Callable[[Callable[[], None]], None]) -> None:
+        self.transport = transport
+        self.asks = False
+        self.known: Handover | None = None
+        self.why = ""
+        self._begin = begin
+
+    def ask(self) -> None:
+        self.asks = True
+        self._begin(self._ask)
+
+    def _ask(self) -> None:
+        try:
+            known = handover_from(self.transport.ask_handover())
+            if known.token:
+                self.known = known
+            else:
+                self.why = "it was handed none"
+        except (OSError, HandoverError) as error:
+            self.why = str(error)
+        finally:
+            self.asks = False

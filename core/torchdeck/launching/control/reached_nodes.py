@@ -1,0 +1,225 @@
+"""The nodes of one run as its controller reaches them: this machine, and others over links."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchdeck.agent.startup import life_of_run
+from torchdeck.contract.inventory import LOCALHOST
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.processes import processes_of_run
+from torchdeck.launching.control.transport import LocalTransport, Transport
+from torchdeck.runs.links import UP
+from torchdeck.runs.replay.history import RunHistory
+
+if TYPE_CHECKING:
+    from torchdeck.launching.reach import Reach
+    from torchdeck.launching.remote.code import CodeSending
+    from torchdeck.launching.remote.early_links import EarlyLinks
+    from torchdeck.launching.remote.link import NodeLink
+    from torchdeck.launching.remote.link_file import LinkFile
+    from torchdeck.launching.remote.transport import SshTransport
+    from torchdeck.runs.links import LinkState
+
+CATCH_UP_LIMIT = 60.0
+"""Seconds for what lies on a node at the end of a run to be here, while its link is up."""
+LINGER = 300.0
+"""Seconds that a node is waited for whose link is down at the end: what it has of the run is not here yet."""
+AGAIN = 1.0
+QUIET_LIMIT = 15.0
+"""Seconds after the end in which the agents of a run end."""
+QUIET_TICK = 0.1
+
+
+class NodesNotKnownError(Exception):
+    """A node of the run is not in the node book here; the message says which."""
+
+
+class ReachedNodes:
+    """Transports of a run, and what belongs to those that are links: what is sent, and links.json.
+
+    Attributes:
+        transports: in the order of the plan; the lead's first.
+    """
+
+    def __init__(
+        self,
+        layout: RunLayout,
+        plan: LaunchPlan,
+        shipped: Path,
+        logins: Mapping[str, Any],
+        early: EarlyLinks | None = None,
+    ) -> None:
+        """Nothing is connected before `start`.
+
+        Args:
+            layout: the run.
+            plan: its plan.
+            shipped: the folder with the part of Torchdeck that the run was started with.
+            logins: of nodes, as `Credentials.to_json` gives them.
+            early: links that were begun beforehand; what of them is not taken is closed.
+
+        Raises:
+            NodesNotKnownError: a node is not in the node book, or the book is damaged.
+        """
+        self._layout = layout
+        self._has_code = layout.code_manifest.exists()
+        self._sending: dict[str, CodeSending] = {}
+        links = _links(layout, plan, shipped, logins, early)
+        if early is not None:
+            early.close()
+        self._links = links
+        life = life_of_run(layout)
+        self.transports: Sequence[Transport] = [
+            _over(layout, links[node.name], life)
+            if node.name in links
+            else LocalTransport(layout, node, shipped)
+            for node in plan.all_nodes
+        ]
+        self._file: LinkFile | None = None
+        if links:
+            from torchdeck.launching.remote.link_file import LinkFile
+
+            self._file = LinkFile(layout, list(links.values()), self._with_code)
+
+    def start(self) -> None:
+        """Begin to connect, and to send what the nodes need."""
+        for link in self._links.values():
+            link.start()
+        if self._has_code and self._links:
+            from torchdeck.launching.remote.code import CodeSending
+
+            self._sending = {name: CodeSending(self._layout, link) for name, link in self._links.items()}
+
+    def look(self, *, at_once: bool = False) -> list[str]:
+        """Write links.json, if it is time or `at_once`; what nodes have said that a person should know."""
+        if self._file is not None:
+            self._file.look(at_once=at_once)
+        return [f"{name}: {text}" for name, link in self._links.items() for text in link.take_said()]
+
+    def _with_code(self, state: LinkState) -> LinkState:
+        sending = self._sending.get(state.node)
+        return state if sending is None else sending.told(state)
+
+    def reaches(self, node: str) -> bool:
+        """Whether what is said to `node` now would arrive."""
+        link = self._links.get(node)
+        return link is None or link.state.state == UP
+
+    def heard(self, node: str) -> float | None:
+        """When `node` was heard last, unix seconds; None: never."""
+        link = self._links.get(node)
+        return time.time() if link is None else link.state.heard
+
+    def has_ranks(self, node: str) -> bool:
+        """Whether ranks of the run are known to live on `node`."""
+        link = self._links.get(node)
+        if link is not None:
+            return link.state.torchrun_alive is True
+        return bool(processes_of_run(self._layout.root.name))
+
+    def lives(self, node: str, history: RunHistory) -> bool | None:
+        """Whether anything of the run lives on `node`; None while nobody can say."""
+        link = self._links.get(node)
+        if link is not None:
+            told = link.state.state == UP and link.state.agent_alive is not None
+            return _is_busy(link) if told else None
+        known = (history.agents.get(node), history.holders.get(node))
+        alive = any(identity is not None and identity.is_alive() for identity in known)
+        return alive or bool(processes_of_run(self._layout.root.name))
+
+    def has_code(self, node: str) -> bool:
+        """Whether an agent on `node` would find the run's code."""
+        sending = self._sending.get(node)
+        return sending is None or sending.done
+
+    def code_refused(self, node: str) -> str:
+        """Why `node` never will have the code; empty otherwise."""
+        sending = self._sending.get(node)
+        return "" if sending is None else sending.why
+
+    def close(self, check: Callable[[], None] = lambda: None, linger: float = LINGER) -> list[str]:
+        """The run is over: bring what is still on the nodes, let go of them; those that did not return.
+
+        Args:
+            check: asked again and again; what it raises ends the waiting.
+            linger: seconds for nodes to come back that are not reached.
+        """
+        for sending in self._sending.values():
+            sending.close()
+        until = time.monotonic() + linger
+        missing = [name for name, link in self._links.items() if not link.catch_up(CATCH_UP_LIMIT)]
+        self._await_quiet(check)
+        while missing and time.monotonic() < until:
+            check()
+            self.look()
+            time.sleep(AGAIN)
+            missing = [name for name in missing if not self._links[name].catch_up(CATCH_UP_LIMIT)]
+        self.look(at_once=True)
+        self.let_go()
+        return missing
+
+    def _await_quiet(self, check: Callable[[], None]) -> None:
+        """Wait until no agent of the run lives where a link is up, and have its last words."""
+        limit = time.monotonic() + QUIET_LIMIT
+        while any(map(_is_busy, self._links.values())) and time.monotonic() < limit:
+            check()
+            self.look()
+            time.sleep(QUIET_TICK)
+        for link in self._links.values():
+            link.catch_up(CATCH_UP_LIMIT)
+
+    def let_go(self) -> None:
+        """Close the links; what runs on the nodes goes on."""
+        for link in self._links.values():
+            link.close()
+
+
+def _is_busy(link: NodeLink) -> bool:
+    """The node has said that something of the run lives there."""
+    state = link.state
+    return bool(state.agent_alive or state.holder_alive or state.torchrun_alive)
+
+
+def _over(layout: RunLayout, link: NodeLink, life: int) -> SshTransport:
+    from torchdeck.launching.remote.transport import SshTransport
+
+    return SshTransport(layout, link, life)
+
+
+def _links(
+    layout: RunLayout, plan: LaunchPlan, shipped: Path, logins: Mapping[str, Any], early: EarlyLinks | None
+) -> dict[str, NodeLink]:
+    remote = [node for node in plan.all_nodes if node.name != LOCALHOST]
+    if not remote:
+        return {}
+    from torchdeck.config.problems import ConfigError
+    from torchdeck.launching.reach import Reach
+    from torchdeck.nodes.ssh.credentials import Credentials, NoAsker
+    from torchdeck.nodes.ssh.errors import TargetError
+
+    credentials = Credentials()
+    with contextlib.suppress(ValueError):
+        credentials = Credentials.from_json(logins)
+    reach = Reach(layout.root.parent.parent, NoAsker(), credentials)
+    try:
+        return {node.name: _link(layout, plan, node.name, shipped, reach, early) for node in remote}
+    except (ConfigError, TargetError) as error:
+        raise NodesNotKnownError(str(error)) from error
+
+
+def _link(
+    layout: RunLayout, plan: LaunchPlan, name: str, shipped: Path, reach: Reach, early: EarlyLinks | None
+) -> NodeLink:
+    from torchdeck.launching.remote.link import LinkTarget, NodeLink
+    from torchdeck.launching.remote.node_dial import dial_of
+    from torchdeck.launching.remote.own_files import own_files
+
+    entry = reach.entry(name)
+    target = LinkTarget(layout, name, entry.home or "", shipped, own_files(plan, name))
+    return NodeLink(target, dial_of(reach, name, entry), None if early is None else early.take(name, entry))

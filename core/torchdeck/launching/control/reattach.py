@@ -1,0 +1,236 @@
+"""Coming back to a run from another machine: what its nodes have becomes a run directory here."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import NamedTuple
+
+from torchdeck.contract.atomic import write_bytes
+from torchdeck.contract.bounded_json import JsonError, parse_json
+from torchdeck.contract.inventory import LOCALHOST
+from torchdeck.contract.journal import JournalWriter, reader_of_node
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
+from torchdeck.launching.control.reached_nodes import NodesNotKnownError, ReachedNodes
+from torchdeck.launching.launcher import journal_created
+from torchdeck.launching.reach import Reach
+from torchdeck.launching.remote.link import NodeLink
+from torchdeck.launching.remote.transport import SshTransport
+from torchdeck.launching.shipping import ShippingError, ship
+from torchdeck.nodes.probe.conversation import ProbeError
+from torchdeck.nodes.probe.remote_files import RemoteFiles, RemoteRuns
+from torchdeck.nodes.probe.talking import talk
+from torchdeck.nodes.ssh.errors import SshError
+from torchdeck.runs.folders.directory import RUN_ID
+from torchdeck.runs.home import runs_folder
+from torchdeck.runs.links import NEEDS_LOGIN, REFUSED, UP
+
+LIMIT = 20.0
+"""Seconds for the node that is asked."""
+LEAD_LIMIT = 60.0
+"""Seconds for the link to the lead to be up, without which nothing is known of the run."""
+OTHERS_LIMIT = 10.0
+"""Seconds more for the others, which a controller goes on trying."""
+CATCH_UP_LIMIT = 600.0
+PLAN_LIMIT = 64 * 2**20
+"""Bytes of a plan, which names every file of the user's code."""
+LATEST = "latest"
+_POLL = 0.05
+_FROZEN = "# The run file stayed on the machine that started this run; plan.json has what it resolved to.\n"
+
+_BEGINS = ("launching", "attempt_started")
+"""An agent that only comes back after the end begins no other life of the run."""
+
+OnNews = Callable[[str], None]
+Check = Callable[[], None]
+
+
+class ReattachError(Exception):
+    """The run cannot be attached to from here; the message says why and what would help."""
+
+
+class Reattached(NamedTuple):
+    """A run that is here now."""
+
+    layout: RunLayout
+    unreached: Mapping[str, str]
+    """Node → why nothing of it is here yet."""
+
+
+def reattach(
+    reach: Reach,
+    node: str,
+    asked: str,
+    on_news: OnNews = lambda _text: None,
+    check: Check = lambda: None,
+) -> Reattached:
+    """The directory of a run here, made of what its nodes have. One that is here already stays as it is.
+
+    Args:
+        reach: how nodes are connected to; its home is where the run comes to lie.
+        node: any node of the run, in the node book.
+        asked: the run's id, the beginning of it, its name, or `latest`.
+        on_news: told what is waited for.
+        check: asked again and again; what it raises ends the waiting, and leaves nothing here.
+
+    Raises:
+        ReattachError: there is no such run there, or this machine cannot reach its lead.
+        ConfigError, SshError, ProbeError, ShippingError, OSError: see their messages.
+    """
+    entry = reach.book().nodes[node]
+    with talk(node, entry, reach.connect, LIMIT) as conversation:
+        files = RemoteFiles(conversation, node)
+        runs = files.runs(entry.home)
+        run_id = _named(node, runs, asked)
+        layout = RunLayout(runs_folder(reach.home) / run_id)
+        if layout.journal.exists():
+            return Reattached(layout, {})
+        content = files.content(f"{runs.folder}/{run_id}/plan.json", PLAN_LIMIT)
+    check()
+    plan = _plan(node, content)
+    _check_nodes(plan, frozenset(reach.book().nodes))
+    return _made(reach, layout, plan, content, on_news, check)
+
+
+def _named(node: str, runs: RemoteRuns, asked: str) -> str:
+    ids = [run_id for run_id in runs.ids if RUN_ID.fullmatch(run_id)]
+    if asked in ids:
+        return asked
+    fitting = ids[-1:] if asked == LATEST else [run_id for run_id in ids if run_id.startswith(asked)]
+    # between the time and the random end an id has the run's name
+    fitting = fitting or [run_id for run_id in ids if run_id[17:-7] == asked]
+    if len(fitting) == 1:
+        return fitting[0]
+    newest = ", ".join(reversed(ids[-4:])) or "none"
+    many = f"{len(fitting)} runs fit {asked!r} on" if fitting else f"there is no run {asked!r} on"
+    raise ReattachError(f"{many} node {node} ({runs.folder}); the newest there: {newest}")
+
+
+def _plan(node: str, content: bytes) -> LaunchPlan:
+    try:
+        return LaunchPlan.from_json(parse_json(content))
+    except (PlanFormatError, JsonError) as error:
+        raise ReattachError(f"the run's plan on node {node} cannot be read: {error}") from error
+
+
+def _check_nodes(plan: LaunchPlan, known: frozenset[str]) -> None:
+    names = [node.name for node in plan.all_nodes]
+    if LOCALHOST in names:
+        raise ReattachError(
+            "the machine that started this run takes part in it itself, as localhost: attach to it there"
+        )
+    missing = [name for name in names if name not in known]
+    if missing:
+        raise ReattachError(
+            f"the run's node {missing[0]} is not in the node book here: "
+            f"`torchdeck nodes add {missing[0]} ADDRESS`"
+        )
+
+
+def _made(
+    reach: Reach, layout: RunLayout, plan: LaunchPlan, content: bytes, on_news: OnNews, check: Check
+) -> Reattached:
+    """The directory, whole, or not at all: without `created` in its journal there is no run."""
+    shipped = ship(reach.home)
+    layout.root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        layout.root.mkdir(mode=0o700)
+    except FileExistsError as error:
+        raise ReattachError(f"{layout.root} is there and is no run: remove it first") from error
+    try:
+        for folder in (layout.control, layout.nodes, layout.attempts):
+            folder.mkdir(mode=0o700)
+        write_bytes(layout.plan, content, durable=False, private=True)
+        write_bytes(layout.config, _FROZEN.encode(), durable=False, private=True)
+        unreached = _mirror(reach, layout, plan, shipped, on_news, check)
+        _write_journal(layout, plan, shipped)
+    except BaseException:
+        shutil.rmtree(layout.root, ignore_errors=True)
+        raise
+    return Reattached(layout, unreached)
+
+
+def _mirror(
+    reach: Reach, layout: RunLayout, plan: LaunchPlan, shipped: Path, on_news: OnNews, check: Check
+) -> dict[str, str]:
+    """Bring all that the nodes have: a controller that knows nothing of the run would begin it anew."""
+    try:
+        nodes = ReachedNodes(layout, plan, shipped, reach.credentials.to_json())
+    except NodesNotKnownError as error:
+        raise ReattachError(str(error)) from error
+    nodes.start()
+    try:
+        lead, *others = [each for each in nodes.transports if isinstance(each, SshTransport)]
+        on_news(f"connecting to {lead.node}, which leads the run")
+        why = _wait_up([lead], LEAD_LIMIT, check)
+        if why:
+            raise ReattachError(f"node {lead.node} leads the run, and is not reached: {why[lead.node]}")
+        unreached = _wait_up(others, OTHERS_LIMIT, check)
+        for each in (lead, *(other for other in others if other.node not in unreached)):
+            on_news(f"bringing what node {each.node} has")
+            if not _caught_up(each.link, check):
+                if each is lead:
+                    raise ReattachError(
+                        f"node {lead.node} leads the run, and the link to it broke: try again"
+                    )
+                unreached[each.node] = "the link to it broke"
+        return unreached
+    finally:
+        nodes.let_go()
+
+
+def _caught_up(link: NodeLink, check: Check) -> bool:
+    """Whether all that lies on the node is here now; where `check` raises, the link is given up."""
+    with ThreadPoolExecutor(1) as other:
+        done = other.submit(link.catch_up, CATCH_UP_LIMIT)
+        try:
+            while not done.done():
+                check()
+                wait([done], _POLL)
+        except BaseException:
+            link.close()  # else it would be waited for to its end
+            raise
+        return done.result()
+
+
+def _wait_up(transports: Sequence[SshTransport], limit: float, check: Check) -> dict[str, str]:
+    """Those whose link is not up in time, or will not be without a person; with why."""
+    until = time.monotonic() + limit
+    waiting = list(transports)
+    given_up: dict[str, str] = {}
+    while waiting and time.monotonic() < until:
+        check()
+        for each in list(waiting):
+            state = each.link.state
+            if state.state in (UP, NEEDS_LOGIN, REFUSED):
+                waiting.remove(each)
+            if state.state in (NEEDS_LOGIN, REFUSED):
+                given_up[each.node] = state.why
+        time.sleep(_POLL)
+    return {**given_up, **{each.node: each.unreached or f"no link within {limit:.0f} s" for each in waiting}}
+
+
+def _write_journal(layout: RunLayout, plan: LaunchPlan, shipped: Path) -> None:
+    """What a launcher and the controllers before would have written."""
+    with JournalWriter(layout.journal) as journal:
+        journal_created(journal, layout.root.name, plan, shipped, source="", overrides=[], reattached=True)
+        for finished in _lives(layout, plan.nodes[0].name):
+            journal.append("resumed", finished=finished, origin="another machine")
+
+
+def _lives(layout: RunLayout, lead: str) -> list[int]:
+    """How often the run had finished each time that it was resumed."""
+    finishes, lives = 0, []
+    for event in reader_of_node(layout.node(lead)).read_new():
+        if event.name == "finished":
+            finishes += 1
+        elif event.name in _BEGINS and finishes and finishes not in lives:
+            lives.append(finishes)
+    return lives
+
+
+__all__ = ["ProbeError", "ReattachError", "Reattached", "ShippingError", "SshError", "reattach"]

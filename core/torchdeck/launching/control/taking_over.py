@@ -1,0 +1,290 @@
+"""Coming back to a run: a controller for it when it has none, and another life after its end."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from torchdeck.agent.disk import low_disk
+from torchdeck.contract.atomic import read_json
+from torchdeck.contract.inventory import LOCALHOST
+from torchdeck.contract.journal import JournalWriter
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
+from torchdeck.contract.plan.slots import fill
+from torchdeck.launching.control.detached import DetachedProcess
+from torchdeck.launching.file_lock import locked
+from torchdeck.launching.gate import Gate
+from torchdeck.launching.launcher import LaunchError, start_controller
+from torchdeck.launching.leader.nodes_alone import nodes_alone, seen_alone
+from torchdeck.runs.follower import RunFollower, read_run
+from torchdeck.runs.links import Links
+from torchdeck.runs.state import RunState
+from torchdeck.runs.view import RunView
+
+CARRY_DELAY = 3.0
+"""Seconds for a started controller to show itself, before another one is started."""
+QUIET_LIMIT = 10.0
+"""Seconds in which the processes of a run that is over are gone."""
+TOLD_LIMIT = 30.0
+"""Seconds for a node whose ranks went on without their lead to be reached and say whether they still do."""
+
+
+class NotResumableError(Exception):
+    """The run cannot be resumed; the message says why and what can be done."""
+
+
+Logins = Callable[[], Mapping[str, Any]]
+"""Asks for what the nodes of a run need, as `Credentials.to_json` gives it."""
+
+
+def ensure_controller(layout: RunLayout, logins: Logins = dict) -> DetachedProcess | None:
+    """Start a controller if the run, or a node without its lead, goes on and has none; None if it is not so.
+
+    Args:
+        layout: the run.
+        logins: called if one is started.
+
+    Raises:
+        LaunchError: it cannot be started.
+        NewerFormatError: the run is from a newer Torchdeck.
+    """
+    found = read_run(layout)
+    if found.controller_alive or (found.is_over and not nodes_alone(layout)):
+        return None
+    return start_controller(layout, first=False, logins=logins())  # the agents have the secrets
+
+
+def take_up(layout: RunLayout, logins: Logins = dict) -> DetachedProcess | None:
+    """As `ensure_controller`; and one that has the logins, where the one there is lacks some.
+
+    Before the first attempt nobody takes a run from its controller: it alone can start the gang's agents.
+    """
+    follower = RunFollower(layout)
+    found = follower.refresh()
+    if found.is_over or not wants_controller(found, follower.links, time.time()):
+        return None
+    return start_controller(layout, first=False, logins=logins())
+
+
+def wants_controller(found: RunView, links: Links | None, now: float) -> bool:
+    """Whether a run that goes on is not followed, or not all of it; `now` in unix seconds."""
+    if found.is_over or not found.controller_alive:
+        return not found.is_over
+    return found.attempt is not None and links is not None and links.lacks_login(now)
+
+
+class RequestCarrier:
+    """Sees to it that a request arrives: a controller may die between its writing and its forwarding.
+
+    Args:
+        layout: the run.
+        logins: for a controller that is started.
+        started: a controller that is on its way already.
+    """
+
+    def __init__(
+        self, layout: RunLayout, logins: Logins = dict, started: DetachedProcess | None = None
+    ) -> None:
+        self._layout = layout
+        self._logins = logins
+        self._due = 0.0 if started is None else time.monotonic() + CARRY_DELAY
+        self._started = started
+        self._tried = False
+        """A controller was started for nodes that go on after the end of the run."""
+
+    def look(self, found: RunView) -> None:
+        """Start a controller if `found`, or a node without its lead, goes on and has none.
+
+        Raises:
+            LaunchError: it cannot be started, or has given up the nodes that go on after the end of the run.
+        """
+        if self._started is not None:
+            self._started.exit_code()  # reaps it, so that it does not look alive
+        alone = nodes_alone(self._layout) if found.is_over else ()
+        if found.controller_alive or (found.is_over and not alone):
+            self._due = time.monotonic() + CARRY_DELAY
+        elif time.monotonic() >= self._due:
+            if alone and self._tried:
+                names = ", ".join(alone)
+                raise LaunchError(f"node {names} was not reached in time: ask again when it is back")
+            self._tried = bool(alone)
+            self._due = time.monotonic() + CARRY_DELAY
+            self._started = ensure_controller(self._layout, self._logins)
+
+
+def resume(layout: RunLayout, origin: str, logins: Logins = dict) -> DetachedProcess:
+    """Begin another life of a run that is over: a new attempt from the newest complete checkpoint.
+
+    Args:
+        layout: the run.
+        origin: who asks: `terminal`, `api`.
+        logins: called before it begins.
+
+    Raises:
+        NotResumableError: it goes on, on a node without its lead too, it has succeeded, there is no
+            checkpoint to go on from, or what it executes is not trusted (any more).
+        LaunchError: what is left of it does not end, or no controller can be started.
+        NewerFormatError: it is from a newer Torchdeck.
+    """
+    asked = cache(logins)
+    _check(layout, read_run(layout))
+    _check_room(layout)
+    _check_trust(layout)
+    _check_alone(layout, asked)
+    _wait_until_quiet(layout)
+    given = asked()
+    with locked(layout.controller_lock):  # controllers' actions wait for this one
+        found = read_run(layout)
+        _check(layout, found)
+        if not found.end_written:
+            _write_end(layout, found)
+            found = read_run(layout)
+        _forget_requests(layout)
+        with JournalWriter(layout.journal) as journal:
+            journal.append("resumed", finished=found.finishes, origin=origin)
+    return start_controller(layout, logins=given)
+
+
+def _check(layout: RunLayout, found: RunView) -> None:
+    if not found.is_over:
+        raise NotResumableError(
+            f"run {found.id} is {found.state}: `torchdeck runs attach {found.id}` shows it"
+        )
+    if found.state is RunState.SUCCEEDED:
+        raise NotResumableError(f"run {found.id} has SUCCEEDED: there is nothing left to do in it")
+    if not found.resumable and not _has_checkpoint(layout, found):
+        raise NotResumableError(
+            f"run {found.id} ({found.state}) has no checkpoint to resume from: start it anew{_anew(found)}"
+        )
+
+
+def _anew(found: RunView) -> str:
+    return f" with torchdeck --no-gui {found.source}" if found.source else ""
+
+
+def _check_room(layout: RunLayout) -> None:
+    """Too little room would end the next life before it has done a step."""
+    low = low_disk(layout.root, layout.root, _plan(layout).policy.min_free_bytes, 0)
+    if low is not None:
+        raise NotResumableError(f"{low.text} (limits.min_free_disk): make room, then resume")
+
+
+def _check_trust(layout: RunLayout) -> None:
+    """What was trusted at the start may be another by now."""
+    if held := Gate(layout.root.parent.parent).held_again(_plan(layout)):
+        raise NotResumableError(f"{held[0].what}: {held[0].fix}")
+
+
+def _plan(layout: RunLayout) -> LaunchPlan:
+    try:
+        return LaunchPlan.from_json(read_json(layout.plan))
+    except PlanFormatError as error:
+        raise NotResumableError(f"run {layout.root.name} cannot be resumed: {error}") from error
+
+
+def _has_checkpoint(layout: RunLayout, found: RunView) -> bool:
+    """A run whose end nobody wrote may have saved after the last event: only the folder knows."""
+    if found.state is not RunState.LOST:
+        return False
+    from torchdeck.contract.checkpoints.listing import newest_complete
+
+    plan = _plan(layout)
+    values = {"run_id": found.id, "run_dir": str(layout.root)}
+    return newest_complete(Path(fill(plan.checkpoint.directory, values))) is not None
+
+
+def _check_alone(layout: RunLayout, logins: Logins) -> None:
+    """Refuse while ranks go on without their lead, or may.
+
+    They know nothing of another life, and would write beside it.
+    """
+    if not nodes_alone(layout):
+        return
+    carrier, follower = RequestCarrier(layout, logins), RunFollower(layout)
+    limit = time.monotonic() + TOLD_LIMIT
+    while nodes := nodes_alone(layout):
+        carrier.look(follower.refresh())
+        alone = seen_alone(nodes, follower.links, time.time())
+        if alone.living:
+            raise NotResumableError(
+                f"run {layout.root.name} goes on without its lead on {', '.join(alone.living)}, as "
+                'launch.unattended = "continue" asks: wait for the end of these ranks, or end them with '
+                f"`torchdeck runs stop {layout.root.name}`; then resume"
+            )
+        if not alone.untold:
+            return
+        if time.monotonic() > limit:
+            raise NotResumableError(_untold(layout, alone.untold))
+        time.sleep(0.05)
+
+
+def _untold(layout: RunLayout, nodes: tuple[str, ...]) -> str:
+    """Why nothing begins beside them: a life begins with all nodes, whatever range it may come down to."""
+    return (
+        f"ranks of run {layout.root.name} went on without their lead on {', '.join(nodes)} when it was heard "
+        f"of last, and it was not reached within {TOLD_LIMIT:.0f} s: resume when it is back, or start anew "
+        "without it: distributed.nodes says who takes part, and checkpoint.resume from where"
+    )
+
+
+def _wait_until_quiet(layout: RunLayout) -> None:
+    """Until the last life's processes are gone: two lives at once would write the same files.
+
+    A controller that still waits for a lost node is not waited for long: the next one takes the run from it.
+    """
+    follower = RunFollower(layout)
+    limit = time.monotonic() + QUIET_LIMIT
+    while (found := follower.refresh()).controller_alive or found.processes_alive:
+        if time.monotonic() > limit:
+            if not found.processes_alive:
+                return
+            raise LaunchError(
+                f"processes of run {found.id} are still alive {QUIET_LIMIT:.0f} s after its end"
+            )
+        time.sleep(0.05)
+
+
+def _write_end(layout: RunLayout, found: RunView) -> None:
+    """Write the end that nobody lived to write: what comes after it in the journal is another life.
+
+    The node's journal has one writer, whoever holds the agent's lock; so this holds it. That of another
+    machine is only mirrored here: then the end stands in the run's own.
+    """
+    from torchdeck.agent.startup import life_of_run, take_lock  # half an agent, which few need here
+
+    checkpoint = found.checkpoint.path if found.checkpoint is not None else ""
+    end: dict[str, Any] = {
+        "state": RunState.FAILED.value,
+        "why": found.why,
+        "resumable": True,
+        "checkpoint": checkpoint,
+        "attempt": found.attempt,
+    }
+    lead = _plan(layout).nodes[0].name
+    if lead != LOCALHOST:
+        with JournalWriter(layout.journal) as journal:
+            journal.append("lost", **end, life=life_of_run(layout), nodes=[])
+        return
+    node = layout.node(lead)
+    node.root.mkdir(parents=True, exist_ok=True)
+    lock = take_lock(node.lock)
+    if lock is None:
+        raise LaunchError(f"an agent of run {found.id} has just come back: it goes on")
+    try:
+        with JournalWriter(node.journal) as journal:
+            journal.append("finished", **end)
+    finally:
+        os.close(lock)
+
+
+def _forget_requests(layout: RunLayout) -> None:
+    """Requests that came too late for the last life must not stop the next one."""
+    folders = [layout.control, *layout.nodes.glob("*/inbox")]
+    for folder in folders:
+        for path in folder.glob("*.json"):
+            path.unlink(missing_ok=True)

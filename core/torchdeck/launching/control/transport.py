@@ -1,0 +1,124 @@
+"""How the controller reaches a node: starting its agent and handing it requests."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from torchdeck.agent.attempt.handing_on import HandoverAsk
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import NodePlan
+from torchdeck.contract.plan.slots import fill
+from torchdeck.contract.processes import ProcessIdentity, without_run_variables
+from torchdeck.launching.control.detached import DetachedProcess, start_detached
+from torchdeck.launching.control.requests import Request, place_request
+
+LOG_TAIL = 2_000
+"""Bytes of the agent's log that are quoted when it does not start."""
+ASK_LIMIT = 5.0
+"""Seconds in which an agent says what it was handed; it looks four times a second."""
+ASK_TICK = 0.02
+
+
+class Supervision(NamedTuple):
+    """Who looks after a node's part of a run now."""
+
+    agent: bool
+    holder: bool
+
+
+class Transport(Protocol):
+    """One node, as the controller sees it."""
+
+    node: str
+
+    @property
+    def unreached(self) -> str:
+        """Why the node is not reached now; empty while it is."""
+
+    def supervision(
+        self, agent: ProcessIdentity | None, holder: ProcessIdentity | None
+    ) -> Supervision | None:
+        """Which of these processes of the node live; None while nobody can say."""
+
+    def start_agent(self, handover: bytes) -> None:
+        """Start an agent that outlives this process and reads `handover` on its standard input.
+
+        Raises OSError when the node cannot be reached, or it cannot be started there.
+        """
+
+    def agent_exit(self) -> int | None:
+        """Exit code of the agent that was started last; None while it lives, or when there was none."""
+
+    def agent_is_starting(self) -> bool:
+        """An agent that was started here lives, whether or not it has journaled yet."""
+
+    def agent_log(self) -> str:
+        """The end of the agent's log, for the message when it does not start."""
+
+    def deliver(self, request: Request) -> None:
+        """Hand the agent a request; twice is as good as once. Raises OSError."""
+
+    def ask_handover(self) -> bytes:
+        """What the node's living agent was handed; secret. Raises OSError when it does not answer."""
+
+
+class LocalTransport:
+    """The node that the controller runs on: plain processes and files."""
+
+    def __init__(self, layout: RunLayout, plan: NodePlan, shipped: Path) -> None:
+        self.node = plan.name
+        self._layout = layout
+        self._files = layout.node(plan.name)
+        self._interpreter = fill(plan.torchrun[0], {})
+        self._shipped = shipped
+        self._agent: DetachedProcess | None = None
+
+    @property
+    def unreached(self) -> str:
+        """Empty: this machine is always here."""
+        return ""
+
+    def supervision(
+        self, agent: ProcessIdentity | None, holder: ProcessIdentity | None
+    ) -> Supervision | None:
+        return Supervision(*(found is not None and found.is_alive() for found in (agent, holder)))
+
+    def start_agent(self, handover: bytes) -> None:
+        self._files.inbox.mkdir(mode=0o700, parents=True, exist_ok=True)
+        main = self._shipped / "torchdeck" / "agent" / "__main__.py"
+        argv = [self._interpreter, "-I", "-B", str(main)]
+        argv += ["--run-dir", str(self._layout.root), "--node", self.node]
+        self._agent = start_detached(argv, without_run_variables(os.environ), self._files.log, handover)
+
+    def agent_exit(self) -> int | None:
+        return None if self._agent is None else self._agent.exit_code()
+
+    def agent_is_starting(self) -> bool:
+        return self._agent is not None and self._agent.exit_code() is None
+
+    def agent_log(self) -> str:
+        try:
+            with self._files.log.open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_TAIL))
+                return file.read().decode("utf-8", "replace").strip()
+        except OSError:
+            return ""
+
+    def deliver(self, request: Request) -> None:
+        self._files.inbox.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place_request(self._files.inbox, request)
+
+    def ask_handover(self) -> bytes:
+        ask = HandoverAsk(self._files.inbox)
+        try:
+            until = time.monotonic() + ASK_LIMIT
+            while (line := ask.read()) is None:
+                if time.monotonic() > until:
+                    raise TimeoutError(f"it did not answer within {ASK_LIMIT:.0f} s")
+                time.sleep(ASK_TICK)
+            return line
+        finally:
+            ask.close()

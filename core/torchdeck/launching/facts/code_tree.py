@@ -1,0 +1,140 @@
+"""The user's own code that a run will execute, by hash: part of the plan's fingerprint.
+
+A run gets a copy of its own of all that lies around its script (`launch.code`). Where it does not, as there
+is too much or nobody wants it, and for what a model's profile depends on, only Python files are looked at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.contract.plan.launch_plan import CodeTree
+from torchdeck.launching.code.digests import Digests
+from torchdeck.launching.code.user_code import read_user_code
+
+MAX_FILES = 2_000
+MAX_BYTES = 64 * 2**20
+MAX_ENTRIES = 20_000
+"""Names looked at in search of Python files: 20 ms or so."""
+_SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages"})
+
+
+Digest = Callable[[Path, os.stat_result], str]
+"""SHA-256 of a file's content, in hex, given what `stat` says of it; raises OSError."""
+
+
+def content_digest(path: Path, _stat: os.stat_result) -> str:
+    """Read it."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def code_of_run(
+    config: RunConfig,
+    working_dir: Path,
+    home: Path,
+    *,
+    digests: Callable[[Path, Path], Digests] = Digests,
+    digest: Digest = content_digest,
+) -> tuple[CodeTree, tuple[str, ...]]:
+    """What stands in a plan: the tree that a run gets a copy of, or else its Python files; and warnings.
+
+    See `read_user_code` and `read_code_tree`.
+    """
+    if config.run.sync == "none":
+        tree, warnings = read_code_tree(config, working_dir, digest=digest)
+        return replace(tree, uncopied='run.sync is "none"'), warnings
+    copied, warnings = read_user_code(config, working_dir, home, digests=digests)
+    if copied is None:
+        tree, _ = read_code_tree(config, working_dir, digest=digest)
+        return replace(tree, uncopied=" ".join(warnings)), warnings
+    return (copied if copied.files or copied.left_out else CodeTree()), warnings
+
+
+def read_code_tree(
+    config: RunConfig,
+    working_dir: Path,
+    *,
+    max_files: int = MAX_FILES,
+    max_bytes: int = MAX_BYTES,
+    digest: Digest = content_digest,
+) -> tuple[CodeTree, tuple[str, ...]]:
+    """Hashes of the script or recipe file and of the Python files below the working directory.
+
+    Left out: hidden folders (.git among them), virtual environments, node_modules, installed packages, files
+    that cannot be read, and what is reached by links only. A built-in recipe executes nothing of the user's.
+
+    Args:
+        config: names the script or recipe, if it is a file.
+        working_dir: where ranks start.
+        max_files: at most so many files are hashed,
+        max_bytes: and so many bytes.
+        digest: hashes a file.
+
+    Returns:
+        The tree (paths below the working directory are relative to it), and a warning when it is cut short.
+    """
+    if config.run.recipe in BUILTIN_RECIPES:
+        return CodeTree(), ()  # nothing of the user's is executed
+    main = config.run.script or config.run.recipe
+    first = [Path(main)] if main is not None and os.sep in main else []
+    found, whole = _python_files(working_dir)
+    files: dict[str, str] = {}
+    size = 0
+    for path in (*first, *found):
+        name = _text(path.relative_to(working_dir) if path.is_relative_to(working_dir) else path)
+        if name in files:
+            continue
+        try:
+            stat = path.stat()
+            size += stat.st_size
+            if len(files) >= max_files or size > max_bytes:
+                whole = False
+                break
+            files[name] = digest(path, stat)
+        except OSError:
+            continue
+    return CodeTree(files), () if whole else (_cut(working_dir, len(files)),)
+
+
+def _text(path: Path) -> str:
+    """A path as UTF-8 can say it: names of files are bytes."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _cut(folder: Path, count: int) -> str:
+    return (
+        f"{folder} holds more than is looked at: the plan's fingerprint covers {count} of its Python files; "
+        "run.working_dir can name a smaller folder"
+    )
+
+
+def _python_files(folder: Path) -> tuple[list[Path], bool]:
+    """Python files below `folder` in a fixed order (linked folders left out), and whether all was seen."""
+    found: list[Path] = []
+    waiting = [folder]
+    seen = 0
+    while waiting:
+        here = waiting.pop()
+        try:
+            with os.scandir(here) as entries:
+                names = list(itertools.islice(entries, MAX_ENTRIES))
+        except OSError:
+            continue
+        seen += len(names)
+        if seen >= MAX_ENTRIES:
+            return found, False
+        names.sort(key=lambda entry: entry.name)
+        found += [here / entry.name for entry in names if entry.name.endswith(".py") and entry.is_file()]
+        folders = [entry.name for entry in names if entry.is_dir(follow_symlinks=False)]
+        waiting += [here / name for name in reversed(folders) if not _is_skipped(here, name)]
+    return found, True
+
+
+def _is_skipped(parent: Path, name: str) -> bool:
+    return name.startswith(".") or name in _SKIPPED or (parent / name / "pyvenv.cfg").exists()

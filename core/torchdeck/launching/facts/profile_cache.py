@@ -1,0 +1,166 @@
+"""Profiles that were traced before, by all that they depend on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torchdeck
+from torchdeck.config.schema import RunConfig
+from torchdeck.contract.atomic import read_json, write_bytes
+from torchdeck.contract.inventory import InterpreterFacts
+from torchdeck.contract.plan.model_profile import ModelProfile, ProfileFormatError
+from torchdeck.launching.facts.code_tree import Digest, content_digest, read_code_tree
+
+KEPT = 64
+"""Profiles that are kept; the ones unused for longest go first."""
+_WRITING = 3600.0
+"""Seconds after which nobody writes a file any more."""
+_TRACER = ("tracing", "distributed", "recipes", "plan/model_profile.py")
+"""Our own code that a profile depends on, relative to the package."""
+_MAX_ENTRIES = 2_000
+"""Names in a data folder whose times and sizes are looked at."""
+
+
+class ProfileCache:
+    """Profiles under `home`/profiles, one file each; a damaged one counts as none.
+
+    Files are replaced in one step, so processes that use the folder at the same time need no lock.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._folder = home / "profiles"
+
+    def read(self, key: str) -> ModelProfile | None:
+        """The profile of `key`, if it is there and whole."""
+        path = self._folder / f"{key}.json"
+        try:
+            value = read_json(path)
+            if not isinstance(value, Mapping) or value.get("key") != key:
+                return None
+            profile = ModelProfile.from_json(value.get("profile"))
+        except (OSError, ProfileFormatError):
+            return None
+        with suppress(OSError):  # a folder that cannot be written is read all the same
+            os.utime(path)
+        return profile
+
+    def write(self, key: str, profile: Mapping[str, Any]) -> None:
+        """Keep `profile`; a folder that cannot be written only means that it is traced again."""
+        with suppress(OSError):
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            text = json.dumps({"key": key, "profile": profile}, separators=(",", ":"))
+            write_bytes(self._folder / f"{key}.json", text.encode(), durable=False, private=True)
+            self._prune()
+
+    def _prune(self) -> None:
+        """Remove what is too much, and what writers that were killed have left."""
+        ages: list[tuple[float, Path]] = []
+        for path in self._folder.iterdir():
+            with suppress(FileNotFoundError):  # another process prunes too
+                ages.append((time.time() - path.stat().st_mtime, path))
+        profiles = sorted(item for item in ages if item[1].suffix == ".json")
+        left = [item for item in ages if item[1].suffix == ".tmp" and item[0] > _WRITING]
+        for _, path in profiles[KEPT:] + left:
+            path.unlink(missing_ok=True)
+
+
+def profile_key(
+    config: RunConfig, request: Mapping[str, Any], facts: InterpreterFacts, digest: Digest = content_digest
+) -> str:
+    """Hash of what the answer to `request` depends on: it, the code of recipe and tracer, Python, torch and
+    what else is installed, and sizes and times of the files that [data] and [model] name.
+
+    `digest` hashes a file of the recipe's code.
+    """
+    working_dir = Path(config.run.working_dir or Path.cwd())
+    folders = {working_dir, Path(config.run.recipe).parent if config.run.recipe else working_dir}
+    facts_used = {
+        "request": dict(request),
+        "env": config.run.env,
+        "working_dir": str(working_dir),
+        # a recipe imports from its own folder too, wherever ranks start
+        "code": [dict(read_code_tree(config, folder, digest=digest)[0].files) for folder in sorted(folders)],
+        "installed": [os.environ.get("PYTHONPATH"), *_installed(Path(facts.executable))],
+        "tracer": _tracer_hash(),
+        "interpreter": [facts.executable, facts.python, facts.torch, facts.numpy],
+        "files": [list(_stats(path)) for path in _paths({"d": config.data, "m": config.model}, working_dir)],
+    }
+    text = json.dumps(facts_used, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def _tracer_hash() -> str:
+    """Of our own code as it is on disk now, which may be newer than what runs."""
+    package = Path(torchdeck.__file__).parent
+    stamps: list[tuple[str, int, int]] = []
+    for part in _TRACER:
+        path = package / part
+        stamps += _python_stamps(path) if path.is_dir() else _stats(path)
+    return _content_hash(package, tuple(stamps))
+
+
+def _python_stamps(folder: Path | str) -> Iterator[tuple[str, int, int]]:
+    """Path, size and time of each Python file below `folder`, in a fixed order."""
+    with os.scandir(folder) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    for entry in found:
+        if entry.is_dir():
+            yield from _python_stamps(entry.path)
+        elif entry.name.endswith(".py"):
+            stat = entry.stat()
+            yield entry.path, stat.st_size, stat.st_mtime_ns
+
+
+@lru_cache(maxsize=2)
+def _content_hash(package: Path, stamps: tuple[tuple[str, int, int], ...]) -> str:
+    """Of files below `package`, which are read only where sizes and times are not as they were."""
+    digest = hashlib.sha256()
+    for name, _, _ in stamps:
+        path = Path(name)
+        digest.update(f"{path.relative_to(package)}\0".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _installed(executable: Path) -> Iterator[tuple[str, int]]:
+    """The interpreter's folders of packages, with the time of the last install or removal."""
+    for packages in sorted(executable.parent.parent.glob("lib/python3*/*-packages")):
+        with suppress(OSError):
+            yield str(packages), packages.stat().st_mtime_ns
+
+
+def _paths(value: Any, working_dir: Path) -> Iterator[Path]:
+    """Every text in `value` that names something on disk."""
+    if isinstance(value, Mapping):
+        for item in value.values():
+            yield from _paths(item, working_dir)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _paths(item, working_dir)
+    elif isinstance(value, str) and value:
+        with suppress(OSError, ValueError):
+            path = working_dir / Path(value).expanduser()
+            if path.exists():
+                yield path
+
+
+def _stats(path: Path) -> Iterator[tuple[str, int, int]]:
+    """Name, size and time of a file, or of what is in a folder and below."""
+    seen = 0
+    waiting = [path]
+    while waiting and seen < _MAX_ENTRIES:
+        here = waiting.pop()
+        with suppress(OSError):
+            found = here.stat()
+            seen += 1
+            yield str(here), found.st_size, found.st_mtime_ns
+            if here.is_dir() and not here.is_symlink():
+                waiting += sorted(here.iterdir(), reverse=True)[:_MAX_ENTRIES]

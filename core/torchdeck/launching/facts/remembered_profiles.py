@@ -1,0 +1,122 @@
+"""Profiles of models for one who asks for them again and again, and cannot wait."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchdeck.config.schema import RunConfig
+from torchdeck.contract.inventory import InterpreterFacts
+from torchdeck.contract.plan.model_profile import ModelProfile
+from torchdeck.launching.facts.code_tree import Digest, content_digest
+from torchdeck.launching.facts.model_and_data import OnProgress, UntracedError
+from torchdeck.launching.facts.profile_cache import ProfileCache
+from torchdeck.launching.facts.profiling import AskedProfile, ProfilingError, asked_profile, trace_profile
+
+if TYPE_CHECKING:
+    from torchdeck.data.batch_plan import BatchPlan
+
+KEPT = 16
+"""Profiles that are held in memory, besides those on disk."""
+
+
+class RememberedProfiles:
+    """Profiles and failures to find them, by what they depend on: edited code is tried anew.
+
+    For several threads.
+
+    `known` and `traced` stand for `launch.profiling.profile_model`.
+
+    Args:
+        home: TORCHDECK_HOME; profiles are kept in it.
+        digest: hashes a file of code.
+    """
+
+    def __init__(self, home: Path, digest: Digest = content_digest) -> None:
+        self._cache = ProfileCache(home)
+        self._profiles: OrderedDict[str, ModelProfile] = OrderedDict()
+        self._digest = digest
+        self._failures: dict[str, ProfilingError] = {}
+        self._lock = threading.Lock()
+
+    def known(
+        self,
+        config: RunConfig,
+        home: Path,
+        *,
+        plan: BatchPlan | None,
+        interpreter: InterpreterFacts | None,
+        on_progress: OnProgress | None = None,  # noqa: ARG002 - as the other has it; nothing is waited for here
+        files: Sequence[Path] = (),
+    ) -> ModelProfile:
+        """The profile where it is known, in memory or on disk.
+
+        Raises:
+            ProfilingError: there cannot be one, or it was tried and failed.
+            UntracedError: it would have to be traced.
+        """
+        asked = asked_profile(
+            config, home, plan=plan, interpreter=interpreter, files=files, digest=self._digest
+        )
+        profile = self._find(asked)
+        if profile is None:
+            raise UntracedError(asked.key)
+        return profile
+
+    def traced(
+        self,
+        config: RunConfig,
+        home: Path,
+        *,
+        plan: BatchPlan | None,
+        interpreter: InterpreterFacts | None,
+        on_progress: OnProgress | None = None,
+        files: Sequence[Path] = (),
+    ) -> ModelProfile:
+        """The profile, traced where it is not known; raises ProfilingError."""
+        asked = asked_profile(
+            config, home, plan=plan, interpreter=interpreter, files=files, digest=self._digest
+        )
+        profile = self._find(asked)
+        if profile is not None:
+            return profile
+        try:
+            profile = trace_profile(home, asked, self._cache, on_progress)
+        except ProfilingError as error:
+            with self._lock:
+                self._failures[asked.key] = error
+            raise
+        self._keep(asked.key, profile)
+        return profile
+
+    def give_up(self, key: str, why: str) -> None:
+        """Answer that it cannot be had, as `why` says, when the profile `key` is asked for again."""
+        with self._lock:
+            self._failures[key] = ProfilingError(why)
+
+    def try_again(self) -> None:
+        """Forget what has failed."""
+        with self._lock:
+            self._failures.clear()
+
+    def _find(self, asked: AskedProfile) -> ModelProfile | None:
+        with self._lock:
+            profile = self._profiles.get(asked.key)
+            if profile is not None:
+                self._profiles.move_to_end(asked.key)
+                return profile
+            if asked.key in self._failures:
+                raise self._failures[asked.key].with_traceback(None)
+        profile = self._cache.read(asked.key)
+        if profile is not None:
+            self._keep(asked.key, profile)
+        return profile
+
+    def _keep(self, key: str, profile: ModelProfile) -> None:
+        with self._lock:
+            self._profiles[key] = profile
+            while len(self._profiles) > KEPT:
+                self._profiles.popitem(last=False)

@@ -1,0 +1,248 @@
+"""Starts the process that traces a model, and reads its answer; a recipe's code runs there and not here."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, Any
+
+from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.contract.compiled import compile_cache
+from torchdeck.launching.shipping import ShippingError, ship
+
+_READ_SIZE = 1 << 16
+_TAIL = 4096
+"""Bytes of what it said on standard error that are kept."""
+_LAST_WORDS = 5.0
+"""Seconds it may take to end after it closed its output."""
+_GLANCE = 0.25
+"""Seconds of silence after which it is looked whether it still runs (a child of it may hold its output), and
+whether its answer is still wanted."""
+_ENTRY = ("-m", "torchdeck.tracing.entry")
+_SAFE_ENTRY = (
+    "-c",
+    (
+        "import sys; sys.path[:] = filter(None, sys.path); import runpy; "
+        "runpy.run_module('torchdeck.tracing.entry', run_name='__main__')"
+    ),
+)
+"""Imports nothing from the working directory, which may hold anything: -P is not known to Python 3.10."""
+_ONLY_RANK = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
+
+
+class TracingFailedError(Exception):
+    """The process gave no profile; the message says why. `certain`: every rank would fail by that as well."""
+
+    def __init__(self, message: str, *, certain: bool = False) -> None:
+        super().__init__(message)
+        self.certain = certain
+
+
+def trace_in_process(
+    config: RunConfig,
+    home: Path,
+    interpreter: str,
+    request: Mapping[str, Any],
+    on_progress: Callable[[str], None] | None,
+    timeout: float,
+) -> dict[str, Any]:
+    """The profile as JSON that `torchdeck.tracing.entry` answers `request` with.
+
+    Args:
+        config: where and in which environment its ranks start; the process starts likewise, without GPUs. A
+            built-in recipe is traced unasked: neither folder nor environment can bring in other code then.
+        home: TORCHDECK_HOME, where the code for nodes lies.
+        interpreter: Python of the ranks.
+        request: a `TraceRequest`.
+        on_progress: told what is being done, and the same again while nothing else is said; what it raises
+            ends the process.
+        timeout: seconds until it is killed.
+
+    Raises:
+        TracingFailedError: it says that it cannot, ends without an answer, or takes too long.
+        ShippingError: its code cannot be put in place.
+    """
+    with _shipped(home) as shipped:
+        process = _start(config, interpreter, _environment(config, shipped))
+        try:
+            text = json.dumps({**request, "limit": timeout}, default=str)
+            return _Conversation(process, on_progress, timeout).run(text.encode())
+        finally:
+            _end(process)
+
+
+@contextmanager
+def _shipped(home: Path) -> Iterator[Path]:
+    """The code for nodes; where `home` cannot be written, in a folder that is gone afterwards."""
+    with ExitStack() as stack:
+        try:
+            folder = ship(home)
+        except ShippingError as error:
+            try:
+                elsewhere = stack.enter_context(TemporaryDirectory(prefix="torchdeck-"))
+            except OSError:
+                raise error from None
+            folder = ship(Path(elsewhere))
+        yield folder
+
+
+def _start(config: RunConfig, interpreter: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    built_in = config.run.recipe in BUILTIN_RECIPES
+    try:
+        return subprocess.Popen(
+            [interpreter, *(_SAFE_ENTRY if built_in else _ENTRY)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            # an empty entry of the user's PYTHONPATH or LD_LIBRARY_PATH is the working directory
+            cwd="/" if built_in else config.run.working_dir,
+            env=environment,
+            umask=0o077,
+            start_new_session=True,  # so that loader processes of the recipe end with it
+        )
+    except OSError as error:
+        raise TracingFailedError(f"{interpreter} could not be started to trace the model: {error}") from error
+
+
+def _environment(config: RunConfig, shipped: Path) -> dict[str, str]:
+    """As `plan.rank_environment` and torchrun have it for the only rank, but that no GPU is seen."""
+    own = {} if config.run.recipe in BUILTIN_RECIPES else config.run.env
+    users_path = own.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+    return {
+        **compile_cache(shipped.parents[1]),
+        **os.environ,
+        **own,
+        **_ONLY_RANK,
+        "PYTHONPATH": f"{shipped}:{users_path}" if users_path else str(shipped),
+        "PYTHONUNBUFFERED": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+
+
+class _Conversation:
+    """One request and what comes back."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], on_progress: Callable[[str], None] | None, timeout: float
+    ) -> None:
+        self._process = process
+        self._on_progress = on_progress
+        self._timeout = timeout
+        self._doing = "starting"
+        self._pending = b""
+        self._said = b""
+
+    def run(self, request: bytes) -> dict[str, Any]:
+        """Send `request`, and wait for the profile or for what went wrong.
+
+        Its standard input stays open: the process ends when that is closed, be it by the end of this one.
+        """
+        assert self._process.stdin is not None  # noqa: S101 - a pipe was asked for
+        with suppress(BrokenPipeError):  # it ended at once, and says why below
+            self._process.stdin.write(request + b"\n")
+            self._process.stdin.flush()
+        limit = time.monotonic() + self._timeout
+        with selectors.DefaultSelector() as waiting:
+            for pipe in (self._process.stdout, self._process.stderr):
+                waiting.register(pipe, selectors.EVENT_READ)  # type: ignore[arg-type]  # pipes were asked for
+            while waiting.get_map():
+                ready = waiting.select(max(0.0, min(_GLANCE, limit - time.monotonic())))
+                if not ready:
+                    if _status(self._process) is not None:
+                        break
+                    self._tell()
+                if time.monotonic() >= limit:
+                    raise TracingFailedError(
+                        f"tracing the model took longer than {self._timeout:g} s while {self._doing}: look "
+                        "for what the recipe waits for there"
+                    )
+                for key, _ in ready:
+                    data = os.read(key.fd, _READ_SIZE)
+                    if not data:
+                        waiting.unregister(key.fileobj)
+                    answer = self._take(key.fileobj, data)
+                    if answer is not None:
+                        return answer
+        raise TracingFailedError(self._silence())
+
+    def _take(self, pipe: Any, data: bytes) -> dict[str, Any] | None:
+        if pipe is self._process.stderr:
+            self._said = (self._said + data)[-_TAIL:]
+            return None
+        *lines, self._pending = (self._pending + data).split(b"\n")
+        for line in lines:
+            profile = self._answer(line)
+            if profile is not None:
+                return profile
+        return None
+
+    def _answer(self, line: bytes) -> dict[str, Any] | None:
+        try:
+            answer = json.loads(line)
+            (kind, content), *_ = answer.items()
+        except (ValueError, AttributeError):
+            raise TracingFailedError(f"tracing answered {line[:80]!r}, which is no answer") from None
+        if kind == "error":
+            raise TracingFailedError(str(content), certain=answer.get("certain") is True)
+        if kind == "progress":
+            self._doing = str(content)
+            self._tell()
+            return None
+        return content if isinstance(content, dict) else None
+
+    def _tell(self) -> None:
+        if self._on_progress is not None:
+            self._on_progress(self._doing)
+
+    def _silence(self) -> str:
+        """Why there was no answer."""
+        code = _exit_code(self._process)
+        if code is None:
+            return f"the process that traces the model closed its output while {self._doing}, and went on"
+        if code == -signal.SIGKILL:
+            return (
+                f"the process that traces the model was killed while {self._doing}, as the system does when "
+                "memory runs out"
+            )
+        how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+        last = (self._said.decode(errors="replace").strip().splitlines() or ["it printed nothing"])[-1]
+        return f"the process that traces the model ended {how} while {self._doing}: {last[:300]}"
+
+
+def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
+    """Its exit code as of `_status`, waited for; None where it does not end."""
+    limit = time.monotonic() + _LAST_WORDS
+    while (code := _status(process)) is None and time.monotonic() < limit:
+        time.sleep(0.005)
+    return code
+
+
+def _status(process: subprocess.Popen[bytes]) -> int | None:
+    """Its exit code, negative for a signal; None while it runs. Its number stays its own."""
+    status = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    if status is None:
+        return None
+    return status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill it and what it started, if it is still there."""
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        _close(pipe)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)  # not waited for yet, so the number is still its group's
+    process.wait()
+
+
+def _close(pipe: IO[bytes] | None) -> None:
+    if pipe is not None:
+        with suppress(BrokenPipeError):  # closing flushes, and nobody reads any more
+            pipe.close()

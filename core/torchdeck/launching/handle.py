@@ -1,0 +1,67 @@
+"""A started run, as Python code holds it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from torchdeck.contract.layout import RunLayout
+from torchdeck.launching.control.detached import DetachedProcess
+from torchdeck.launching.control.requests import STOP, STOP_NOW, write_request
+from torchdeck.launching.control.taking_over import ensure_controller
+from torchdeck.runs.follower import RunFollower
+from torchdeck.runs.view import RunView
+
+POLL = 0.1
+
+
+class Run:
+    """One run. It belongs to nobody: dropping this, or ending this process, changes nothing about it."""
+
+    def __init__(self, layout: RunLayout, controller: DetachedProcess | None = None) -> None:
+        self.layout = layout
+        self._controller = controller
+        self._follower = RunFollower(layout)
+
+    @property
+    def id(self) -> str:
+        return self.layout.root.name
+
+    @property
+    def directory(self) -> Path:
+        """Folder that holds everything of the run."""
+        return self.layout.root
+
+    def view(self) -> RunView:
+        """What it is doing now. Raises NewerFormatError when a newer Torchdeck took it over."""
+        if self._controller is not None:
+            self._controller.exit_code()
+        return self._follower.refresh()
+
+    def wait(self, timeout: float | None = None) -> RunView:
+        """The view once it is over.
+
+        Args:
+            timeout: seconds to wait at most; None: as long as it takes.
+
+        Raises:
+            TimeoutError: it goes on after `timeout` seconds; nothing was done to it.
+        """
+        limit = None if timeout is None else time.monotonic() + timeout
+        while not (found := self.view()).is_over:
+            if limit is not None and time.monotonic() > limit:
+                raise TimeoutError(f"run {self.id} is {found.state} after {timeout:g} s")
+            time.sleep(POLL)
+        return found
+
+    def stop(self, *, now: bool = False) -> None:
+        """Ask it to stop: finish the step, save and exit; or, with `now`, end its processes.
+
+        Raises:
+            OSError: the request cannot be written.
+        """
+        write_request(self.layout, STOP_NOW if now else STOP, "api")
+        ensure_controller(self.layout)
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id} in {self.directory}>"

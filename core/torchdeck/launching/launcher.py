@@ -1,0 +1,177 @@
+"""Starting a plan: its run directory, and the controller that carries it out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torchdeck
+from torchdeck.contract.atomic import write_bytes, write_json
+from torchdeck.contract.inodes import why_refused
+from torchdeck.contract.journal import JournalWriter
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.launching.code.capture import capture
+from torchdeck.launching.control.controller_environment import controller_environment
+from torchdeck.launching.control.detached import DetachedProcess, start_detached
+from torchdeck.launching.control.run_secrets import MissingSecretError, plan_secrets, run_secrets
+from torchdeck.launching.shipping import ship
+from torchdeck.runs.folders.directory import RunDirectoryError, create_run_directory, reveal, shown
+from torchdeck.runs.home import runs_folder
+
+if TYPE_CHECKING:
+    from torchdeck.launching.control.early_controller import EarlyController
+
+
+class LaunchError(Exception):
+    """A run cannot be started; the message says why. Nothing was started."""
+
+
+@dataclass(frozen=True)
+class Intent:
+    """What the user wrote: kept beside the plan, and never read by what carries it out."""
+
+    text: str
+    """The run file, byte for byte."""
+    source: str = ""
+    """Where it lies; empty when there is none."""
+    overrides: tuple[str, ...] = ()
+    """What `--set` and other options said on top of it."""
+
+
+def start_run(
+    plan: LaunchPlan,
+    intent: Intent,
+    home: Path,
+    *,
+    logins: Mapping[str, Any] | None = None,
+    early: EarlyController | None = None,
+    shipped: Path | None = None,
+) -> tuple[RunLayout, DetachedProcess]:
+    """A run and its controller, which is `early` where that is of use; `shipped`: what `ship` has just given.
+
+    Raises:
+        As `create_run` and `start_controller`.
+    """
+
+    def entrust(layout: RunLayout) -> None:
+        if early is not None:
+            early.entrust(layout, plan_secrets(plan, os.environ, required=True), logins)
+
+    layout = create_run(plan, intent, home, before_shown=entrust, shipped=shipped)
+    begun = None if early is None else early.begin()
+    return layout, begun or start_controller(layout, logins=logins)
+
+
+def create_run(
+    plan: LaunchPlan,
+    intent: Intent,
+    home: Path,
+    secrets: Mapping[str, str] | None = None,
+    before_shown: Callable[[RunLayout], None] = lambda _layout: None,
+    shipped: Path | None = None,
+) -> RunLayout:
+    """A run directory with everything in it that a controller needs.
+
+    Args:
+        plan: what will run.
+        intent: what the user wrote, frozen beside it.
+        home: TORCHDECK_HOME.
+        secrets: values of [run] secrets that are not in the environment.
+        before_shown: called with the directory that is about to be there, with all in it.
+        shipped: what `ship` gave just now; None: it is called.
+
+    Raises:
+        LaunchError: a secret has no value.
+        RunDirectoryError: the home cannot be written.
+        ShippingError: the part for the nodes cannot be written.
+        CodeGoneError: the script or recipe is not there any more.
+    """
+    try:
+        plan_secrets(plan, {**os.environ, **(secrets or {})}, required=True)
+    except MissingSecretError as error:
+        raise LaunchError(str(error)) from error
+    shipped = shipped or ship(home)
+    layout = create_run_directory(runs_folder(home), plan.name, time.time(), hidden=True)
+    try:
+        _fill(layout, plan, intent, home, shipped)
+        before_shown(shown(layout))
+        return reveal(layout)
+    except BaseException as error:
+        shutil.rmtree(layout.root, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise RunDirectoryError(
+                f"the run's directory cannot be made ({error.filename or layout.root}: "
+                f"{why_refused(error, home)}): make room first"
+            ) from error
+        raise
+
+
+def _fill(layout: RunLayout, plan: LaunchPlan, intent: Intent, home: Path, shipped: Path) -> None:
+    """Lay all that belongs in it into the hidden run directory."""
+    plan = capture(layout, plan, home)
+    # one sync at the end covers all of it: without `created` in the journal the run does not exist
+    write_bytes(layout.config, intent.text.encode("utf-8"), durable=False, private=True)
+    write_json(layout.plan, plan.document(), durable=False)
+    run_id = layout.root.name.removeprefix(".")
+    written: dict[str, Any] = {"source": intent.source, "overrides": list(intent.overrides)}
+    if plan.absent:
+        written["absent"] = [{"name": node.name, "why": node.why} for node in plan.absent]
+    with JournalWriter(layout.journal) as journal:
+        journal_created(journal, run_id, plan, shipped, **written)
+
+
+def journal_created(
+    journal: JournalWriter, run_id: str, plan: LaunchPlan, shipped: Path, **fields: Any
+) -> None:
+    """Write down that the run is there: what its plan says of it, and `fields`. Raises OSError."""
+    journal.append(
+        "created",
+        run_id=run_id,
+        name=plan.name,
+        world_size=plan.world_size,
+        kind=plan.kind,
+        target=plan.target,
+        strategy=plan.strategy,
+        fingerprint=plan.fingerprint,
+        cli_version=torchdeck.__version__,
+        shipped=str(shipped),
+        **fields,
+    )
+
+
+def start_controller(
+    layout: RunLayout,
+    secrets: Mapping[str, str] | None = None,
+    *,
+    first: bool = True,
+    logins: Mapping[str, Any] | None = None,
+) -> DetachedProcess:
+    """A controller for the run, in a session of its own; it takes the run from whoever has it.
+
+    Args:
+        layout: the run.
+        secrets: values of [run] secrets; those that are not here are taken from the environment.
+        first: the run does not go on without it, so every secret must have a value.
+        logins: of its nodes, as `Credentials.to_json` gives them: the controller has nobody to ask.
+
+    Raises:
+        LaunchError: it cannot be started, or a secret has no value.
+    """
+    try:
+        found = run_secrets(layout, {**os.environ, **(secrets or {})}, required=first)
+    except MissingSecretError as error:
+        raise LaunchError(str(error)) from error
+    # -P: a folder called torchdeck in the working directory must not be taken for this one
+    argv = [sys.executable, "-P", "-m", "torchdeck.cli.main", "--no-gui", "--plan", str(layout.root)]
+    env = controller_environment(layout.root.parent.parent, found.names)
+    try:
+        return start_detached(argv, env, layout.controller_log, found.line(logins or {}))
+    except OSError as error:
+        raise LaunchError(f"the controller cannot be started: {error}") from error

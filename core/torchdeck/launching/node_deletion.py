@@ -1,0 +1,124 @@
+"""Deleting what a run's nodes have of it. Blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from torchdeck.runs.folders.node_parts import forget_left, left_on_nodes
+
+if TYPE_CHECKING:
+    from torchdeck.launching.reach import Reach
+
+LIMIT = 60.0
+"""Seconds in which one node must have removed what it has of one run."""
+REACH_LIMIT = 15.0
+"""Seconds for connecting to it, without the time that a person takes to answer."""
+AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class NodeDeletion:
+    """What came of it on one node."""
+
+    node: str
+    run_id: str
+    removed: bool
+    """Its folder was removed; False as well where there was none."""
+    why: str = ""
+    """Why something of the run may still be there; empty where nothing is."""
+
+    @property
+    def later(self) -> str:
+        """The command that tries it again."""
+        return f"torchdeck runs delete {self.run_id} --node {self.node}"
+
+    def __str__(self) -> str:
+        if self.why:
+            return f"node {self.node}: not removed there: {self.why}; later: `{self.later}`"
+        return f"node {self.node}: {'removed' if self.removed else 'nothing was there'}"
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def delete_on_nodes(
+    run_id: str, names: Sequence[str], reach: Reach, limit: float = LIMIT
+) -> tuple[NodeDeletion, ...]:
+    """Remove the run's folder, and code that no other run uses, on each of the nodes, at the same time.
+
+    A node on which a process of the run lives keeps all of it, and one that is not reached says why.
+
+    Args:
+        run_id: of a run that is over.
+        names: nodes.
+        reach: how they are connected to.
+        limit: seconds for each of them.
+    """
+    return delete_runs(dict.fromkeys(names, (run_id,)), reach, limit)
+
+
+def delete_noted(reach: Reach, limit: float = LIMIT) -> tuple[NodeDeletion, ...]:
+    """Carry on deletions that were cut short or did not reach a node; nodes out of the book are passed over.
+
+    Raises:
+        ConfigError: the node book is wrong.
+    """
+    left = left_on_nodes(reach.home)
+    book = reach.book().nodes if left else {}
+    return delete_runs({name: runs for name, runs in left.items() if name in book}, reach, limit)
+
+
+def delete_runs(
+    runs: Mapping[str, Sequence[str]], reach: Reach, limit: float = LIMIT
+) -> tuple[NodeDeletion, ...]:
+    """As `delete_on_nodes`, of several runs, of each within `limit`: node → ids.
+
+    What is gone needs no note any more.
+    """
+    if not runs:
+        return ()
+    with ThreadPoolExecutor(min(AT_ONCE, len(runs)), thread_name_prefix="delete") as pool:
+        told = pool.map(lambda name: _delete(runs[name], name, reach, limit), runs)
+        found = tuple(each for of_node in told for each in of_node)
+    for each in found:
+        if not each.why:
+            forget_left(reach.home, each.run_id, each.node)
+    return found
+
+
+def _delete(run_ids: Sequence[str], name: str, reach: Reach, limit: float) -> list[NodeDeletion]:
+    """One run after the other; where one takes too long, the next is asked for in another conversation."""
+    from torchdeck.config.problems import ConfigError
+    from torchdeck.nodes.probe.conversation import ProbeError
+    from torchdeck.nodes.ssh.errors import SshError, TargetError
+
+    told: list[NodeDeletion] = []
+    while len(told) < len(run_ids):
+        connected = False
+        try:
+            entry = reach.book().nodes.get(name)
+            if entry is None:
+                return told + _kept(name, run_ids[len(told) :], "it is not in the node book any more")
+            with reach.talk(name, min(limit, REACH_LIMIT)) as talk:
+                connected = True
+                for run_id in run_ids[len(told) :]:
+                    said = talk.ask("remove_runs", limit, run_ids=[run_id], home=entry.home)
+                    told.append(_outcome(name, run_id, said))
+        except (ConfigError, ProbeError, SshError, TargetError, OSError) as error:
+            left = run_ids[len(told) :]
+            told += _kept(name, left[:1] if connected else left, str(error) or type(error).__name__)
+    return told
+
+
+def _kept(name: str, run_ids: Sequence[str], why: str) -> list[NodeDeletion]:
+    return [NodeDeletion(name, run_id, removed=False, why=why) for run_id in run_ids]
+
+
+def _outcome(name: str, run_id: str, said: Mapping[str, Any]) -> NodeDeletion:
+    kept, removed = said.get("kept"), said.get("removed")
+    if not isinstance(kept, dict) or not isinstance(removed, list):
+        return NodeDeletion(name, run_id, removed=False, why="it did not say what it removed")
+    return NodeDeletion(name, run_id, removed=run_id in removed, why=str(kept.get(run_id, "")))

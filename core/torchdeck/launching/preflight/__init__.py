@@ -1,0 +1,136 @@
+"""Checks made before a start: quick, without torch, each failure one sentence with what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from torchdeck.agent.probe.system import bf16_here
+from torchdeck.config.chosen_nodes import node_names
+from torchdeck.config.schema import RunConfig
+from torchdeck.contract.inventory import LOCALHOST, InterpreterFacts
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.launching.preflight.check import Check
+from torchdeck.launching.preflight.data import check_data
+from torchdeck.launching.preflight.devices import check_devices
+from torchdeck.launching.preflight.folders import check_checkpoint_folder, check_home, check_room
+from torchdeck.launching.preflight.here import check_here
+from torchdeck.launching.preflight.interpreter import check_deepspeed, check_interpreter
+from torchdeck.launching.preflight.model import check_model
+from torchdeck.launching.preflight.network import HostNameCheck, check_port
+from torchdeck.launching.preflight.ports import check_ports
+from torchdeck.launching.preflight.precision import check_precision
+from torchdeck.launching.preflight.reach import check_reach
+from torchdeck.launching.preflight.resume import check_resume
+from torchdeck.launching.preflight.room import checkpoint_bytes, share_of
+from torchdeck.launching.preflight.sources import check_sources
+from torchdeck.launching.preflight.trust import check_trust
+from torchdeck.launching.prepare import Survey
+
+if TYPE_CHECKING:
+    from torchdeck.launching.reach import Reach
+
+__all__ = ["Check", "check_model", "failures", "preflight"]
+
+
+def preflight(
+    config: RunConfig,
+    plan: LaunchPlan | None,
+    found: Survey,
+    home: Path,
+    reach: Reach | None = None,
+    disks: MutableMapping[str, str] | None = None,
+) -> list[Check]:
+    """Everything that would stop a run or make it hang, looked for before the start.
+
+    Memory is looked at apart, by `check_model`, as a model's first trace takes seconds. This takes tens of
+    milliseconds; up to a second where this host's own name does not resolve, and seconds with nodes that are
+    reached over SSH.
+
+    Args:
+        config: what is asked for.
+        plan: what will happen; None where no plan could be made, and devices are then not looked at.
+        found: what was found out about machines and interpreters.
+        home: TORCHDECK_HOME; need not exist yet.
+        reach: how nodes are connected to; None: nobody is asked for a login.
+        disks: is told which nodes keep checkpoints on one disk, for `check_model`.
+    """
+    names = list(found.remote.names) or node_names(config)
+    described = check_reach(names, found.inventory)
+    if described.status == "failed":
+        return [described]  # what is not reached cannot be looked at
+    ports = () if plan is None else check_ports(plan)
+    if not found.remote.names:
+        return [described, *_here(config, plan, found, home, names[0]), *ports]
+    from torchdeck.launching.preflight.remote.nodes import check_nodes
+    from torchdeck.launching.reach import Reach
+
+    looked = check_nodes(config, plan, found, reach or Reach(home))
+    if disks is not None:
+        disks.update(looked.disks)
+    if LOCALHOST in names:
+        return [*looked.checks, *_here(config, plan, found, home, LOCALHOST, looked.disks), *ports]
+    return [*looked.checks, *_sources(config, found, LOCALHOST), check_home(home, LOCALHOST), *ports]
+
+
+def _here(
+    config: RunConfig,
+    plan: LaunchPlan | None,
+    found: Survey,
+    home: Path,
+    node: str,
+    disks: Mapping[str, str] = MappingProxyType({}),
+) -> list[Check]:
+    """Of this machine as a node."""
+    name = HostNameCheck(node)
+    return [*_checks(config, plan, found, home, node, disks), name.result()]
+
+
+def _sources(config: RunConfig, found: Survey, node: str) -> Iterator[Check]:
+    user_path = config.run.env.get("PYTHONPATH", found.environ.get("PYTHONPATH", ""))
+    yield from check_sources(config.run, node, user_path)
+    yield from check_trust(config, found.held, node)
+
+
+def failures(checks: list[Check]) -> list[Check]:
+    """Those that forbid a start."""
+    return [check for check in checks if check.status == "failed"]
+
+
+def _is_unasked(facts: InterpreterFacts) -> bool:
+    """Whether the interpreter was not started, as it may not run yet: `check_trust` says so."""
+    return not facts.python and not facts.error
+
+
+def _checks(
+    config: RunConfig,
+    plan: LaunchPlan | None,
+    found: Survey,
+    home: Path,
+    node: str,
+    disks: Mapping[str, str],
+) -> Iterator[Check]:
+    run = config.run
+    yield from _sources(config, found, node)
+    if node in found.interpreters and not _is_unasked(found.interpreters[node]):
+        yield from check_interpreter(found.interpreters[node], node, recipe=run.recipe is not None)
+        if run.recipe is not None and config.distributed.strategy == "deepspeed":
+            yield from check_deepspeed(found.interpreters[node], node)
+    if plan is not None:
+        yield from check_devices(plan, home, found.remote.probed)
+        yield from check_here(plan, node)
+        part = next((each for each in plan.all_nodes if each.name == node), None)
+        has = bf16_here() if config.training.precision == "bf16" else None
+        yield from check_precision(config, part, node, has)
+    port = config.distributed.rendezvous.port
+    if port != "auto":
+        yield check_port(port, node)
+    yield check_home(home, node)
+    yield from check_checkpoint_folder(config.checkpoint.directory, node)
+    yield from check_room(
+        config, home, node, checkpoint_bytes(config, share_of(node, disks, plan, config.checkpoint.replicas))
+    )
+    yield from check_data(config, node)
+    yield from check_resume(config, node)

@@ -1,0 +1,48 @@
+"""Are the run's devices free of other runs."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from torchdeck.agent.attempt.leases import lease_holder
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.launching.preflight.check import Check, failed, ok, warning
+
+
+class Holder(NamedTuple):
+    """A run that has a device."""
+
+    device: str
+    run_id: str
+    name: str
+
+
+def check_devices(plan: LaunchPlan, home: Path, elsewhere: Container[str] = ()) -> Iterator[Check]:
+    """One check for each node that leases devices, those that are `elsewhere` left out."""
+    for node in plan.nodes:
+        if node.name in elsewhere:
+            continue
+        if not node.devices:
+            yield ok("devices", node.name, f"{_ranks(node.nproc)} on the CPU")
+            continue
+        found = [lease_holder(home / "leases", key) for key in node.devices]
+        held = [Holder(each["device"], each["run_id"], each["name"]) for each in found if each is not None]
+        if held:
+            yield check_held(node.name, held, queue=plan.policy.queue)
+        else:
+            yield ok("devices", node.name, f"{_ranks(node.nproc)} on {len(node.devices)} free GPUs")
+
+
+def check_held(node: str, held: Sequence[Holder], *, queue: bool) -> Check:
+    """That `held`, one device at least, are not free; the run waits for them, or is refused."""
+    what = "; ".join(f"{each.device} is held by run {each.run_id} ({each.name})" for each in held)
+    if queue:
+        return warning("devices", node, what, "the run waits in the queue until it is free")
+    stop = f"wait, `torchdeck runs stop {held[0].run_id}`"
+    return failed("devices", node, what, f"{stop}, choose other devices, or start with --queue")
+
+
+def _ranks(count: int) -> str:
+    return f"{count} rank{'s' if count > 1 else ''}"

@@ -1,0 +1,99 @@
+"""Can the run write where it must: its home and its checkpoints; and is there room."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from torchdeck.agent.probe.system import nearest
+from torchdeck.config.schema import RunConfig
+from torchdeck.contract.inodes import inodes_left, why_refused
+from torchdeck.launching.preflight.check import Check, failed, ok, warning
+from torchdeck.launching.preflight.room import Room, check_free
+from torchdeck.runs.home import HomeError, check_private
+
+_NEEDS_CARE = re.compile(r'[\x00-\x1f\x7f":\\]')
+
+
+def check_home(home: Path, node: str) -> Check:
+    """Whether runs can be made below TORCHDECK_HOME, and nobody else can put files there."""
+    if _NEEDS_CARE.search(str(home)) is not None:
+        return failed(
+            "home",
+            node,
+            f"the path {str(home)!r} holds a quote, colon, backslash or control character",
+            "set TORCHDECK_HOME to a folder without",
+        )
+    if home.exists():
+        try:
+            check_private(home)
+        except HomeError as error:
+            return Check("home", "failed", node, str(error))
+    return _writable("home", home, node, "set TORCHDECK_HOME to a folder you may write in")
+
+
+def check_checkpoint_folder(directory: str | None, node: str) -> Iterator[Check]:
+    """Whether checkpoints can be written to the folder that the config names; none when it names none."""
+    if directory is None:
+        return
+    path = Path(directory)
+    writable = _writable(
+        "checkpoint folder", path, node, "make it a folder you may write in, or change checkpoint.directory"
+    )
+    yield writable
+    if writable.status == "ok" and path.is_dir() and path.stat().st_mode & stat.S_IWOTH:
+        yield warning(
+            "checkpoint folder",
+            node,
+            f"anybody may write in {path}, and so change what a run resumes from",
+            f"`chmod o-w {path}`",
+        )
+
+
+def check_room(config: RunConfig, home: Path, node: str, checkpoint: int) -> Iterator[Check]:
+    """Free space where runs and checkpoints go, against limits.min_free_disk and what checkpoints take.
+
+    Args:
+        config: what is asked for.
+        home: TORCHDECK_HOME.
+        node: where.
+        checkpoint: bytes that one takes; 0 where unknown.
+    """
+    places = [home]
+    if config.checkpoint.directory is not None:
+        places.append(Path(config.checkpoint.directory))
+    for place in places:
+        if _writable("", place, node, "").status == "failed":
+            continue  # which is said already
+        holds_checkpoints = place is places[-1]
+        yield _room(config, place, checkpoint if holds_checkpoints else 0, node)
+
+
+def _room(config: RunConfig, place: Path, estimate: int, node: str) -> Check:
+    existing = nearest(place)
+    try:
+        free, inodes = shutil.disk_usage(existing).free, inodes_left(existing)
+    except OSError as error:
+        return failed(
+            "disk", node, f"free space of {existing} cannot be read: {error.strerror}", "mend the disk"
+        )
+    return check_free(config, Room(str(existing), free, estimate, inodes), node)
+
+
+def _writable(name: str, path: Path, node: str, fix: str) -> Check:
+    existing = nearest(path)
+    if not existing.is_dir():
+        if existing == path:
+            return failed(name, node, f"{path} is not a folder", fix)
+        return failed(name, node, f"{path} cannot be made: {existing} is not a folder", fix)
+    try:
+        # really written: modes say nothing of the superuser, of quotas, or of a file system's own rules
+        tempfile.TemporaryFile(dir=existing).close()
+    except OSError as error:
+        what = f"{path} is not writable" if existing == path else f"{path} cannot be made in {existing}"
+        return failed(name, node, f"{what} ({why_refused(error, existing)})", fix)
+    return ok(name, node, f"{path} is writable")

@@ -1,0 +1,134 @@
+"""Does the run fit the memory of its devices, as far as that was predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from torchdeck.config.schema import RunConfig
+from torchdeck.contract.inventory import LOCALHOST
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.plan.prediction import PredictedMemory
+from torchdeck.launching.preflight.check import Check, failed, ok, warning
+from torchdeck.launching.prepare import Survey, missing
+from torchdeck.plan.preview.memory import MemoryPreview, is_one, make_memory, ranks_text
+from torchdeck.plan.shares import shares_of
+from torchdeck.quantities import size
+
+_ANYWAY = 'set limits.memory = "warn" to start all the same'
+_LEFT_OUT = 'limits.memory = "off" leaves the prediction out'
+_ANYHOW = 'limits.memory = "off" starts without looking at the model'
+_GENERAL = "lower training.microbatch, or use a strategy that shards the weights"
+_NOTHING = "nothing that was tried makes it fit, neither alone nor together"
+_FINE = ("fits", "unknown")
+"""Verdicts."""
+_OF_THE_BATCH = ("activations", "logits", "inputs")
+"""Terms that a smaller microbatch or shorter samples make smaller."""
+
+
+def check_memory(config: RunConfig, plan: LaunchPlan, found: Survey) -> Iterator[Check]:
+    """The prediction in `plan` against what each node has; nothing where none was asked for."""
+    if config.limits.memory == "off":
+        return
+    memory = None if plan.prediction is None else make_memory(plan.prediction)
+    if memory is not None:
+        change = _change(config, plan, found, memory)
+        for node in plan.nodes:
+            part = _part(memory, plan, node.name)
+            if part is not None:
+                yield _judged(config, found, part, node.name, change)
+        if memory.verdict != "does not fit":
+            yield from _smaller(config, plan)
+    elif found.known.broken and not missing(config):
+        yield failed("recipe", LOCALHOST, found.known.broken, f"mend it; {_ANYHOW}")
+    elif found.known.failure:
+        yield warning("memory", LOCALHOST, found.known.failure, _LEFT_OUT)
+
+
+def _part(memory: MemoryPreview, plan: LaunchPlan, node: str) -> MemoryPreview | None:
+    """Of the ranks on `node`; None where nothing is known of them."""
+    here = [placed.rank for placed in plan.ranks if placed.node == node]
+    groups = []
+    for group in memory.groups:
+        cut = [(max(first, here[0]), min(last, here[-1])) for first, last in group.ranks]
+        ranks = tuple((first, last) for first, last in cut if first <= last)
+        if ranks:
+            groups.append(replace(group, ranks=ranks))
+    return replace(memory, groups=tuple(groups)) if groups else None
+
+
+def _smaller(config: RunConfig, plan: LaunchPlan) -> Iterator[Check]:
+    """The first of the sizes a run may go on with that does not fit: shards grow when ranks are lost."""
+    for smaller in plan.smaller:
+        memory = None if smaller.prediction is None else make_memory(smaller.prediction)
+        if memory is None or memory.verdict != "does not fit":
+            continue
+        what = f"with {smaller.world_size} of {plan.world_size} left, {_needs(memory)}"
+        node = plan.nodes[memory.decisive.ranks[0][0] // smaller.nproc].name  # as many ranks on each
+        right = "a range whose least is more, or a strategy that needs less there"
+        if config.limits.memory == "refuse":
+            yield failed("memory", node, what, f"{right}; {_ANYWAY}")
+        else:
+            yield warning("memory", node, what, right)
+        return
+
+
+def _needs(memory: MemoryPreview) -> str:
+    """`ranks 0–1 need 5 GiB at the peak, and there are 4 GiB for each`."""
+    group = memory.decisive
+    what = f"{ranks_text(group)} need{'s' if is_one(group) else ''} {size(group.peak_bytes)} at the peak"
+    return f"{what}, and {_there(group)}"
+
+
+def _change(config: RunConfig, plan: LaunchPlan, found: Survey, memory: MemoryPreview) -> str:
+    """The cheapest change of the config by which the run fits; empty where there is none, or no need."""
+    if memory.verdict in _FINE:
+        return ""
+    from torchdeck.plan.fitting import spec_of, suggested  # numpy comes with it
+
+    spec = spec_of(config, shares_of(plan, found.inventory), plan.backend, found.known)
+    change = next(iter(suggested(spec, memory, found.known)), None)
+    return "" if change is None else change.sentence
+
+
+def _judged(config: RunConfig, found: Survey, memory: MemoryPreview, node: str, change: str) -> Check:
+    """One node's ranks, the fullest of them.
+
+    Args:
+        config: what is asked for.
+        found: what is known of the model.
+        memory: of the node's ranks.
+        node: its name.
+        change: what would help all nodes.
+    """
+    group = memory.decisive
+    if memory.verdict in _FINE:
+        return ok("memory", node, _needs(memory))
+    name, most = next(iter(group.terms.items()))
+    needs = f"{ranks_text(group)} need{'s' if is_one(group) else ''} {size(group.peak_bytes)} at the peak"
+    what = f"{needs}, most of it for {name} ({size(most)}), and {_there(group)}"
+    help_ = change or _unhelped(name, found)
+    if memory.verdict == "does not fit" and config.limits.memory == "refuse":
+        return failed("memory", node, what, f"{help_}; {_ANYWAY}")
+    return warning("memory", node, what, help_)
+
+
+def _unhelped(name: str, found: Survey) -> str:
+    """What is left to do about the largest term, `name`, where no change of the config suffices."""
+    if found.known.profile is None:
+        return _GENERAL  # nothing could be tried
+    if name in _OF_THE_BATCH:
+        return f"{_NOTHING}; {name} need shorter samples, a smaller model, or devices with more memory"
+    return (
+        f"{_NOTHING}; {name} need more ranks to be sharded over, a smaller model, or devices with more memory"
+    )
+
+
+def _there(group: PredictedMemory) -> str:
+    """What there is of memory: the smaller of what the device has and what is free of it."""
+    each = "" if is_one(group) else " for each"
+    if group.free_bytes is not None and group.free_bytes < (group.capacity_bytes or group.free_bytes + 1):
+        return f"{size(group.free_bytes)} are free{each}"
+    if group.capacity_bytes is not None:
+        return f"there are {size(group.capacity_bytes)}{each}"
+    return "how much there is is not known"

@@ -1,0 +1,28 @@
+"""Whether the CPUs of ranks have instructions for the precision they are to compute in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from torchdeck.config.schema import RunConfig
+from torchdeck.contract.plan.launch_plan import NodePlan
+from torchdeck.launching.preflight.check import Check, warning
+
+
+def check_precision(
+    config: RunConfig, node: NodePlan | None, name: str, bf16: Sequence[str] | None
+) -> Iterator[Check]:
+    """A warning where a recipe's bf16 is to be computed by CPUs that have no instructions for it.
+
+    Args:
+        config: what is asked for.
+        node: the node's part of the plan; None where none could be made, and nothing is then said.
+        name: of the node.
+        bf16: what of `BF16_FLAGS` its CPUs have; None where it did not say, or is no x86.
+    """
+    if config.run.recipe is None or config.training.precision != "bf16" or node is None:
+        return
+    if node.devices or bf16 is None or bf16:
+        return
+    what = "its CPUs have no instructions for bf16 (no AVX-512, no AMX): steps may take many times as long"
+    yield warning("precision", name, what, 'training.precision = "fp32" is faster there')

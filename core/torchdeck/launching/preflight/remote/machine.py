@@ -1,0 +1,95 @@
+"""What a node's machine has against what the run needs, and how it treats processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchdeck.contract.plan.launch_plan import NodePlan
+from torchdeck.launching.preflight.check import Check, failed, ok, warning
+from torchdeck.launching.preflight.room import check_shared_memory
+from torchdeck.nodes.probe.conversation import ClockOffset
+from torchdeck.nodes.probe.facts import NodeFacts
+
+CLOCK_SKEW = 1.0
+"""Seconds by which a clock may differ before it is said: logs of nodes are laid beside each other."""
+CLOCK_WRONG = 300.0
+"""Seconds beyond which certificates and file times go wrong."""
+
+
+def check_machine(
+    name: str, facts: NodeFacts, clock: ClockOffset | None, node: NodePlan | None
+) -> Iterator[Check]:
+    """Everything about one node's machine that needs no other node; disks and memory are looked at apart.
+
+    Args:
+        name: of the node.
+        facts: what it said.
+        clock: its clock against ours.
+        node: its part of the plan; None where none could be made, and a rank for each GPU is then meant.
+    """
+    yield _devices(name, facts, node)
+    if clock is not None:
+        yield _clock(name, clock)
+    nproc = max(1, len(facts.gpu.devices)) if node is None else node.nproc
+    yield check_shared_memory(name, nproc, facts.memory.shm_free)
+    yield _own_name(name, facts)
+    yield _login(name, facts)
+    yield from _orphans(name, facts)
+
+
+def _devices(name: str, facts: NodeFacts, node: NodePlan | None) -> Check:
+    if facts.gpu.error:
+        return failed("devices", name, facts.gpu.error, "look at the driver there: `nvidia-smi`")
+    if node is None:
+        return ok("devices", name, f"{len(facts.gpu.devices) or 'no'} GPUs")
+    here = {gpu.uuid or str(gpu.index): gpu for gpu in facts.gpu.devices}
+    gone = [device for device in node.devices if device not in here]
+    if gone:
+        return failed("devices", name, f"GPU {', '.join(gone)} is not there", "plan anew, or choose others")
+    used = [here[device] for device in node.devices if here[device].users]
+    if used:
+        whose = ", ".join(f"GPU {gpu.index} (pid {gpu.users[0].pid})" for gpu in used)
+        return warning("devices", name, f"other processes use {whose}", "end them, or choose other devices")
+    count, what = (len(node.devices), "free GPU") if node.devices else (node.nproc, "rank")
+    return ok("devices", name, f"{count} {what}{_s(count)}{'' if node.devices else ' on the CPU'}")
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"
+
+
+def _clock(name: str, clock: ClockOffset) -> Check:
+    off = abs(clock.seconds)
+    if off <= max(CLOCK_SKEW, clock.error):
+        return ok(
+            "clock", name, f"its clock differs by {clock.seconds * 1e3:+.0f} ms (± {clock.error * 1e3:.0f})"
+        )
+    what = f"its clock is {off:.1f} s {'ahead' if clock.seconds > 0 else 'behind'}"
+    fix = "set it by NTP there: `timedatectl set-ntp true`, or chrony"
+    wrong = off - clock.error > CLOCK_WRONG  # not by what the measurement may be wrong
+    return failed("clock", name, what, fix) if wrong else warning("clock", name, what, fix)
+
+
+def _own_name(name: str, facts: NodeFacts) -> Check:
+    own = facts.own_name
+    if own.resolves:
+        return ok("host name", name, f"host name {own.name} resolves")
+    how = "takes long to look up" if own.slow else "does not resolve"
+    fix = f"add the line `127.0.1.1 {own.name}` to /etc/hosts there; torchrun may wait a minute for it"
+    return warning("host name", name, f"its own name {own.name} {how}", fix)
+
+
+def _login(name: str, facts: NodeFacts) -> Check:
+    if not facts.kills_after_logout:
+        return ok("login", name, "processes outlive their session")
+    what = "its login system ends what outlives a session (KillUserProcesses=yes)"
+    return failed("login", name, what, f"`loginctl enable-linger {facts.system.user}` there")
+
+
+def _orphans(name: str, facts: NodeFacts) -> Iterator[Check]:
+    if facts.orphans:
+        count = sum(len(run.processes) for run in facts.orphans)
+        what = (
+            f"{count} processes of dead runs are left: {', '.join(run.run_id for run in facts.orphans[:3])}"
+        )
+        yield warning("orphans", name, what, f"`torchdeck nodes clean {name}`")

@@ -1,0 +1,200 @@
+"""All checks of the nodes of a run that are reached over SSH, made at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.contract.inventory import LOCALHOST, NodeInfo
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.plan.slots import slot
+from torchdeck.launching.code.ignore import OWN
+from torchdeck.launching.code.scan import MAX_BYTES, MAX_FILES
+from torchdeck.launching.code.user_code import main_file
+from torchdeck.launching.preflight.check import Check, failed, ok, warning
+from torchdeck.launching.preflight.interpreter import check_deepspeed, check_interpreter
+from torchdeck.launching.preflight.precision import check_precision
+from torchdeck.launching.preflight.remote.connections import check_connections, connect_all
+from torchdeck.launching.preflight.remote.disks import check_disks
+from torchdeck.launching.preflight.remote.machine import check_machine
+from torchdeck.launching.preflight.remote.parts import check_parts, disks_of
+from torchdeck.launching.preflight.remote.shared import check_shared, needs_sharing
+from torchdeck.launching.preflight.remote.taken import check_leases, check_port_of
+from torchdeck.launching.preflight.remote.talks import Talks, talks_with
+from torchdeck.launching.preflight.remote.versions import check_interpreters, check_versions
+from torchdeck.launching.preflight.room import checkpoint_bytes, share_of
+from torchdeck.launching.prepare import Survey
+from torchdeck.launching.reach import Reach
+from torchdeck.nodes.probe.conversation import ProbeError
+from torchdeck.nodes.probe.facts import NodeFacts
+from torchdeck.nodes.ssh.errors import SshError
+from torchdeck.plan.code_paths import left_out_why
+from torchdeck.quantities import size
+
+REACH_LIMIT = 10.0
+"""Seconds for connecting to a node that has answered a moment ago."""
+
+
+class LookedAt(NamedTuple):
+    """What came of looking at nodes, or of letting them look at each other."""
+
+    checks: tuple[Check, ...] = ()
+    disks: Mapping[str, str] = MappingProxyType({})
+    """Which nodes have one folder of checkpoints, as `disks_of` tells; none where nobody asked."""
+
+
+def check_nodes(config: RunConfig, plan: LaunchPlan | None, found: Survey, reach: Reach) -> LookedAt:
+    """Everything about the remote nodes of a run; none of it imports torch. At most some fifteen seconds.
+
+    Args:
+        config: what is asked for.
+        plan: what will happen; None where no plan could be made, and then what each said of itself is told.
+        found: what they said.
+        reach: how they are connected to.
+    """
+    probed = found.remote.probed
+    facts = {name: probed[name].facts for name in found.remote.names if name in probed}
+    known = {name: fact for name, fact in facts.items() if fact is not None}
+    between = LookedAt()
+    if plan is not None and len(known) == len(probed):
+        between = _between(config, plan, found, reach)
+    checks = list(_each(config, plan, found, between.disks))
+    absent = found.remote.absent
+    checks += [
+        warning("ssh", node.name, f"left out: {node.why}", "the run begins without it") for node in absent
+    ]
+    checks += check_versions(known, plan.backend if plan is not None else _likely_backend(config, known))
+    if LOCALHOST in found.remote.names:
+        names = [name for name in found.remote.names if name in found.interpreters]
+        checks += check_interpreters({name: found.interpreters[name] for name in names})
+    return LookedAt((*checks, *between.checks), between.disks)
+
+
+def _likely_backend(config: RunConfig, known: Mapping[str, NodeFacts]) -> str:
+    """What a plan would take."""
+    asked = config.distributed
+    on_cpu = asked.devices == "cpu" or not all(facts.gpu.devices for facts in known.values())
+    return asked.backend if asked.backend != "auto" else "gloo" if on_cpu else "nccl"
+
+
+def _each(
+    config: RunConfig, plan: LaunchPlan | None, found: Survey, disks: Mapping[str, str]
+) -> Iterator[Check]:
+    recipe = config.run.recipe is not None
+    parts = {} if plan is None else {node.name: node for node in plan.all_nodes}
+    for name in (name for name in found.remote.names if name in found.remote.probed):
+        probed = found.remote.probed[name]
+        faults = {fault.check: fault for fault in found.remote.faults if fault.node == name}
+        if "ssh" not in faults:
+            yield ok("ssh", name, f"reached in {probed.seconds:.2f} s")
+        yield from (failed(fault.check, name, fault.what, fault.fix) for fault in faults.values())
+        if probed.facts is None:
+            continue
+        if plan is not None and name in parts:
+            yield from _code(config, plan, name)
+        if len(found.remote.names) > 1 and "address" not in faults:
+            yield from _address(name, found.remote.nodes)
+        interpreter = found.interpreters[name]
+        yield from check_interpreter(interpreter, name, recipe=recipe)
+        if recipe and config.distributed.strategy == "deepspeed":
+            yield from check_deepspeed(interpreter, name)
+        checkpoint = checkpoint_bytes(config, share_of(name, disks, plan, config.checkpoint.replicas))
+        yield from check_disks(config, name, probed.facts, checkpoint)
+        checks = check_machine(name, probed.facts, probed.clock, parts.get(name))
+        yield from (check for check in checks if check.name not in faults)
+        yield from check_precision(config, parts.get(name), name, probed.facts.cpu.bf16)
+
+
+def _address(name: str, nodes: Sequence[NodeInfo]) -> Iterator[Check]:
+    """What the others reach it by, chosen by the node book or the kernel's way to its peers."""
+    for node in (node for node in nodes if node.name == name):
+        yield ok("address", name, f"{node.address}{f' on {node.interface}' if node.interface else ''}")
+
+
+def _code(config: RunConfig, plan: LaunchPlan, node: str) -> Iterator[Check]:
+    """That the node gets the same code, or that it is too much, of which a warning of the plan says more."""
+    if config.run.sync == "none" or config.run.recipe in BUILTIN_RECIPES:
+        return
+    count = len(plan.code.files)
+    main = main_file(config)
+    why = None if main is None else left_out_why(plan.code, str(main))
+    if main is not None and why is not None:
+        fix = f"take it out of the file, or write !{main.name} into {OWN} to copy it all the same"
+        yield failed("code", node, f"{main} is what the run executes, and is not copied there: {why}", fix)
+    elif plan.code.folder:
+        what = f"gets a copy of {count:,} file{'s' * (count > 1)}, {size(plan.code.size)}, compared by hash"
+        yield ok("code", node, what)
+    elif count:  # those that are hashed where no copy is made
+        most = f"over {MAX_FILES:,} files or {size(MAX_BYTES)}"
+        what = f"the working directory is too large to be sent there: {most}"
+        fix = (
+            f"name what no run needs in {OWN} (`torchdeck plan` says which files are the biggest), or share "
+            'the folder and set run.sync = "none"'
+        )
+        yield failed("code", node, what, fix)
+    elif slot("code") in plan.node(node).working_dir:
+        what = "nothing of the working directory is sent there: it is empty, or all that is in it is ignored"
+        fix = f"`torchdeck nodes edit {node}` names a working_dir there, or set run.working_dir"
+        yield failed("code", node, what, fix)
+
+
+def _between(config: RunConfig, plan: LaunchPlan, found: Survey, reach: Reach) -> LookedAt:
+    """What needs the nodes to look: what others hold there, files that they must see, each other."""
+    remote = [node for node in plan.all_nodes if node.name != LOCALHOST]
+    port = config.distributed.rendezvous.port
+    several = len(plan.all_nodes) > 1
+    asked = list(plan.all_nodes) if several else remote
+    leasing = any(node.devices for node in remote)
+    if not (several or leasing or needs_sharing(config) or isinstance(port, int)):
+        return LookedAt()
+    with talks_with(asked, reach, REACH_LIMIT) as talks:
+        if talks.refused:
+            fix = "look at the node, and try again"
+            return LookedAt(
+                tuple(failed("connections", name, why, fix) for name, why in talks.refused.items())
+            )
+        theirs = {node.name: talks.with_node[node.name] for node in remote}
+        homes = _homes(found, reach)
+        with_ranks = [node for node in remote if node in plan.nodes]
+        checks = [*check_leases(with_ranks, theirs, homes, queue=plan.policy.queue)] if leasing else []
+        if needs_sharing(config):
+            checks += check_shared(config, theirs)
+        if several:
+            checks += _connections(config, plan, talks)
+        elif isinstance(port, int):
+            checks.append(check_port_of(asked[0].name, talks.with_node[asked[0].name], port))
+        disks: Mapping[str, str] = {}
+        if several and config.run.recipe is not None:
+            folder = config.checkpoint.directory
+            try:
+                disks = disks_of(talks.with_node, homes if folder is None else dict.fromkeys(homes, folder))
+                checks += check_parts(config, plan, disks)
+            except ProbeError as error:
+                checks.append(_blamed("checkpoints", error, plan))
+        return LookedAt(tuple(checks), disks)
+
+
+def _homes(found: Survey, reach: Reach) -> dict[str, str]:
+    """TORCHDECK_HOME of every node."""
+    theirs = {name: each.facts.home for name, each in found.remote.probed.items() if each.facts is not None}
+    return {LOCALHOST: str(reach.home), **theirs}
+
+
+def _connections(config: RunConfig, plan: LaunchPlan, talks: Talks) -> list[Check]:
+    port = config.distributed.rendezvous.port
+    addresses = {node.name: node.address for node in plan.all_nodes}
+    try:
+        ways = connect_all(talks.with_node, addresses, port=port if isinstance(port, int) else None)
+        return list(check_connections(ways, addresses))
+    except (SshError, ProbeError) as error:
+        return [_blamed("connections", error, plan)]
+
+
+def _blamed(name: str, error: Exception, plan: LaunchPlan) -> Check:
+    """A check of the node that an error names."""
+    names = [node.name for node in plan.all_nodes]
+    words = str(error).replace(":", " ").split()
+    node = next((node for node in names if ["node", node] == words[:2]), names[0])
+    return failed(name, node, str(error), "look at the node, and try again")

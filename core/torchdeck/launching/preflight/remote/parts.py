@@ -1,0 +1,94 @@
+"""Do the nodes keep checkpoints in one folder; if not, may the run go on without a node's part of them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from torchdeck.config.schema import RunConfig
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.launching.preflight.check import Check, failed, ok, warning
+from torchdeck.nodes.probe.conversation import Conversation, ProbeError, understood
+
+ASK_LIMIT = 10.0
+_NAME = "checkpoints"
+_FIX = (
+    "set checkpoint.replicas = 1, which keeps a copy of each part on a second node, or name a folder that "
+    "all nodes share in checkpoint.directory"
+)
+
+
+def disks_of(talks: Mapping[str, Conversation], folders: Mapping[str, str]) -> dict[str, str]:
+    """Which nodes have the same folder: each lays a file there, and all look for those of the others.
+
+    Args:
+        talks: with the nodes, in the order of node ranks.
+        folders: by node, where its checkpoints go, or a folder around that.
+
+    Returns:
+        Node → the first node that has the same folder; itself where that is nobody before it.
+
+    Raises:
+        ProbeError: a node did not answer, or the first cannot write there.
+    """
+    first, *others = talks
+
+    def lay(node: str) -> str:
+        try:
+            with understood(node):
+                return str(talks[node].ask("lay_mark", ASK_LIMIT, folder=folders[node])["name"])
+        except ProbeError:
+            if node == first:
+                raise
+            return ""  # that it cannot write there is said by another check; it may still see
+
+    def sees(node: str) -> str:
+        answer = talks[node].ask("see_mark", ASK_LIMIT, folder=folders[node], names=list(laid))
+        with understood(node):
+            return next((owner for mark, owner in laid.items() if mark in answer["seen"]), node)
+
+    with ThreadPoolExecutor(max(1, len(talks)), thread_name_prefix="marks") as pool:
+        try:
+            laid = {lay(first): first}
+            laid |= {mark: node for node, mark in zip(others, pool.map(lay, others), strict=True) if mark}
+            return {first: first, **dict(zip(others, pool.map(sees, others), strict=True))}
+        finally:
+            list(pool.map(lambda node: _remove(talks[node]), talks))
+
+
+def _remove(talk: Conversation) -> None:
+    with contextlib.suppress(ProbeError):  # it goes with the conversation, too
+        talk.ask("remove_marks", ASK_LIMIT)
+
+
+def check_parts(config: RunConfig, plan: LaunchPlan, disks: Mapping[str, str]) -> Iterator[Check]:
+    """One check for each node but the first, by what `disks_of` has found.
+
+    Nodes with disks of their own bring their parts together where all of them take part. A run that went on
+    without a node would find no checkpoint whole.
+    """
+    first, replicas = plan.nodes[0].name, config.checkpoint.replicas
+    lossy = bool(plan.spares) or any(size.nodes < len(plan.nodes) for size in plan.smaller)
+    # a spare alone can be without it then
+    one_folder = all(disks.get(node.name, first) == first for node in plan.nodes) and len(plan.nodes) > 1
+    # without such saves there is a checkpoint only after a stop, and a lost node costs what it always costs
+    saves = config.checkpoint.every is not None or config.checkpoint.every_epochs is not None
+    for node in (name for name in disks if name != first):
+        if disks[node] == first:
+            yield ok(_NAME, node, f"has the same folder for checkpoints as {first}")
+        elif one_folder:
+            what = "the folder in which the others keep checkpoints is not there, so it could replace no node"
+            yield failed(_NAME, node, what, "share the folder with it, too, or choose another spare node")
+        elif replicas:
+            more = "another node" if replicas == 1 else f"{replicas} other nodes"
+            yield ok(_NAME, node, f"its part of each checkpoint lies on its own disk, with a copy on {more}")
+        elif not lossy:
+            yield ok(_NAME, node, "its part of each checkpoint lies on its own disk")
+        else:
+            lets = "a spare node" if plan.spares else f'distributed.nodes = "{config.distributed.nodes}"'
+            what = (
+                "its part of each checkpoint lies on its own disk, and without it the others cannot go on, "
+                f"as {lets} lets them where a node is lost"
+            )
+            yield (failed if saves else warning)(_NAME, node, what, _FIX)

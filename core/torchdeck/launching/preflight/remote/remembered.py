@@ -1,0 +1,79 @@
+"""What was measured between nodes, kept for as long as they are what they were."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from torchdeck.contract.atomic import read_json, write_json
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.launching.file_lock import locked
+from torchdeck.launching.preflight.remote.trial import Measured, scripts
+from torchdeck.launching.prepare import Survey
+
+VERSION = 1
+KEPT = 64
+"""Sets of nodes that are remembered; the oldest give way."""
+
+
+def fingerprint(plan: LaunchPlan, found: Survey) -> str:
+    """Of all that a measurement depends on: nodes, boots, addresses, Pythons, torch, ranks, backend."""
+    nodes = []
+    for node in plan.nodes:
+        probed = found.remote.probed.get(node.name)
+        facts = None if probed is None else probed.facts
+        python = found.interpreters.get(node.name)
+        machine: list[Any] = []
+        if facts is not None:
+            own = facts.python
+            machine = [facts.system.host, facts.system.boot, facts.system.kernel, facts.gpu.driver]
+            machine += [own.executable, own.version, own.torch, own.cuda, own.nccl]
+        elif python is not None:
+            machine = [python.executable, python.python, python.torch]
+        env = {name: value for name, value in node.env.items() if name.endswith("_SOCKET_IFNAME")}
+        nodes.append([node.name, node.address, node.nproc, list(node.devices), env, machine])
+    content = json.dumps([VERSION, plan.backend, nodes, scripts()], sort_keys=True)
+    return hashlib.sha256(content.encode("utf-8")).hexdigest()
+
+
+def recall(home: Path, key: str) -> tuple[Measured, float] | None:
+    """What was measured under a fingerprint, and how many seconds ago; None: nothing."""
+    try:
+        value = _read(home)[key]
+        age = time.time() - float(value["time"])
+        return Measured(float(value["latency"]), float(value["bandwidth"]), int(value["world_size"])), age
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def remember(home: Path, key: str, measured: Measured) -> None:
+    """Keep it. Raises OSError."""
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with locked(home / "measured_nodes.lock"):
+        kept = {**_read(home), key: {"time": time.time(), **asdict(measured)}}
+        newest = sorted(kept, key=lambda each: _time(kept[each]), reverse=True)[:KEPT]
+        write_json(
+            _path(home), {"v": VERSION, "measured": {each: kept[each] for each in newest}}, durable=False
+        )
+
+
+def _path(home: Path) -> Path:
+    return home / "measured_nodes.json"
+
+
+def _read(home: Path) -> dict[str, Any]:
+    value = read_json(_path(home))
+    measured = value.get("measured") if isinstance(value, Mapping) and value.get("v") == VERSION else None
+    return dict(measured) if isinstance(measured, dict) else {}
+
+
+def _time(value: Any) -> float:
+    try:
+        return float(value["time"])
+    except (KeyError, TypeError, ValueError):
+        return 0.0

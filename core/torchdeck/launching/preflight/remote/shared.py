@@ -1,0 +1,145 @@
+"""Do the nodes see what a run executes and reads where it lies: run.sync = "none", and data by its path."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import secrets
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+from torchdeck.config.recipes.text_data import TextData
+from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.launching.preflight.check import Check, failed, ok
+from torchdeck.nodes.probe.conversation import Conversation, ProbeError
+from torchdeck.nodes.probe.facts import Count, Said, Text
+
+ASK_LIMIT = 10.0
+_SHARE = 'share that folder with the node under the same path, or run.sync = "auto", which sends a copy'
+
+
+class Wanted(NamedTuple):
+    """Something that every node must see."""
+
+    what: str
+    path: str
+    sha256: str = ""
+    """What it must hold; empty: anything."""
+    kind: str = ""
+    """`file` or `folder`; empty: either."""
+
+
+class Seen(Said):
+    """What a node found at a path."""
+
+    path: Text
+    kind: Text
+    size: Count
+    sha256: Text
+    readable: bool
+
+
+def needs_sharing(config: RunConfig) -> bool:
+    """Whether anything must be on the nodes under the path that it has here."""
+    return config.run.sync == "none" or bool(_data(config))
+
+
+def check_shared(config: RunConfig, talks: Mapping[str, Conversation]) -> Iterator[Check]:
+    """One check for each thing that a node does not see, or one that it sees everything.
+
+    A random file is laid beside the script for as long as the nodes look: the same script might be there as
+    another copy, which would go its own ways.
+
+    Args:
+        config: what is asked for.
+        talks: with the nodes that are not this machine.
+    """
+    with _token(config) as token, ThreadPoolExecutor(max(1, len(talks))) as pool:
+        wanted = [*([token] if token is not None else []), *_code(config), *_data(config)]
+        paths = [each.path for each in wanted]
+
+        def look(name: str) -> list[Check]:
+            try:
+                answer = talks[name].ask("seen", ASK_LIMIT, paths=paths)
+                seen = [Seen.model_validate(item) for item in answer["seen"]]
+            except (ProbeError, ValidationError, KeyError, TypeError) as error:
+                return [failed("shared files", name, str(error), "look at the node, and try again")]
+            bad = [check for pair in zip(wanted, seen, strict=False) for check in _judge(name, *pair)]
+            return bad or [
+                ok("shared files", name, f"sees {', '.join(dict.fromkeys(each.what for each in wanted))}")
+            ]
+
+        for checks in pool.map(look, talks):
+            yield from checks
+
+
+def _judge(node: str, wanted: Wanted, seen: Seen) -> Iterator[Check]:
+    name = "data" if wanted.what == "data" else "shared files"
+    fix = "put it there, or name what is there" if wanted.what == "data" else _SHARE
+    if not seen.kind:
+        yield failed(name, node, f"{wanted.what} {wanted.path} is not there", fix)
+    elif wanted.kind and seen.kind != wanted.kind:
+        yield failed(name, node, f"{wanted.what} {wanted.path} is no {wanted.kind} there", fix)
+    elif not seen.readable:
+        yield failed(name, node, f"{wanted.what} {wanted.path} may not be read there", "change its mode")
+    elif wanted.sha256 and seen.sha256 != wanted.sha256:
+        yield failed(name, node, f"{wanted.what} {wanted.path} has another content there", fix)
+
+
+@contextmanager
+def _token(config: RunConfig) -> Iterator[Wanted | None]:
+    """A random file beside the script; None where there is nothing to share, or no file can be laid there."""
+    run = config.run
+    main = run.script or (run.recipe if run.recipe not in BUILTIN_RECIPES else None)
+    folder = Path(main).parent if main is not None else Path(run.working_dir or ".")
+    if run.sync != "none" or run.recipe in BUILTIN_RECIPES:
+        yield None
+        return
+    path = folder.absolute() / f".torchdeck-{secrets.token_hex(8)}.token"
+    content = secrets.token_hex(32).encode("ascii")
+    try:
+        path.write_bytes(content)
+    except OSError:
+        yield None  # read only, as data sets are; the script's own content must do
+        return
+    try:
+        what = "a file that was just written beside what runs,"
+        yield Wanted(what, str(path), hashlib.sha256(content).hexdigest(), "file")
+    finally:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def _code(config: RunConfig) -> list[Wanted]:
+    run = config.run
+    if run.sync != "none":
+        return []
+    found = []
+    for what, name in (("script", run.script), ("recipe", run.recipe)):
+        if name is not None and name not in BUILTIN_RECIPES:
+            with contextlib.suppress(OSError):
+                content = hashlib.sha256(Path(name).read_bytes()).hexdigest()
+                found.append(Wanted(what, name, content, "file"))
+    if run.module is not None:
+        found.append(Wanted("working directory", run.working_dir or str(Path.cwd()), kind="folder"))
+    return found
+
+
+def _data(config: RunConfig) -> list[Wanted]:
+    """Of built-in recipes and batch plans, whose paths are known to be paths."""
+    found = []
+    sections = BUILTIN_RECIPES.get(config.run.recipe or "")
+    if sections is not None and sections[1] is TextData:
+        tokens, source = config.data["tokens"], str(config.data["source"])
+        if tokens is not None:
+            found.append(Wanted("data", str(tokens), kind="file"))
+        elif source != "stdlib":
+            found.append(Wanted("data", source))
+    if config.run.recipe is not None and config.training.batch_plan is not None:
+        found.append(Wanted("data", config.training.batch_plan))
+    return found

@@ -1,0 +1,25 @@
+"""May what is executed before the ranks are there run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.launching.gate import Held
+from torchdeck.launching.preflight.check import Check, failed, ok
+
+
+def check_trust(config: RunConfig, held: tuple[Held, ...], node: str) -> Iterator[Check]:
+    """What may not run yet; that all may, if there is a recipe file.
+
+    Args:
+        config: what is asked for.
+        held: what the gate said of it.
+        node: where.
+    """
+    for each in held:
+        yield failed("trust" if each.can_be_trusted else "permissions", node, each.what, each.fix)
+    recipe = config.run.recipe
+    if recipe is not None and recipe not in BUILTIN_RECIPES and Path(recipe).is_file() and not held:
+        yield ok("trust", node, f"{Path(recipe).parent} is trusted")

@@ -1,0 +1,171 @@
+"""Everything that a run has made in its folders on other nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchdeck.contract.file_names import text_of
+from torchdeck.contract.inventory import LOCALHOST
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.plan.slots import fill
+from torchdeck.launching.preflight.remote.talks import talks_with
+from torchdeck.launching.pull import checkpoints
+from torchdeck.launching.pull.fetching import NotWholeError, fetch_checked
+from torchdeck.launching.reach import Reach
+from torchdeck.nodes.probe.remote_files import RemoteFile, RemoteFiles
+
+REACH_LIMIT = 20.0
+NEWEST, ALL, NONE = "latest", "all", "none"
+_LAYOUT = RunLayout(Path())
+_OUR_OWN = (
+    *(_LAYOUT.nodes, _LAYOUT.attempts, _LAYOUT.control, _LAYOUT.plan, _LAYOUT.config, _LAYOUT.journal),
+    *(_LAYOUT.code_manifest, _LAYOUT.controller_lock, _LAYOUT.controller_log, _LAYOUT.checkpoints),
+)
+"""What is mirrored while the run goes on, or is asked for by itself."""
+
+OnProgress = Callable[[str, int, int], None]
+"""What is brought, bytes that are here, bytes in all."""
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """One thing that is here now."""
+
+    what: str
+    """A checkpoint's name, or a node's."""
+    path: str
+    size: int
+    new: bool
+    """It was not here before."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The nodes of a run that answer, each with its folder."""
+
+    places: Mapping[str, tuple[RemoteFiles, str]]
+    """Node → its files, the run's folder there."""
+    refused: Mapping[str, str]
+    """Node → why it does not answer."""
+
+
+@contextmanager
+def sources_of(layout: RunLayout, plan: LaunchPlan, reach: Reach) -> Iterator[Sources]:
+    """Conversations with the run's other nodes while the block lasts. Raises ConfigError, SshError."""
+    book = reach.book()
+    remote = [node for node in plan.all_nodes if node.name != LOCALHOST]
+    refused = {
+        node.name: f"node {node.name} is not in the node book here"
+        for node in remote
+        if node.name not in book.nodes
+    }
+    with ExitStack() as stack:
+        asked = [node for node in remote if node.name in book.nodes]
+        talks = stack.enter_context(talks_with(asked, reach, REACH_LIMIT))
+        places = {}
+        for name, conversation in talks.with_node.items():
+            files = RemoteFiles(conversation, name)
+            places[name] = (files, f"{files.runs(book.nodes[name].home).folder}/{layout.root.name}")
+        yield Sources(places, {**refused, **talks.refused})
+
+
+def pull_checkpoints(
+    sources: Sources, plan: LaunchPlan, run_id: str, which: str, target: Path, on_progress: OnProgress
+) -> Iterator[Pulled]:
+    """Bring checkpoints to `target`, one after the other.
+
+    Args:
+        sources: the nodes.
+        plan: says where checkpoints lie.
+        run_id: the run's.
+        which: a step, a name, `latest` or `all`.
+        target: the folder for them here.
+        on_progress: told how it goes.
+
+    Raises:
+        NotWholeError: there is none such, or not all of it.
+        ProbeError, SshError, OSError: see `checkpoints.pull`.
+    """
+    places = [
+        checkpoints.Place(node, files, fill(plan.checkpoint.directory, {"run_dir": root, "run_id": run_id}))
+        for node, (files, root) in sources.places.items()
+    ]
+    for found in _chosen(checkpoints.find(places), which):
+        staging = target / f"{checkpoints.STAGING}{found.name}"
+        staging.mkdir(mode=0o700, parents=True, exist_ok=True)
+        size = checkpoints.total(found, staging)
+        counter = _Counter(found.name, size, on_progress)
+        new = checkpoints.pull(found, target / found.name, counter, staging)
+        if not new:
+            _remove_empty(staging)
+        yield Pulled(found.name, str(target / found.name), size, new)
+
+
+def pull_outputs(
+    sources: Sources, plan: LaunchPlan, target: Path, on_progress: OnProgress
+) -> Iterator[Pulled]:
+    """Bring what else lies in the run's folder on each node to `target`/NODE; raises as those do."""
+    for node, (files, root) in sources.places.items():
+        found = [
+            *files.tree(root, [str(path) for path in (*_OUR_OWN, _LAYOUT.code)]),
+            *_made_in_code(files, root, plan.code.files),
+        ]
+        if not found:
+            continue
+        size = sum(file.size for file in found)
+        counter = _Counter(node, size, on_progress)
+        folder = target / node
+        new = [fetch_checked(files, root, file, _inside(folder, file.name), counter) for file in found]
+        yield Pulled(node, str(folder), size, any(new))
+
+
+def _made_in_code(files: RemoteFiles, root: str, copied: Mapping[str, str]) -> list[RemoteFile]:
+    """What a run has written into its copy of the code, which is where its ranks start on a node."""
+    code = str(_LAYOUT.code)
+    return [
+        file._replace(name=f"{code}/{file.name}")
+        for file in files.tree(f"{root}/{code}")
+        if text_of(file.name) not in copied and "__pycache__" not in file.name.split("/")
+    ]
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """Where a file goes; a link on the way would lead it elsewhere."""
+    target = folder / name
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not target.parent.resolve().is_relative_to(folder.resolve()):
+        raise NotWholeError(f"{target.parent} is a link to somewhere else: remove it")
+    return target
+
+
+def _chosen(found: Sequence[checkpoints.Found], which: str) -> Sequence[checkpoints.Found]:
+    if which == ALL:
+        return found
+    if which == NEWEST:
+        return found[-1:]
+    named = [each for each in found if which == each.name or (which.isdecimal() and int(which) == each.step)]
+    if not named:
+        there = ", ".join(each.name for each in found) or "none"
+        raise NotWholeError(f"the nodes have no checkpoint {which}; there are: {there}")
+    return named
+
+
+def _remove_empty(folder: Path) -> None:
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+class _Counter:
+    """Adds up what has come of one thing."""
+
+    def __init__(self, what: str, size: int, on_progress: OnProgress) -> None:
+        self._what, self._size, self._on_progress = what, size, on_progress
+        self._have = 0
+
+    def __call__(self, count: int) -> None:
+        self._have += count
+        self._on_progress(self._what, self._have, self._size)

@@ -1,0 +1,222 @@
+"""Starting the link server on a node that has nothing but a Python: one round trip where our part is there.
+
+It can be made ready before it is known what run it is for: it then waits for its order.
+
+The command line holds a stub that reads the loader from standard input, so that nothing of the run stands in
+it. The loader (`agent/link/loader.py`) checks the shipped folder and takes an archive when it is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torchdeck.agent.link.loader
+from torchdeck.contract.bounded_json import JsonError, parse_json_object
+from torchdeck.launching.remote.stream import ByteStream
+from torchdeck.launching.shipping import PACKAGE, ShippingError
+from torchdeck.shown_text import shown_line
+
+# Python 2 and early 3 read this too, and say what is wrong instead of an error of syntax
+_STUB = """# Torchdeck: the link to this node, or an agent that it started
+import os, sys
+if sys.version_info < (3, 10):
+    sys.exit("Torchdeck needs Python 3.10 or newer; %s is %s" % (sys.executable, sys.version.split()[0]))
+def take(n):
+    b = b""
+    while len(b) < n:
+        d = os.read(0, n - len(b))
+        if not d:
+            sys.exit(3)
+        b += d
+    return b
+exec(compile(take(int(take(8))), "torchdeck loader", "exec"), {"__name__": "__main__", "take": take})
+"""
+PYTHON_ARGUMENTS = ("-I", "-B", "-c", _STUB)
+"""Arguments of the node's Python: it reads a loader's text, its length in eight digits before it."""
+NOISE_LIMIT = 64 * 1024
+"""Bytes that a login may print before our first line."""
+_ENTRY = """
+import json, os, sys
+order = json.loads(take(int(take(8))))
+reading, writing = os.dup(0), os.dup(1)
+nothing = os.open(os.devnull, os.O_RDWR)
+os.dup2(nothing, 0)
+os.dup2(2, 1)
+os.write(writing, ("\\n" + order["marker"] + "\\n").encode())
+sys.exit(main(order, reading, writing))
+"""
+
+
+class BootstrapError(Exception):
+    """The link server could not be started on the node; the message says why."""
+
+
+def packed(shipped: Path) -> bytes:
+    """The archive of a shipped folder, as the loader takes it.
+
+    Raises:
+        ShippingError: it cannot be read.
+    """
+    package = shipped / PACKAGE
+    try:
+        paths = [path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+        content = {path.relative_to(package).as_posix(): path.read_bytes() for path in paths}
+    except OSError as error:
+        raise ShippingError(f"{shipped} cannot be read: {error.strerror}") from error
+    # in the order that gave the folder its name
+    names = sorted(content)
+    head = json.dumps([[name, len(content[name])] for name in names]).encode("ascii") + b"\n"
+    return zlib.compress(head + b"".join(content[name] for name in names), 6)
+
+
+class Bootstrap:
+    """A process that was started with `PYTHON_ARGUMENTS`, on its way to be a link server.
+
+    Attributes:
+        stream: the process.
+        shipped: the shipped folder it was given.
+    """
+
+    def __init__(self, stream: ByteStream, shipped: Path, home: str, *, begins: bool = False) -> None:
+        """Nothing is said yet.
+
+        Args:
+            stream: the process.
+            shipped: the run's shipped folder on this side, named by its hash.
+            home: TORCHDECK_HOME there; empty for the usual one.
+            begins: an agent will be wanted, so that the node loads it while it waits for `begin`.
+        """
+        self.stream = stream
+        self.shipped = shipped
+        self._told = {"home": home, "hash": shipped.name, "begins": begins}
+        self._answers = _Answers(stream)
+        self._marker = f"torchdeck-link-{secrets.token_hex(16)}"
+        self._has_ours: bool | None = None
+        """Our part lies on the node; None until it has said so or not."""
+
+    def prepare(self, limit: float) -> None:
+        """Have the node load itself, and wait until it says whether our part is there. Raises as `begin`."""
+        self._answers.give(limit)
+        self._say_first(b"")
+        self._take_first()
+
+    def begin(self, order: Mapping[str, Any], limit: float) -> bytes:
+        """Begin the link, whether it was prepared or not.
+
+        Args:
+            order: what the link server is told.
+            limit: seconds for all of it.
+
+        Returns:
+            The first bytes of the link, if any came already.
+
+        Raises:
+            BootstrapError: the node cannot be used.
+            TimeoutError: it took too long.
+            OSError: the way to it is gone.
+            ShippingError: the shipped folder cannot be read.
+        """
+        self._answers.give(limit)
+        told = _measured(json.dumps(order).encode("ascii"))
+        if self._has_ours is None:
+            self._say_first(told)
+            self._take_first()
+        else:
+            self._answers.send(told)
+        if not self._has_ours:
+            archive = packed(self.shipped)
+            self._answers.send(len(archive).to_bytes(8, "big") + archive)
+            self._check_ready(self._answers.line())
+        return self._answers.rest
+
+    def _say_first(self, more: bytes) -> None:
+        told = json.dumps({**self._told, "marker": self._marker}).encode("ascii")
+        loader = Path(torchdeck.agent.link.loader.__file__).read_bytes() + _ENTRY.encode("ascii")
+        self._answers.send(_measured(loader) + _measured(told) + more)
+
+    def _take_first(self) -> None:
+        self._answers.pass_over(self._marker)
+        answer = self._answers.line()
+        self._has_ours = answer.get("need") != self.shipped.name
+        if self._has_ours:
+            self._check_ready(answer)
+
+    def _check_ready(self, answer: Mapping[str, Any]) -> None:
+        if "failed" in answer:
+            raise BootstrapError(str(answer["failed"])[:2000])
+        if answer.get("ready") is not True:
+            raise BootstrapError(f"the node answered {str(answer)[:200]!r}")
+
+
+def _measured(part: bytes) -> bytes:
+    """`part` with its length in eight digits before it."""
+    return b"%08d" % len(part) + part
+
+
+class _Answers:
+    """The lines with which the loader answers, within a limit of time."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream = stream
+        self._deadline = 0.0
+        self.rest = b""
+
+    def give(self, limit: float) -> None:
+        """So many seconds from now on."""
+        self._deadline = time.monotonic() + limit
+
+    def send(self, data: bytes) -> None:
+        try:
+            self._stream.write(data)
+        except OSError as error:
+            if self._stream.said:  # it ended, and says why
+                raise BootstrapError(f"the node's Python ended{_said(self._stream.said.encode())}") from error
+            raise
+
+    def pass_over(self, marker: str) -> None:
+        """Everything up to the line `marker`."""
+        needle = f"\n{marker}\n".encode("ascii")
+        while needle not in self.rest:
+            if len(self.rest) > NOISE_LIMIT:
+                raise BootstrapError(f"the node's login prints without end: {_shown(self.rest)}")
+            self._more()
+        self.rest = self.rest.partition(needle)[2]
+
+    def line(self) -> dict[str, Any]:
+        """The next line's JSON."""
+        while b"\n" not in self.rest:
+            if len(self.rest) > NOISE_LIMIT:
+                raise BootstrapError("the node answers with a line without end")
+            self._more()
+        line, _, self.rest = self.rest.partition(b"\n")
+        try:
+            return parse_json_object(line, limit=2 * NOISE_LIMIT)
+        except JsonError as error:
+            raise BootstrapError(f"the node answered {_shown(line)}") from error
+
+    def _more(self) -> None:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError(f"the node's Python did not answer in time{_said(self.rest)}")
+        try:
+            data = self._stream.read(64 * 1024, left)
+        except TimeoutError:
+            raise TimeoutError(f"the node's Python did not answer in time{_said(self.rest)}") from None
+        if not data:
+            said = self._stream.said.encode() or self.rest
+            raise BootstrapError(f"the node's Python ended (exit code {self._stream.exit_code}){_said(said)}")
+        self.rest += data
+
+
+def _said(noise: bytes) -> str:
+    return f"; it said: {_shown(noise)}" if noise.strip() else ""
+
+
+def _shown(noise: bytes) -> str:
+    return shown_line(noise[-500:].decode("utf-8", "replace"))

@@ -1,0 +1,109 @@
+"""Sends a run's copy of the user's code to a node, over its link, before the agent starts there."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+from torchdeck.contract.frames import Frame, FrameError, FrameReader
+from torchdeck.contract.layout import RunLayout
+from torchdeck.launching.code.send import CodeNotSentError, Progress, Sender
+from torchdeck.launching.remote.link import NodeLink
+from torchdeck.launching.remote.session import LinkLostError, RemoteRequestError
+from torchdeck.runs.links import LinkState
+
+LEAST_AT_ONCE, MOST_AT_ONCE = 1 << 17, 1 << 21
+"""Bytes of one request: what urgent messages wait for on a slow link, and what keeps a fast one busy."""
+QUICK = 0.2
+"""Seconds for the answer to a request; quicker ones are followed by larger ones."""
+CALL_LIMIT = 120.0
+"""Seconds for the answer to one: a slow link takes a while for a megabyte."""
+AGAIN = 1.0
+"""Seconds until a transfer that was cut is begun again; what has arrived is not sent twice."""
+
+
+class CodeSending:
+    """The transfer to one node, in a thread of its own, for as long as it takes.
+
+    Attributes:
+        done: the node has the code.
+        why: why it never will; empty otherwise.
+        progress: how far it is.
+    """
+
+    def __init__(self, layout: RunLayout, link: NodeLink) -> None:
+        self.done = False
+        self.why = ""
+        self.progress = Progress(0, 0)
+        self._layout = layout
+        self._link = link
+        self._at_once = LEAST_AT_ONCE
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name=f"code for {link.node}", daemon=True)
+        self._thread.start()
+
+    def told(self, state: LinkState) -> LinkState:
+        """The state of its link, with how far the code is while it is being sent."""
+        progress = self.progress
+        if self.done or self.why or not progress.size:
+            return state
+        return replace(state, code_sent=progress.sent, code_size=progress.size)
+
+    def close(self) -> None:
+        """Give it up."""
+        self._closed.set()
+
+    def _keep(self) -> None:
+        while not (self.done or self.why or self._closed.is_set()):
+            if not self._link.wait_up(AGAIN):
+                continue
+            try:
+                self._send()
+            except LinkLostError:
+                self._closed.wait(AGAIN)
+            except (CodeNotSentError, RemoteRequestError, FrameError) as error:
+                self.why = f"the code cannot be sent to {self._link.node}: {error}"
+            except Exception as error:  # noqa: BLE001 - whatever it is, the start must not wait for it for ever
+                self.why = f"the code cannot be sent to {self._link.node}: {error!r}"
+
+    def _send(self) -> None:
+        if self._link.state.shared:
+            self.done = True  # the node sees the very copy
+            return
+        sender = Sender(self._layout, self._tell)
+        frames, first = FrameReader(), True
+        waiting = sender.begin()
+        while not sender.over and not self._closed.is_set():
+            answers = b""
+            for body in self._batches(waiting):
+                begun = time.monotonic()
+                answers += self._link.call("code", body, limit=CALL_LIMIT, first=first).body
+                quick = time.monotonic() - begun < QUICK
+                self._at_once = min(MOST_AT_ONCE, 2 * self._at_once) if quick else LEAST_AT_ONCE
+                first = False
+            arrived = list(frames.feed(answers))
+            if not arrived and not sender.over:
+                raise CodeNotSentError("the node did not answer")
+            waiting = _answered(sender, arrived)
+        self.done = sender.over
+
+    def _batches(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """The pieces, several at a time."""
+        batch = b""
+        for piece in pieces:
+            batch += piece
+            if len(batch) >= self._at_once:
+                yield batch
+                batch = b""
+        if batch:
+            yield batch
+
+    def _tell(self, progress: Progress) -> None:
+        self.progress = progress
+
+
+def _answered(sender: Sender, arrived: list[Frame]) -> Iterator[bytes]:
+    for frame in arrived:
+        yield from sender.handle(frame)

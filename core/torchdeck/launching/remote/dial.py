@@ -1,0 +1,104 @@
+"""Reaching a node's Python over SSH."""
+
+from __future__ import annotations
+
+import contextlib
+
+from torchdeck.launching.remote.link import NeedsLoginError, RefusedError
+from torchdeck.nodes.ssh.connection import Connection, connect
+from torchdeck.nodes.ssh.credentials import Asker, Credentials
+from torchdeck.nodes.ssh.errors import (
+    HostKeyChangedError,
+    HostKeyUnknownError,
+    SshError,
+    TargetError,
+    UnansweredError,
+)
+from torchdeck.nodes.ssh.errors import NeedsLoginError as LoginError
+from torchdeck.nodes.ssh.login_shell import LoginShellError, start_in_shell
+from torchdeck.nodes.ssh.remote_process import RemoteProcess
+from torchdeck.nodes.ssh.target import SshTarget
+
+LEAST_SHELL_START = 10.0
+"""Seconds for a login shell to run its start-up files, however long connecting took."""
+
+
+class SshStream:
+    """A process on a node and the connection that is its alone, as a `ByteStream`."""
+
+    def __init__(self, connection: Connection, process: RemoteProcess) -> None:
+        self._connection = connection
+        self._process = process
+
+    def write(self, data: bytes) -> None:
+        try:
+            self._process.write(data)
+        except SshError as error:
+            raise ConnectionError(str(error)) from error
+
+    def read(self, size: int, limit: float) -> bytes:
+        try:
+            return self._process.read(size, limit)
+        except UnansweredError as error:
+            raise TimeoutError(str(error)) from error
+        except SshError as error:
+            raise ConnectionError(str(error)) from error
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._process.exit_code
+
+    @property
+    def said(self) -> str:
+        """The end of what the process wrote to its standard error."""
+        return self._process.stderr.decode("utf-8", "replace").strip()
+
+    def close(self) -> None:
+        # paramiko raises where the other end is just closing it, too
+        for close in (self._process.close, self._connection.close):
+            with contextlib.suppress(EOFError, OSError, SshError):
+                close()
+
+
+class SshDial:
+    """Connects to one node, each time anew."""
+
+    def __init__(self, target: SshTarget, credentials: Credentials, asker: Asker, line: str) -> None:
+        """Nothing is connected yet.
+
+        Args:
+            target: the node.
+            credentials: passwords and passphrases that were given beforehand.
+            asker: who is asked for others; a controller has nobody to ask.
+            line: for a POSIX shell, starts the node's Python with `bootstrap.PYTHON_ARGUMENTS`.
+        """
+        self._target = target
+        self._credentials = credentials
+        self._asker = asker
+        self._line = line
+
+    def __call__(self, limit: float) -> SshStream:
+        """Connect and start the node's Python.
+
+        Raises:
+            NeedsLoginError: the node lets nobody in with what is known.
+            RefusedError: its host key is unknown or has changed, what is known of it leads to no host, or its
+                login shell runs no commands.
+            OSError: it cannot be reached within `limit` seconds.
+        """
+        try:
+            connection = connect(self._target, self._credentials, self._asker, limit)
+        except LoginError as error:
+            raise NeedsLoginError(str(error)) from error
+        except (HostKeyUnknownError, HostKeyChangedError, TargetError) as error:
+            raise RefusedError(str(error)) from error
+        except SshError as error:
+            raise ConnectionError(str(error)) from error
+        try:
+            left = max(LEAST_SHELL_START, limit - connection.seconds)
+            return SshStream(connection, start_in_shell(connection, self._line, left))
+        except SshError as error:
+            connection.close()
+            if isinstance(error, LoginShellError):
+                raise RefusedError(str(error)) from error
+            raise ConnectionError(str(error)) from error

@@ -1,0 +1,252 @@
+"""A node's link: connects, follows, and connects again, for as long as it is wanted."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torchdeck.contract.frames import FrameError
+from torchdeck.contract.layout import RunLayout
+from torchdeck.launching.remote.bootstrap import Bootstrap, BootstrapError
+from torchdeck.launching.remote.early_link import EarlyLink
+from torchdeck.launching.remote.mirror import Mirror, MirrorRefusedError
+from torchdeck.launching.remote.session import LinkLostError, LinkSession, Reply
+from torchdeck.launching.remote.shared_token import SharedToken
+from torchdeck.launching.remote.stream import ByteStream
+from torchdeck.launching.shipping import ShippingError
+from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, UP, LinkState
+
+CONNECT_LIMIT = 30.0
+"""Seconds for connecting."""
+EARLY_LIMIT = 10.0
+"""Seconds for a link that was begun early to be ready; it is dialled anew then."""
+BOOTSTRAP_LIMIT = 120.0
+"""Seconds for the link server to be up: an archive may have to go over a slow link."""
+FIRST_DELAY = 0.5
+"""Seconds before connecting again; doubles each time."""
+LAST_DELAY = 30.0
+LOGIN_DELAY = 60.0
+"""The same where a person is needed, or the node is not what it should be: no login is tried all the time."""
+STEADY = 10.0
+"""Seconds a connection must hold for the delay to begin anew."""
+SAID = 100
+
+
+class NeedsLoginError(Exception):
+    """A password or passphrase is wanted that nobody has given; the message says which."""
+
+
+class RefusedError(Exception):
+    """The node is not to be connected to: its host key is unknown or has changed. The message says more."""
+
+
+Dial = Callable[[float], ByteStream]
+"""Connects within so many seconds and starts the node's Python with `bootstrap.PYTHON_ARGUMENTS`.
+
+Raises NeedsLoginError, RefusedError, or OSError when the node cannot be reached.
+"""
+
+
+@dataclass(frozen=True)
+class LinkTarget:
+    """What a link is for."""
+
+    layout: RunLayout
+    """The run, on this side."""
+    node: str
+    home: str
+    """TORCHDECK_HOME on the node; `~` is the user's home there."""
+    shipped: Path
+    """The run's shipped folder on this side."""
+    wants: Callable[[str], bool] = lambda _path: True
+    """Which files are mirrored from this node; see `own_files.own_files`."""
+
+
+class NodeLink:
+    """The link to one node, in a thread of its own. Whatever happens, it is tried again until `close`."""
+
+    def __init__(self, target: LinkTarget, dial: Dial, early: EarlyLink | None = None) -> None:
+        """Nothing is connected before `start`.
+
+        Args:
+            target: what it is for.
+            dial: how it connects, each time.
+            early: what the first time takes in place of that, if it comes to be and is for the same part.
+        """
+        self.node = target.node
+        self._target = target
+        self._dial = dial
+        self._early = early
+        self._mirror = Mirror(target.layout.root, target.node, target.wants)
+        self._state = LinkState(target.node, CONNECTING, since=time.time())
+        self._session: LinkSession | None = None
+        self._said: deque[str] = deque(maxlen=SAID)
+        self._again = threading.Event()
+        self._up = threading.Event()
+        self._closed = threading.Event()
+        self._failures = 0
+        self._thread = threading.Thread(target=self._keep, name=f"link {target.node}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to connect; never waits."""
+        self._thread.start()
+
+    @property
+    def state(self) -> LinkState:
+        """As of now."""
+        session = self._session
+        if session is None:
+            return self._state
+        clock, status = session.clock.best, session.status
+        state = replace(
+            self._state,
+            clock_offset=None if clock is None else clock.offset,
+            clock_error=None if clock is None else clock.error,
+        )
+        if state.state != UP:
+            return state  # its clock is as it was: times in its files are compared with ours later, too
+        return replace(
+            state,
+            heard=session.heard,
+            shared=status.shared,
+            held=self._mirror.held_kinds,
+            behind=status.behind,
+            agent_alive=status.alive.get("agent"),
+            holder_alive=status.alive.get("holder"),
+            torchrun_alive=status.alive.get("torchrun"),
+        )
+
+    @property
+    def agent_exit(self) -> int | None:
+        """Of the agent that was started over this connection; None while it lives, or when there was none."""
+        return None if self._session is None else self._session.status.agent_exit
+
+    @property
+    def agent_is_starting(self) -> bool:
+        """An agent of the run lives on the node, as it said last."""
+        return self._session is not None and self._session.status.starting
+
+    def call(self, do: str, body: bytes = b"", *, limit: float = 20.0, **fields: Any) -> Reply:
+        """Ask the node for something; see `LinkSession.call`.
+
+        Raises:
+            LinkLostError: the link is not up, or broke, or no answer came in time.
+            RemoteRequestError: the node could not do it.
+        """
+        session = self._session
+        if session is None or not session.up.is_set():
+            raise LinkLostError(f"{self.node} cannot be reached now: {self._state.why or self._state.state}")
+        return session.call(do, body, limit=limit, **fields)
+
+    def wait_up(self, limit: float) -> bool:
+        """Wait at most `limit` seconds until the link is up; whether it is."""
+        return self._up.wait(limit)
+
+    def catch_up(self, limit: float) -> bool:
+        """Wait until all that lies on the node now is here; False when that took longer than `limit` s."""
+        try:
+            self.call("catch_up", limit=limit)
+        except LinkLostError:
+            return False
+        return True
+
+    def take_said(self) -> list[str]:
+        """What the node's end has said that a person should know; each once."""
+        said = []
+        while self._said:
+            said.append(self._said.popleft())
+        return said
+
+    def retry(self) -> None:
+        """Connect now rather than later: a login was given, say."""
+        self._again.set()
+
+    def close(self, limit: float = 5.0) -> None:
+        """Give the link up; what runs on the node goes on. Waits at most `limit` seconds for its thread."""
+        self._closed.set()
+        self._again.set()
+        session = self._session
+        if session is not None:
+            session.close()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(limit)
+
+    # the thread
+
+    def _keep(self) -> None:
+        while not self._closed.is_set():
+            begun = time.monotonic()
+            state, why, delay = self._once()
+            steady = time.monotonic() - begun > STEADY
+            self._failures = 0 if steady else self._failures + 1
+            if self._closed.is_set():
+                return
+            self._become(state, why)
+            self._again.wait(delay if delay is not None else self._delay())
+            self._again.clear()
+
+    def _delay(self) -> float:
+        # not all of a hundred nodes at once
+        delay = min(LAST_DELAY, FIRST_DELAY * 2.0 ** min(self._failures, 10))
+        return delay * random.uniform(0.8, 1.2)  # noqa: S311 - no secret
+
+    def _once(self) -> tuple[str, str, float | None]:
+        """One connection, from its beginning to its end: the state after it, why, and when to try again."""
+        try:
+            self._connect_and_follow()
+            return LOST, "the link was closed", None
+        except NeedsLoginError as error:
+            return NEEDS_LOGIN, str(error), LOGIN_DELAY
+        except (RefusedError, MirrorRefusedError, FrameError) as error:
+            return REFUSED, str(error), LOGIN_DELAY
+        except (BootstrapError, ShippingError) as error:
+            return REFUSED, str(error), None
+        except OSError as error:  # LinkLostError and TimeoutError are
+            return LOST, str(error) or type(error).__name__, None
+        except Exception as error:  # noqa: BLE001 - a link is tried again whatever happened, and says it
+            return LOST, f"something unforeseen: {error!r}", None
+        finally:
+            self._state, self._session = self.state, None
+
+    def _connect_and_follow(self) -> None:
+        bootstrap = self._dialled()
+        stream = bootstrap.stream
+        try:
+            with SharedToken(self._target.layout) as token:
+                order = {
+                    "run_id": self._target.layout.root.name,
+                    "node": self.node,
+                    "token_name": token.name,
+                    "token": token.content,
+                }
+                first = bootstrap.begin(order, BOOTSTRAP_LIMIT)
+                session = LinkSession(stream, self._mirror, self._said.append)
+                self._session = session
+                session.greet(first, BOOTSTRAP_LIMIT)
+        except BaseException:
+            stream.close()
+            raise
+        if self._closed.is_set():
+            session.close()
+        self._become(UP, "")
+        session.run()
+
+    def _dialled(self) -> Bootstrap:
+        early, self._early = self._early, None
+        found = None if early is None else early.take(self._target.shipped, EARLY_LIMIT)
+        return found or Bootstrap(self._dial(CONNECT_LIMIT), self._target.shipped, self._target.home)
+
+    def _become(self, state: str, why: str) -> None:
+        before = self._state
+        since = before.since if before.state == state else time.time()
+        self._state = replace(before, state=state, why=why, since=since)
+        if state == UP:
+            self._up.set()
+        else:
+            self._up.clear()

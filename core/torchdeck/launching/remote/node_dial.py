@@ -1,0 +1,15 @@
+"""How the Python of one node of the book is dialled for a link."""
+
+from __future__ import annotations
+
+from torchdeck.launching.reach import Reach
+from torchdeck.launching.remote.bootstrap import PYTHON_ARGUMENTS
+from torchdeck.launching.remote.dial import SshDial
+from torchdeck.nodes.book.schema import NodeEntry
+from torchdeck.nodes.start_line import python_line
+
+
+def dial_of(reach: Reach, name: str, entry: NodeEntry) -> SshDial:
+    """A dial to a node, whose entry in the book is `entry`. Raises ConfigError, TargetError."""
+    line = python_line(entry, PYTHON_ARGUMENTS)
+    return SshDial(reach.target(name), reach.credentials, reach.asker, line)

@@ -1,0 +1,64 @@
+"""What `check` says of ports, by the plans of runs."""
+
+from dataclasses import replace
+from typing import Any
+
+from support.checked_config import CheckedConfig
+from support.machines import config, node, plan
+from torchdeck.launching.preflight.ports import check_ports
+
+NODES = (replace(node("a"), address="10.0.0.1", interface="eth1"), replace(node("b"), address="10.0.0.2"))
+ON_TWO = {"nodes": ["a", "b"], "nproc": 1, "devices": "cpu"}
+
+
+def said(run: dict[str, Any], *nodes: Any, **distributed: Any) -> dict[str, str]:
+    """Node → what is said of its ports."""
+    tables = {"training": {"steps": 1}} if "recipe" in run else {}
+    made = plan(config(run, distributed=distributed, **tables), *nodes)
+    checks = list(check_ports(made))
+    assert {(check.name, check.status) for check in checks} == {("ports", "ok")}
+    return {check.node: check.what for check in checks}
+
+
+def test_on_one_node_no_port_is_open_to_other_machines() -> None:
+    """The store takes one user's processes, and ranks are torch's own affair."""
+    (what,) = said({"script": "/code/train.py"}).values()
+    assert what == (
+        "no port is open to other machines. "
+        "Store: a random port of 127.0.0.1, for processes of your user alone; "
+        "ranks: random ports of 127.0.0.1, for all users of the machine, as torch asks no one"
+    )
+    (what,) = said({"script": "/code/train.py"}, rendezvous={"port": 29_501}).values()
+    assert "Store: port 29501 of 127.0.0.1" in what
+
+
+def test_an_interface_of_ones_own_is_said_to_be_open() -> None:
+    (what,) = said({"script": "/code/train.py", "env": {"GLOO_SOCKET_IFNAME": "eth0"}}).values()
+    assert "no port is open to other machines" not in what
+    assert "ranks: random ports on interface eth0, for all who reach it" in what
+
+
+def test_on_several_nodes_each_is_said_for_itself() -> None:
+    found = said({"recipe": "byte-gpt"}, *NODES, **ON_TWO)
+    assert found["a"] == (
+        "Leading agent: a random port of 10.0.0.1, for agents that prove the run's token; "
+        "store: a random port of 10.0.0.1, for nodes that prove a key of the run; "
+        "ranks: random ports on interface eth1, for all who reach it, as torch asks no one"
+    )
+    where = "the address of the host's name"
+    assert found["b"] == f"ranks: random ports on {where}, for all who reach it, as torch asks no one"
+
+
+def test_the_store_of_a_script_on_several_nodes_is_torchs_own() -> None:
+    found = said({"script": "/code/train.py"}, *NODES, **ON_TWO)
+    assert "for all who reach that address: a script's ranks prove nothing" in found["a"]
+
+
+def test_check_says_it(tmp_path: Any) -> None:
+    found = CheckedConfig(tmp_path).script(distributed={"nproc": 1, "devices": "cpu"})
+    assert found["ports"].what.startswith("no port is open to other machines")
+
+
+def test_nccl_has_a_port_of_its_own() -> None:
+    (what,) = said({"script": "/code/train.py"}, node(gpus=2), backend="nccl").values()
+    assert "NCCL's status: port 28028 of 127.0.0.1" in what

@@ -1,0 +1,318 @@
+"""Starting the link server on a node that has nothing but a Python."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.linked import NODE, RUN_ID
+from support.local_stream import LocalStream, python_stream
+from support.old_python import python310
+from support.waiting import wait_until
+from torchdeck.agent.link import loader
+from torchdeck.agent.link.loader import content_hash, folder_hash, write
+from torchdeck.contract.frames import FrameReader
+from torchdeck.launching.remote.bootstrap import PYTHON_ARGUMENTS, Bootstrap, BootstrapError, packed
+from torchdeck.launching.shipping import ship
+
+ORDER = {"run_id": RUN_ID, "node": NODE, "token_name": "link-00112233.token", "token": "f" * 32}
+LIMIT = 60.0
+
+
+class Node:
+    """A home of a node, and the streams to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home of $(the) node"
+        self.shipped = ship(folder / "here")
+        self.installed = self.home / "shipped" / self.shipped.name
+        self.streams: list[LocalStream] = []
+
+    def begin(self, stream: LocalStream | None = None, home: str = "", **changes: str) -> bytes:
+        """The first bytes of a link."""
+        self.streams.append(stream or python_stream())
+        return self.bootstrap(self.streams[-1], home).begin({**ORDER, **changes}, LIMIT)
+
+    def bootstrap(self, stream: LocalStream, home: str = "", *, begins: bool = False) -> Bootstrap:
+        """Nothing is said yet."""
+        return Bootstrap(stream, self.shipped, home or str(self.home), begins=begins)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    made = Node(tmp_path)
+    yield made
+    for stream in made.streams:
+        stream.kill()
+
+
+def greeted(node: Node, first: bytes) -> bool:
+    """The link server says hello."""
+    reader = FrameReader()
+    frames = list(reader.feed(first))
+    while not frames:
+        frames = list(reader.feed(node.streams[-1].read(65536, LIMIT)))
+    return frames[0].kind == "hello"
+
+
+def test_the_shipped_folder_is_laid_down_and_the_link_begins(node: Node) -> None:
+    """Byte for byte the run's, with nothing beside it, readable by its owner alone."""
+    assert greeted(node, node.begin())
+    assert folder_hash(node.installed) == node.shipped.name
+    assert [path.name for path in node.installed.parent.iterdir()] == [node.shipped.name]
+    assert node.installed.stat().st_mode & 0o077 == 0
+    assert list(node.installed.rglob("__pycache__"))
+
+
+def test_what_is_there_is_used(node: Node) -> None:
+    """The second time nothing is written, and nothing but loader and order is sent."""
+    greeted(node, node.begin())
+    before = {path: path.stat().st_mtime_ns for path in node.installed.rglob("*")}
+    sent: list[int] = []
+
+    class Counting(LocalStream):
+        def write(self, data: bytes) -> None:
+            sent.append(len(data))
+            super().write(data)
+
+    assert greeted(node, node.begin(Counting([sys.executable, *PYTHON_ARGUMENTS])))
+    assert {path: path.stat().st_mtime_ns for path in node.installed.rglob("*")} == before
+    assert len(sent) == 1
+    assert sent[0] < 20_000 < len(packed(node.shipped))
+
+
+@pytest.mark.parametrize("damage", ["changed", "missing", "added"])
+def test_a_damaged_folder_gives_way(node: Node, damage: str) -> None:
+    """Whoever damaged it: its name promises its content."""
+    node.begin()
+    agent = node.installed / "torchdeck" / "agent" / "agent.py"
+    if damage == "changed":
+        agent.write_bytes(agent.read_bytes().replace(b"a", b"b", 1))
+    elif damage == "missing":
+        agent.unlink()
+    else:
+        agent.with_name("hidden.py").write_text("boom = 1")
+    assert greeted(node, node.begin())
+    assert folder_hash(node.installed) == node.shipped.name
+    assert [path.name for path in node.installed.parent.iterdir()] == [node.shipped.name]
+
+
+def test_a_transfer_that_breaks_leaves_nothing(node: Node) -> None:
+    """Half an archive is no folder; the next one is."""
+
+    class Breaking(LocalStream):
+        def write(self, data: bytes) -> None:
+            if len(data) < 50_000:
+                super().write(data)
+                return
+            super().write(data[: len(data) // 2])
+            assert self.process.stdin is not None
+            self.process.stdin.close()
+
+    with pytest.raises(BootstrapError, match=r"the link ended after \d+ of \d+ bytes"):
+        node.begin(Breaking([sys.executable, *PYTHON_ARGUMENTS]))
+    assert not node.installed.exists()
+    assert not list(node.home.glob("shipped/*"))
+    assert greeted(node, node.begin())
+
+
+def test_what_a_killed_transfer_left_is_removed_by_a_later_link(node: Node) -> None:
+    """When it ends, and is nobody's any more for long."""
+    left = node.home / "shipped" / ".making-old"
+    left.mkdir(mode=0o700, parents=True)
+    os.utime(left, (0, 0))
+    assert greeted(node, node.begin())
+    process = node.streams[-1].process
+    assert process.stdin is not None
+    process.stdin.close()
+    assert process.wait(LIMIT) == 0
+    assert [path.name for path in node.installed.parent.iterdir()] == [node.shipped.name]
+
+
+def test_two_at_once_make_one_folder(node: Node) -> None:
+    """Two runs that begin in the same moment on a new node."""
+    import threading
+
+    found: list[bytes] = []
+    threads = [threading.Thread(target=lambda: found.append(node.begin())) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LIMIT)
+    assert len(found) == 3
+    assert folder_hash(node.installed) == node.shipped.name
+    assert [path.name for path in node.installed.parent.iterdir()] == [node.shipped.name]
+
+
+def test_what_another_has_just_laid_down_is_not_taken_for_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes after the look and before the move; put aside, it would be gone while the other imports it."""
+    content = {"__init__.py": b"one = 1\n"}
+    name = content_hash(content)
+    folder, other = tmp_path / "shipped" / name, tmp_path / "other" / name
+    write(other, content, name)
+    others, looked, rename = other.stat().st_ino, loader.folder_hash, Path.rename
+
+    def it_comes() -> None:
+        if other.exists():
+            rename(other, folder)
+
+    def look(path: Path) -> str:
+        found = looked(path)
+        it_comes()
+        return found
+
+    def move(path: Path, target: Path) -> Path:
+        it_comes()
+        return rename(path, target)
+
+    monkeypatch.setattr(loader, "folder_hash", look)
+    monkeypatch.setattr(Path, "rename", move)
+    write(folder, content, name)
+    assert folder.stat().st_ino == others
+    assert [path.name for path in folder.parent.iterdir()] == [name]
+
+
+def test_what_a_login_prints_is_passed_over(node: Node) -> None:
+    """Banners, prompts and half lines before our own."""
+    shell = [
+        "sh",
+        "-c",
+        'printf "Welcome!\\n\\033[1mprompt> "; exec "$@"',
+        "sh",
+        sys.executable,
+        *PYTHON_ARGUMENTS,
+    ]
+    assert greeted(node, node.begin(LocalStream(shell)))
+
+
+def test_a_login_without_end_is_given_up(node: Node) -> None:
+    """Not read for ever."""
+    with pytest.raises(BootstrapError, match=r"prints without end: y y"):
+        node.begin(LocalStream(["yes"]))
+
+
+def test_a_python_that_is_not_there_is_said(node: Node) -> None:
+    """In the words of the shell."""
+    with pytest.raises(BootstrapError, match="no-such-python: not found"):
+        node.begin(LocalStream(["sh", "-c", "no-such-python"]))
+
+
+def test_an_old_python_is_said(node: Node, tmp_path: Path) -> None:
+    """A stub says what an older one would: its version is looked at before anything else."""
+    site = tmp_path / "old"
+    site.write_text(
+        f"import sys; sys.version_info = (3, 9, 1); sys.version = '3.9.1 (old)'\n{PYTHON_ARGUMENTS[-1]}"
+    )
+    with pytest.raises(BootstrapError, match=r"needs Python 3.10 or newer.*3\.9\.1"):
+        node.begin(LocalStream([sys.executable, str(site)]))
+
+
+def test_a_home_that_others_may_write_in_is_refused(node: Node) -> None:
+    """Who could write there could have our code replaced."""
+    node.home.mkdir()
+    node.home.chmod(0o777)
+    with pytest.raises(BootstrapError, match="chmod go-w"):
+        node.begin()
+
+
+@pytest.mark.parametrize("name", ["runs", "shipped", "code", "leases"])
+def test_a_folder_in_the_home_that_others_may_write_in_is_refused(node: Node, name: str) -> None:
+    (node.home / name).mkdir(parents=True)
+    (node.home / name).chmod(0o707)
+    with pytest.raises(BootstrapError, match=f"others may write in .*/{name}: `chmod go-w"):
+        node.begin()
+
+
+def test_a_home_that_others_may_replace_is_refused(node: Node) -> None:
+    """Unless the folder around it is sticky, as /tmp is."""
+    node.home.mkdir(mode=0o700)
+    node.home.parent.chmod(0o777)
+    with pytest.raises(BootstrapError, match=r"all users may write in .* `chmod o-w .* or name another home"):
+        node.begin()
+    node.home.parent.chmod(0o1777)
+    node.begin()
+
+
+def test_a_home_that_cannot_be_made_is_said(node: Node, tmp_path: Path) -> None:
+    """With the system's reason."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BootstrapError, match="Not a directory"):
+        node.begin(home=str(tmp_path / "file" / "home"))
+
+
+def test_an_order_that_leads_elsewhere_ends_the_link(node: Node) -> None:
+    """The node's side checks names, too."""
+    node.begin(run_id="../../elsewhere")
+    assert node.streams[-1].read(10, LIMIT) == b""
+    assert node.streams[-1].process.wait(LIMIT) == 1
+    assert "no name of a run" in node.streams[-1].said
+
+
+def test_python_310_serves(node: Node) -> None:
+    """The oldest one that nodes may have."""
+    old = python310()
+    if old is None:
+        pytest.skip("there is no Python 3.10 here: neither python3.10 on the PATH nor in pyenv")
+    assert greeted(node, node.begin(python_stream(old)))
+
+
+def test_one_that_was_prepared_begins_when_it_has_its_order(node: Node) -> None:
+    """It has loaded an agent by then; of the run, nothing is made before."""
+    node.begin()
+    stream = python_stream()
+    node.streams.append(stream)
+    bootstrap = node.bootstrap(stream, begins=True)
+    bootstrap.prepare(LIMIT)
+    before = sorted(node.home.rglob("*"))
+    assert sorted(node.home.rglob("*")) == before
+    assert greeted(node, bootstrap.begin(ORDER, LIMIT))
+
+
+def test_what_is_not_there_is_sent_with_the_order_alone(node: Node) -> None:
+    """One that was prepared, and is never wanted, has laid nothing down."""
+    stream = python_stream()
+    node.streams.append(stream)
+    bootstrap = node.bootstrap(stream, begins=True)
+    bootstrap.prepare(LIMIT)
+    assert not node.home.exists()
+    assert greeted(node, bootstrap.begin(ORDER, LIMIT))
+    assert folder_hash(node.installed) == node.shipped.name
+
+
+def test_what_is_no_order_is_said(node: Node) -> None:
+    """A controller of another version, or another program."""
+    node.begin()
+    stream = python_stream()
+    node.streams.append(stream)
+    bootstrap = node.bootstrap(stream)
+    bootstrap.prepare(LIMIT)
+    stream.write(b"1_000_00 what is this")
+    assert b"no order" in stream.read(65536, LIMIT)
+    assert stream.process.wait(LIMIT) == 2
+
+
+def test_one_that_is_never_wanted_ends_quietly(node: Node) -> None:
+    """With the connection."""
+    node.begin()
+    stream = python_stream()
+    node.bootstrap(stream, begins=True).prepare(LIMIT)
+    stream.close()
+    assert stream.process.wait(LIMIT) == 0
+    assert stream.said == ""
+    stream.reap()
+
+
+def test_the_command_line_says_torchdeck_and_the_run_and_no_more(node: Node) -> None:
+    """`ps` shows it to all users: neither source nor what else the run's order says."""
+    node.begin()
+    process = Path(f"/proc/{node.streams[-1].process.pid}")
+    shown = process / "cmdline"
+    wait_until(lambda: RUN_ID.encode() in shown.read_bytes(), LIMIT, "the title")
+    assert shown.read_bytes().rstrip(b"\0") == f"torchdeck link: {RUN_ID}".encode()
+    assert (process / "comm").read_text() == "torchdeck-link\n"

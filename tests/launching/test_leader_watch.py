@@ -1,0 +1,142 @@
+"""What a controller sees of a run whose leading node may be lost, and what it writes."""
+
+from pathlib import Path
+
+import pytest
+
+from support.histories import event
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.plan.elastic import Elastic
+from torchdeck.launching.control.requests import STOP, STOP_NOW, write_request
+from torchdeck.launching.leader.leader_watch import LeaderWatch
+from torchdeck.runs.replay.history import RunHistory
+
+GRACE = 100.0
+AGENT = {"identity": None, "life": 0}
+
+
+class Nodes:
+    """`a` leads and does not answer, `b` follows."""
+
+    def __init__(self) -> None:
+        self.unreached = {"a"}
+        self.living: set[str] = set()
+        self.ranks: set[str] = set()
+
+    def reaches(self, node: str) -> bool:
+        return node not in self.unreached
+
+    def heard(self, _node: str) -> float | None:
+        return None
+
+    def lives(self, node: str, _history: RunHistory) -> bool | None:
+        return node in self.living if self.reaches(node) else None
+
+    def has_ranks(self, node: str) -> bool:
+        return node in self.ranks
+
+
+class Watched:
+    """A run that both nodes have begun, and its controller's watch."""
+
+    def __init__(self, folder: Path) -> None:
+        self.layout, self.nodes, self.history = RunLayout(folder), Nodes(), RunHistory()
+        self.watch = LeaderWatch(
+            self.layout, self.nodes, ("a", "b"), Elastic([("a", 1), ("b", 1)]), GRACE, 0.0
+        )
+        self.tell("a", "agent_started", part="lead", **AGENT)
+        self.tell("b", "agent_started", part="follower", **AGENT)
+        self.tell("a", "launching", attempt=3, nodes=["a", "b"])
+
+    def tell(self, node: str, name: str, **fields: object) -> None:
+        self.history.node_event(node, event(name, 100.0, **fields))
+
+    def given_up(self, after: float) -> bool:
+        return self.watch.look(self.history, after) is not None
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Watched:
+    made = Watched(tmp_path)
+    made.layout.control.mkdir(parents=True)
+    return made
+
+
+def test_what_is_written_of_it(watched: Watched) -> None:
+    """Enough for the run to be shown and resumed."""
+    watched.tell("b", "checkpoint", step=5, path="/c/step_5")
+    watched.tell("b", "lead_lost", unattended="stop")
+    found = watched.watch.look(watched.history, 2 * GRACE)
+    assert found is not None
+    why = "node a, which leads the run, has not answered for 200 s; no rank is left on b"
+    assert found == {
+        "state": "LOST",
+        "why": why,
+        "resumable": True,
+        "checkpoint": "/c/step_5",
+        "attempt": 3,
+        "life": 0,
+        "nodes": ["a"],
+    }
+    watched.history.controller_event(event("lost", 300.0, **found))
+    assert watched.history.end is not None
+
+
+def test_a_follower_that_has_said_nothing_is_believed_to_follow(watched: Watched) -> None:
+    """Whether it lives or not; and so is one that hears its lead again."""
+    assert not watched.given_up(9 * GRACE)
+    watched.nodes.living.add("b")
+    assert not watched.given_up(9 * GRACE)
+    watched.tell("b", "lead_lost", unattended="stop")
+    watched.tell("b", "lead_back")
+    assert not watched.given_up(9 * GRACE)
+
+
+def test_one_that_gave_up_and_departed_is_remembered(watched: Watched) -> None:
+    watched.tell("b", "lead_lost", unattended="stop")
+    watched.tell("b", "node_finished", why="silence", may_return=True)
+    assert watched.given_up(2 * GRACE)
+
+
+def test_ranks_that_go_on_without_the_lead_are_the_run(watched: Watched) -> None:
+    """As launch.unattended = "continue" asks: until they have ended."""
+    watched.nodes.living.add("b")
+    watched.nodes.ranks.add("b")
+    watched.tell("b", "lead_lost", unattended="continue")
+    assert not watched.given_up(9 * GRACE)
+    watched.tell("b", "node_finished", why="silence", may_return=True)
+    watched.nodes.ranks.clear()
+    assert watched.given_up(9 * GRACE)
+
+
+def test_ranks_that_are_being_ended_are_waited_for(watched: Watched) -> None:
+    watched.nodes.living.add("b")
+    watched.nodes.ranks.add("b")
+    watched.tell("b", "lead_lost", unattended="stop")
+    assert not watched.given_up(2 * GRACE - 1)
+    assert watched.given_up(2 * GRACE)
+
+
+@pytest.mark.parametrize(("kind", "given_up"), [(STOP, False), (STOP_NOW, True)])
+def test_only_a_stop_now_ends_what_nobody_hears_of(watched: Watched, kind: str, *, given_up: bool) -> None:
+    watched.nodes.unreached.add("b")
+    assert not watched.given_up(9 * GRACE)
+    write_request(watched.layout, kind, "terminal")
+    assert watched.given_up(9 * GRACE) == given_up
+
+
+def test_a_spare_that_lost_all_others_is_no_proof_of_their_end(tmp_path: Path) -> None:
+    """This machine and the spare may be the ones that are cut off: leader and member train on."""
+    layout, nodes, history = RunLayout(tmp_path), Nodes(), RunHistory()
+    layout.control.mkdir(parents=True)
+    history.node_event("a", event("agent_started", 100.0, part="lead", **AGENT))
+    history.node_event("c", event("agent_started", 100.0, part="follower", **AGENT))
+    history.node_event("c", event("lead_lost", 101.0, seconds=GRACE, attempt=1))
+    nodes.unreached = {"a", "b"}
+    places = [("a", 1), ("b", 1)]
+    for elastic, given_up in (
+        (Elastic(places, spares=[("c", 1)]), False),
+        (Elastic([*places, ("c", 1)]), True),
+    ):
+        watch = LeaderWatch(layout, nodes, ("a", "b", "c"), elastic, GRACE, 0.0)
+        assert (watch.look(history, 3 * GRACE) is not None) is given_up

@@ -1,0 +1,84 @@
+"""When a run is given up because its leading node does not come back, by values."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from torchdeck.launching.leader.lost_leader import PATIENCE, STOP_LIMIT, Follower, LostLeader, Seen
+
+GRACE = 120.0
+
+
+def given_up_after(
+    followers: Mapping[str, Follower], *, stop_now: bool = False, grace: float = GRACE
+) -> float | None:
+    """Seconds of the leader's silence until the run is given up; None: not within an hour."""
+    rule = LostLeader("gpu0", grace, 0.0)
+    assert not rule.look(Seen(7.0, True, followers), 100.0)
+    for second in range(3600):
+        if rule.look(Seen(7.0, second < 10, followers, stop_now), 100.0 + second):
+            return second
+    return None
+
+
+@pytest.mark.parametrize(
+    ("does", "seconds"),
+    [
+        ((Follower.ENDED,), PATIENCE * GRACE),
+        ((Follower.ENDED, Follower.AWAY), PATIENCE * GRACE),  # a rack that lost power
+        ((Follower.ENDS,), 2 * GRACE),
+        ((Follower.SERVES,), None),
+        ((Follower.ENDED, Follower.SERVES), None),  # another follower still hears it
+        ((Follower.AWAY,), None),  # this machine may be cut off
+        ((Follower.EMPTY,), None),
+        ((), None),
+    ],
+)
+def test_another_node_must_have_given_it_up_too(does: tuple[Follower, ...], seconds: float | None) -> None:
+    followers = {f"gpu{number}": each for number, each in enumerate(does, 1)}
+    assert given_up_after(followers) == seconds
+
+
+@pytest.mark.parametrize(
+    ("does", "seconds"),
+    [
+        ((), GRACE),
+        ((Follower.AWAY,), GRACE),
+        ((Follower.EMPTY,), STOP_LIMIT),
+        ((Follower.ENDED,), STOP_LIMIT),
+        ((Follower.ENDS,), 2 * GRACE),
+        ((Follower.SERVES,), None),  # it hands the stop to the leader, and ends with it
+    ],
+)
+def test_stop_now_always_has_an_end(does: tuple[Follower, ...], seconds: float | None) -> None:
+    followers = {f"gpu{number}": each for number, each in enumerate(does, 1)}
+    assert given_up_after(followers, stop_now=True) == seconds
+
+
+@pytest.mark.parametrize("does", [Follower.ENDED, Follower.ENDS])
+def test_a_gang_that_may_go_on_without_us_is_given_up_only_for_a_stop(does: Follower) -> None:
+    followers = {"gpu1": does, "gpu2": Follower.AWAY}
+    for stop_now in (False, True):
+        seen = Seen(None, False, followers, stop_now, may_go_on=True)
+        assert bool(LostLeader("gpu0", GRACE, 0.0).look(seen, 10 * GRACE)) is stop_now
+
+
+def test_a_leader_that_is_heard_again_has_all_of_the_grace_again() -> None:
+    rule, ended = LostLeader("gpu0", GRACE, 0.0), {"gpu1": Follower.ENDED}
+    assert not rule.look(Seen(1.0, False, ended), PATIENCE * GRACE - 1)
+    assert not rule.look(Seen(2.0, True, ended), PATIENCE * GRACE)
+    assert not rule.look(Seen(2.0, False, ended), 2 * PATIENCE * GRACE - 1)
+    assert rule.look(Seen(2.0, False, ended), 2 * PATIENCE * GRACE)
+
+
+def test_the_reason_names_who_is_silent_and_what_is_left() -> None:
+    rule = LostLeader("gpu0", GRACE, 0.0)
+    seen = Seen(None, False, {"gpu1": Follower.ENDED, "gpu2": Follower.AWAY})
+    assert rule.look(seen, 230.0) == (
+        "node gpu0, which leads the run, has not answered for 230 s, nor has gpu2; no rank is left on gpu1"
+    )
+    stopped = LostLeader("gpu0", GRACE, 0.0).look(Seen(None, False, {}, stop_now=True), 130.0)
+    assert stopped == (
+        "node gpu0, which leads the run, has not answered for 130 s; a stop was asked for, and what may "
+        "still run there ends when it is reached"
+    )
