@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from torchdeck.cli.main import main
-from torchdeck.trust.trust_list import FILE_NAME, TrustList
+from torchdeck.trust.trust_list import TrustList
 
 
 @pytest.fixture
@@ -65,4 +65,4 @@ def test_what_cannot_be_trusted_is_said(
     (folder / "w").chmod(0o777)
     assert main(["trust", "add", path]) == 3
     assert said in capsys.readouterr().err
-    assert not (torchdeck_home / FILE_NAME).exists()
+    assert not (torchdeck_home / "trusted.json").exists()

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.layout import Home, RunLayout
 
 
 def test_attempts_are_numbers(tmp_path: Path) -> None:
@@ -21,3 +21,30 @@ def test_a_ranks_files_are_in_its_folder(tmp_path: Path) -> None:
     assert rank.root == tmp_path / "attempts" / "2" / "ranks" / "3"
     for path in (rank.stdout, rank.stderr, rank.exit, rank.holder, rank.error):
         assert f'"$folder/{path.name}"' in script
+
+
+def test_a_run_knows_the_home_it_is_in(tmp_path: Path) -> None:
+    """From each of its parts, too."""
+    run = Home(tmp_path).run("20261121T034455Z-quick-0a1b2c")
+    assert run.root == tmp_path / "runs" / "20261121T034455Z-quick-0a1b2c"
+    assert run.home == Home(tmp_path)
+    assert run.node("n1").run == run
+    assert run.attempt(3).run == run
+
+
+def test_a_deleted_run_stays_in_the_folder_of_runs(tmp_path: Path) -> None:
+    """Under a name that no run has; an older Torchdeck finds it, too."""
+    run = Home(tmp_path).run("20261121T034455Z-quick-0a1b2c")
+    assert run.trash() == tmp_path / "runs" / ".deleted-20261121T034455Z-quick-0a1b2c"
+    assert run.trash(on_nodes=True).name == ".deleted-everywhere-20261121T034455Z-quick-0a1b2c"
+
+
+def test_names_in_the_home_do_not_change(tmp_path: Path) -> None:
+    """Files that an earlier version wrote are found."""
+    home = Home(tmp_path)
+    folders = {"code", "compiled", "deleted", "leases", "profiles", "runs", "shipped"}
+    files = {"keyring", "measured_nodes", "notes", "settings", "trusted", "verified", "window"}
+    names = {*folders, *(f"{name}.json" for name in files), "known_hosts", "nodes.toml"}
+    properties = [name for name, value in vars(Home).items() if isinstance(value, property)]
+    expected = {tmp_path / name for name in names} | {home.private}
+    assert {getattr(home, name) for name in properties} == expected

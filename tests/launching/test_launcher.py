@@ -9,12 +9,12 @@ import pytest
 
 from support.code_transfer import code_of, written
 from support.machines import config, plan
+from torchdeck.contract.layout import Home
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launching.code.capture import CodeGoneError
 from torchdeck.launching.launcher import Intent, create_run
 from torchdeck.launching.shipping import ship
 from torchdeck.runs.folders.directory import RunDirectoryError
-from torchdeck.runs.home import runs_folder
 
 LARGE = 2 << 20
 """Bytes of a file for which there is no room in `little_room`."""
@@ -43,7 +43,7 @@ def test_a_run_is_there_whole(tmp_path: Path, torchdeck_home: Path) -> None:
     assert layout.plan.is_file()
     assert (layout.code / "train.py").read_bytes() == b"print()"
     assert '"created"' in layout.journal.read_text()
-    assert [path.name for path in runs_folder(torchdeck_home).iterdir()] == [layout.root.name]
+    assert [path.name for path in Home(torchdeck_home).runs.iterdir()] == [layout.root.name]
 
 
 @pytest.mark.parametrize(("script", "text"), [(LARGE, 1), (1, LARGE)], ids=["code", "run file"])
@@ -53,7 +53,7 @@ def test_without_room_nothing_is_left(tmp_path: Path, torchdeck_home: Path, scri
     made = planned(tmp_path, torchdeck_home, b"#" * script)
     with little_room(), pytest.raises(RunDirectoryError, match=r"File too large\): make room first"):
         create_run(made, Intent("#" * text), torchdeck_home)
-    assert list(runs_folder(torchdeck_home).iterdir()) == []
+    assert list(Home(torchdeck_home).runs.iterdir()) == []
 
 
 def test_without_its_script_nothing_is_left(tmp_path: Path, torchdeck_home: Path) -> None:
@@ -62,4 +62,4 @@ def test_without_its_script_nothing_is_left(tmp_path: Path, torchdeck_home: Path
     (tmp_path / "work" / "train.py").unlink()
     with pytest.raises(CodeGoneError, match=r"train\.py is not there any more"):
         create_run(made, Intent(""), torchdeck_home)
-    assert list(runs_folder(torchdeck_home).iterdir()) == []
+    assert list(Home(torchdeck_home).runs.iterdir()) == []

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from torchdeck.runs.folders.notes import (
-    FILE_NAME,
     NewerNotesError,
     Note,
     change_notes,
@@ -28,15 +27,15 @@ def test_a_note_that_says_nothing_is_not_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["", "[1", "3", '{"runs": 1}', '{"runs": {"a": 3}}'])
 def test_a_damaged_file_has_no_notes(tmp_path: Path, content: str) -> None:
-    (tmp_path / FILE_NAME).write_text(content)
+    (tmp_path / "notes.json").write_text(content)
     assert read_notes(tmp_path) == {}
 
 
 def test_a_newer_file_is_not_overwritten(tmp_path: Path) -> None:
-    (tmp_path / FILE_NAME).write_text('{"v": 99}')
+    (tmp_path / "notes.json").write_text('{"v": 99}')
     with pytest.raises(NewerNotesError, match="newer"):
         change_notes(tmp_path, ("a",), lambda note: note)
-    assert (tmp_path / FILE_NAME).read_text() == '{"v": 99}'
+    assert (tmp_path / "notes.json").read_text() == '{"v": 99}'
 
 
 def test_tags_are_divided_by_commas_or_spaces() -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from support.checkpoint_files import save
 from torchdeck.runs.folders.verdicts import (
-    FILE_NAME,
     Verdict,
     keep_verdict,
     read_verdicts,
@@ -49,7 +48,7 @@ def test_those_of_checkpoints_that_are_gone_are_forgotten(tmp_path: Path) -> Non
 
 
 def test_a_file_that_is_damaged_or_newer_has_none_and_the_newer_stays(tmp_path: Path) -> None:
-    path = tmp_path / FILE_NAME
+    path = tmp_path / "verified.json"
     for text in ("{", "[]", '{"v": 1, "checkpoints": {"/x": {"time": "y"}}}'):
         path.write_text(text)
         assert read_verdicts(tmp_path) == {}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from torchdeck.trust.entry import Seen, Trusted
-from torchdeck.trust.trust_list import FILE_NAME, TrustError, TrustList
+from torchdeck.trust.trust_list import TrustError, TrustList
 
 
 @pytest.fixture
@@ -62,9 +62,9 @@ def test_trust_adds_up_and_is_taken_back(trusted: TrustList, home: Path, tmp_pat
     for name in ("a", "b"):
         (tmp_path / name).mkdir(mode=0o755)
         trusted.add(tmp_path / name)
-    before = (home / FILE_NAME).read_bytes()
+    before = (home / "trusted.json").read_bytes()
     trusted.add(tmp_path / "a")
-    assert (home / FILE_NAME).read_bytes() == before
+    assert (home / "trusted.json").read_bytes() == before
     assert trusted.entries() == [Trusted(str(tmp_path / name), Seen(os.geteuid(), 0o755)) for name in "ab"]
     assert trusted.remove(tmp_path / "a")
     assert not trusted.remove(tmp_path / "a")
@@ -140,10 +140,12 @@ def test_a_list_of_the_first_version_is_read_and_completed(
     for name in ("a", "b"):
         (tmp_path / name).mkdir(mode=0o755)
     gone = tmp_path / "gone"
-    (home / FILE_NAME).write_text(json.dumps({"v": 1, "folders": [str(tmp_path / "a"), str(gone), 3, "."]}))
+    (home / "trusted.json").write_text(
+        json.dumps({"v": 1, "folders": [str(tmp_path / "a"), str(gone), 3, "."]})
+    )
     assert is_trusted(trusted, tmp_path / "a")
     trusted.add(tmp_path / "b")
-    assert json.loads((home / FILE_NAME).read_text())["v"] == 2
+    assert json.loads((home / "trusted.json").read_text())["v"] == 2
     assert is_trusted(trusted, tmp_path / "a")
     (tmp_path / "a").chmod(0o700)
     assert trusted.standing(tmp_path / "a").changed
@@ -173,20 +175,20 @@ def test_a_list_of_the_first_version_is_read_and_completed(
 )
 def test_a_damaged_list_trusts_nobody(trusted: TrustList, home: Path, tmp_path: Path, content: bytes) -> None:
     """What cannot be read trusts nothing, and never everything."""
-    (home / FILE_NAME).write_bytes(content)
+    (home / "trusted.json").write_bytes(content)
     assert not is_trusted(trusted, tmp_path)
 
 
 def test_a_newer_list_is_refused(trusted: TrustList, home: Path, tmp_path: Path) -> None:
     """A later Torchdeck may mean something else by it."""
-    (home / FILE_NAME).write_text(json.dumps({"v": 3, "folders": ["/"]}))
+    (home / "trusted.json").write_text(json.dumps({"v": 3, "folders": ["/"]}))
     with pytest.raises(TrustError, match="newer Torchdeck"):
         trusted.standing(tmp_path)
 
 
 def test_a_list_that_others_can_write_does_not_count(trusted: TrustList, home: Path, tmp_path: Path) -> None:
     trusted.add(tmp_path)
-    (home / FILE_NAME).chmod(0o666)
+    (home / "trusted.json").chmod(0o666)
     with pytest.raises(TrustError, match="everyone can write"):
         trusted.standing(tmp_path)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torchdeck.contract.layout import Home
 from torchdeck_app.theme.theme import MODES, Mode
 
 VERSION = 1
@@ -18,7 +19,7 @@ THEMES: Mapping[Mode, str] = {"system": "As the system", "light": "Light", "dark
 
 def settings_file(home: Path) -> Path:
     """Where the settings lie in TORCHDECK_HOME."""
-    return home / "settings.json"
+    return Home(home).settings
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Where everything of a run lies. Each file has one writer; the writer is named beside it."""
+"""Paths in TORCHDECK_HOME and in a run directory. Each file of a run has one writer, named with it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,120 @@ FORMAT_VERSION = 1
 """Version of every JSON file in a run directory. One version back is read, a newer one refused."""
 
 
+HOME_VARIABLE = "TORCHDECK_HOME"
+
+
+class Home(NamedTuple):
+    """Paths in TORCHDECK_HOME: the folder of all that Torchdeck keeps, on the desktop and on each node."""
+
+    root: Path
+
+    @property
+    def runs(self) -> Path:
+        """Folder of run directories; may not exist yet."""
+        return self.root / "runs"
+
+    def run(self, run_id: str) -> RunLayout:
+        return RunLayout(self.runs / run_id)
+
+    @property
+    def code(self) -> Path:
+        """Files of user code, by content; shared by the runs."""
+        return self.root / "code"
+
+    @property
+    def shipped(self) -> Path:
+        """Runtime bundles, one folder for each content."""
+        return self.root / "shipped"
+
+    @property
+    def leases(self) -> Path:
+        """Lock files of devices."""
+        return self.root / "leases"
+
+    @property
+    def profiles(self) -> Path:
+        """Profiles of models, by content."""
+        return self.root / "profiles"
+
+    @property
+    def private(self) -> tuple[Path, ...]:
+        """Folders whose content is executed or trusted: no other user may write in them."""
+        return self.runs, self.shipped, self.code, self.leases, self.profiles
+
+    @property
+    def compiled(self) -> Path:
+        """What torch compiled; shared by the runs."""
+        return self.root / "compiled"
+
+    @property
+    def deleted(self) -> Path:
+        """Runs that were deleted here and not yet on their nodes: a folder for each node."""
+        return self.root / "deleted"
+
+    @property
+    def trusted(self) -> Path:
+        """Folders whose code may run."""
+        return self.root / "trusted.json"
+
+    @property
+    def node_inventory(self) -> Path:
+        return self.root / "nodes.toml"
+
+    @property
+    def measured_nodes(self) -> Path:
+        """Measurements between nodes, kept for later checks."""
+        return self.root / "measured_nodes.json"
+
+    @property
+    def known_hosts(self) -> Path:
+        """Host keys that were accepted here, in the format of OpenSSH."""
+        return self.root / "known_hosts"
+
+    @property
+    def keyring(self) -> Path:
+        """Names of the secrets in the system's keyring, not the secrets."""
+        return self.root / "keyring.json"
+
+    @property
+    def notes(self) -> Path:
+        """Tags and notes of runs."""
+        return self.root / "notes.json"
+
+    @property
+    def verified(self) -> Path:
+        """Results of checkpoint verifications."""
+        return self.root / "verified.json"
+
+    @property
+    def settings(self) -> Path:
+        """Settings of the window."""
+        return self.root / "settings.json"
+
+    @property
+    def window(self) -> Path:
+        """The last session of the window."""
+        return self.root / "window.json"
+
+
+TRASH_PREFIX = ".deleted-"
+
+
 class RunLayout(NamedTuple):
     """Paths inside one run directory."""
 
     root: Path
+
+    @property
+    def home(self) -> Home:
+        """The TORCHDECK_HOME that the run is in."""
+        return Home(self.root.parent.parent)
+
+    def trash(self, *, on_nodes: bool = False) -> Path:
+        """The path of the run from its deletion until it is removed; `on_nodes`: from its nodes, too."""
+        # the name says so: it is written with the rename or not at all, and needs no room on the disk
+        everywhere = "everywhere-" if on_nodes else ""
+        return self.root.with_name(f"{TRASH_PREFIX}{everywhere}{self.root.name}")
 
     @property
     def config(self) -> Path:
@@ -86,6 +196,11 @@ class NodeLayout(NamedTuple):
     root: Path
 
     @property
+    def run(self) -> RunLayout:
+        """Of the run that the node takes part in."""
+        return RunLayout(self.root.parent.parent)
+
+    @property
     def journal(self) -> Path:
         return self.root / "journal.jsonl"
 
@@ -119,6 +234,11 @@ class AttemptLayout(NamedTuple):
     """Paths of one attempt."""
 
     root: Path
+
+    @property
+    def run(self) -> RunLayout:
+        """Of the run whose attempt it is."""
+        return RunLayout(self.root.parent.parent)
 
     @property
     def plan(self) -> Path:

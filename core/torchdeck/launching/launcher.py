@@ -15,7 +15,7 @@ import torchdeck
 from torchdeck.contract.atomic import write_bytes, write_json
 from torchdeck.contract.inodes import why_refused
 from torchdeck.contract.journal import JournalWriter
-from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.layout import Home, RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launching.code.capture import capture
 from torchdeck.launching.control.controller_environment import controller_environment
@@ -23,7 +23,6 @@ from torchdeck.launching.control.detached import DetachedProcess, start_detached
 from torchdeck.launching.control.run_secrets import MissingSecretError, plan_secrets, run_secrets
 from torchdeck.launching.shipping import ship
 from torchdeck.runs.folders.directory import RunDirectoryError, create_run_directory, reveal, shown
-from torchdeck.runs.home import runs_folder
 
 if TYPE_CHECKING:
     from torchdeck.launching.control.early_controller import EarlyController
@@ -98,7 +97,7 @@ def create_run(
     except MissingSecretError as error:
         raise LaunchError(str(error)) from error
     shipped = shipped or ship(home)
-    layout = create_run_directory(runs_folder(home), plan.name, time.time(), hidden=True)
+    layout = create_run_directory(Home(home).runs, plan.name, time.time(), hidden=True)
     try:
         _fill(layout, plan, intent, home, shipped)
         before_shown(shown(layout))
@@ -170,7 +169,7 @@ def start_controller(
         raise LaunchError(str(error)) from error
     # -P: a folder called torchdeck in the working directory must not be taken for this one
     argv = [sys.executable, "-P", "-m", "torchdeck.cli.main", "--no-gui", "--plan", str(layout.root)]
-    env = controller_environment(layout.root.parent.parent, found.names)
+    env = controller_environment(layout.home.root, found.names)
     try:
         return start_detached(argv, env, layout.controller_log, found.line(logins or {}))
     except OSError as error:

@@ -10,6 +10,7 @@ from pathlib import Path
 import torchdeck
 from torchdeck.agent.link.abandoned import remove_abandoned
 from torchdeck.agent.link.loader import PACKAGE, LoaderError, content_hash, folder_hash, write
+from torchdeck.contract.layout import Home
 from torchdeck.launching.file_lock import locked
 
 __all__ = ["PACKAGE", "ShippingError", "content_hash", "ship", "shipped_content"]
@@ -48,13 +49,13 @@ def ship(home: Path, package: Path | None = None) -> Path:
     """
     content = shipped_content(package or Path(torchdeck.__file__).parent)
     name = content_hash(content)
-    target = home / "shipped" / name
+    target = Home(home).shipped / name
     if folder_hash(target) == name:
         return target
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # a second launch in the same moment must not take the first one's new folder for a damaged one
-        with locked(home / "shipped.lock"):
+        with locked(Home(home).shipped.with_suffix(".lock")):
             if folder_hash(target) != name:
                 remove_abandoned(target.parent, time.time())
                 write(target, content, name)

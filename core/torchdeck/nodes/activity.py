@@ -16,6 +16,7 @@ from torchdeck.agent.gpus import Sampler, gpu_sampler
 from torchdeck.agent.machine import MachineSampler
 from torchdeck.agent.probe.system import nearest, usable_cores
 from torchdeck.contract.inventory import Device
+from torchdeck.contract.layout import Home
 from torchdeck.nodes.core_loads import CoreLoads
 from torchdeck.nodes.gpus import probe_gpus
 from torchdeck.nodes.process_name import process_name
@@ -144,7 +145,7 @@ class ActivityWatch:
         return tuple(self._device(device, values) for device in self._known)
 
     def _device(self, device: Device, values: dict[str, float]) -> DeviceActivity:
-        holder = lease_holder(self._home / "leases", device.key)
+        holder = lease_holder(Home(self._home).leases, device.key)
         name = f"gpu{device.index}"
         return DeviceActivity(
             device,

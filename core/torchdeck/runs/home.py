@@ -6,9 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-HOME_VARIABLE = "TORCHDECK_HOME"
-OURS = ("runs", "shipped", "code", "leases", "profiles")
-"""Folders in it that must be as private as it is."""
+from torchdeck.contract.layout import HOME_VARIABLE, Home
 
 
 class HomeError(Exception):
@@ -45,9 +43,9 @@ def check_private(folder: Path) -> None:
             users may rename what is in a folder around it.
     """
     _check_own(folder)
-    for name in OURS:
-        if (folder / name).is_dir():
-            _check_own(folder / name)
+    for inner in Home(folder).private:
+        if inner.is_dir():
+            _check_own(inner)
     for around in folder.absolute().parents:
         mode = _stat(around).st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
@@ -72,11 +70,6 @@ def _check_own(folder: Path) -> None:
         )
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise HomeError(f"others may write in {folder}: `chmod go-w {folder}` first")
-
-
-def runs_folder(home: Path) -> Path:
-    """Where run directories lie; it may not be there yet."""
-    return home / "runs"
 
 
 def usual_home() -> Path:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchdeck.contract.journal import NewerFormatError
-from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.layout import Home, RunLayout
 from torchdeck.runs.folders.directory import RUN_ID, RunDirectoryError, open_run_directory
 from torchdeck.runs.follower import read_run
-from torchdeck.runs.home import runs_folder
 from torchdeck.runs.view import RunView
 
 LATEST = "latest"
@@ -39,7 +38,7 @@ class RunRegistry:
     """The runs that lie in one home."""
 
     def __init__(self, home: Path) -> None:
-        self.folder = runs_folder(home)
+        self.folder = Home(home).runs
 
     def ids(self) -> list[str]:
         """Ids of all runs, oldest first (an id begins with the time it was made)."""

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from torchdeck.contract.atomic import read_json, write_json
 from torchdeck.contract.bounded_file import UnreadableFileError
+from torchdeck.contract.layout import Home
 from torchdeck.contract.lock_file import try_lock
 from torchdeck.trust.entry import Trusted, is_path
 from torchdeck.trust.writers import Writers, other_writers
 
-FILE_NAME = "trusted.json"
 LOCK_LIMIT = 10.0
 """Seconds to wait for another process that changes the list."""
 _VERSION = 2
@@ -47,7 +47,7 @@ class TrustList:
     """
 
     def __init__(self, home: Path) -> None:
-        self._file = home / FILE_NAME
+        self._file = Home(home).trusted
 
     def entries(self) -> list[Trusted]:
         """What is trusted, in order; nothing if the list is missing or damaged, which errs on the safe side.
@@ -132,7 +132,7 @@ class TrustList:
         """The entries by path, written when the block ends. Raises TrustError."""
         limit = time.monotonic() + LOCK_LIMIT
         try:
-            while (lock := try_lock(self._file.with_name(f".{FILE_NAME}.lock"))) is None:
+            while (lock := try_lock(self._file.with_name(f".{self._file.name}.lock"))) is None:
                 if time.monotonic() > limit:
                     raise TrustError(f"another process has been changing {self._file} for {LOCK_LIMIT:g} s")
                 time.sleep(0.01)

@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
-from torchdeck.trust.trust_list import FILE_NAME, TrustList
+from torchdeck.trust.trust_list import TrustList
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.settings.trust_page import TrustPage
 from torchdeck_app.theme.theme import Theme
@@ -91,6 +91,6 @@ def test_what_cannot_be_trusted_is_said_with_the_reason(
     page.add(str(tmp_path / "a"))
     qtbot.waitUntil(lambda: "everyone can write" in page.said.text(), timeout=20_000)
     assert "chmod o-w" in page.said.text()
-    (home / FILE_NAME).write_text('{"v": 99}')
+    (home / "trusted.json").write_text('{"v": 99}')
     page.add(str(tmp_path))
     qtbot.waitUntil(lambda: "newer Torchdeck" in page.said.text(), timeout=20_000)

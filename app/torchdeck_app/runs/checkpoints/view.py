@@ -68,7 +68,7 @@ class CheckpointsView(RunRoom):
         self._own: dict[Path, Verdict] = {}
         """Those of this page: the file may not take them."""
         self._busy: set[Path] = set()
-        self._home = layout.root.parent.parent
+        self._home = layout.home.root
         self._poller = Poller[_Seen]("checkpoints", self._look, _INTERVAL, self)
         self._poller.changed.connect(self._take)
         self._poller.failed.connect(lambda error: self._say(str(error), "error"))

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from torchdeck.contract.layout import Home
+
 VERSION = 1
 
 
 def session_file(home: Path) -> Path:
     """Where it lies in TORCHDECK_HOME. Of several windows the last to write wins."""
-    return home / "window.json"
+    return Home(home).window
 
 
 @dataclass(frozen=True)

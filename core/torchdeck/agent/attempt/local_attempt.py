@@ -97,9 +97,9 @@ class LocalAttempt:
         """
         secrets = self._handover.values(self._node.secrets)
         self.files.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        run_dir = self.attempt.root.parents[1]
-        environ = {**compile_cache(run_dir.parents[1]), **without_run_variables(os.environ)}
-        store = self._store_order(run_dir.name)
+        run = self.attempt.run
+        environ = {**compile_cache(run.home), **without_run_variables(os.environ)}
+        store = self._store_order(run.root.name)
         told = {VARIABLE: "1"} if store else {}
         order = {
             "argv": list(self._node.argv),
@@ -108,7 +108,7 @@ class LocalAttempt:
             "handover": self._handover.line().decode(),
             "store": store,
         }
-        arguments = ["--run-dir", str(run_dir), "--node", self._node.name]
+        arguments = ["--run-dir", str(run.root), "--node", self._node.name]
         arguments += ["--attempt", str(self.number), "--agent-pid", str(os.getpid())]
         self._started = self._clock()
         self._holder_code = holders.start(arguments, order, leases)

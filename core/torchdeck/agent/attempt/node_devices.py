@@ -24,8 +24,7 @@ class NodeDevices:
 
     def __init__(self, layout: RunLayout, plan: LaunchPlan, node: str, journal: JournalWriter) -> None:
         self.names = list(plan.node(node).devices)
-        home = layout.root.parent.parent
-        self.leases = Leases(home / "leases", self.names, layout.root.name, plan.name)
+        self.leases = Leases(layout.home.leases, self.names, layout.root.name, plan.name)
         self._node = node
         self._planned = plan.node(node).devices
         self._journal = journal

@@ -9,7 +9,7 @@ from pathlib import Path
 from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.agent.processes.forked_process import forked
 from torchdeck.contract.atomic import read_json
-from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.layout import HOME_VARIABLE, RunLayout
 from torchdeck.contract.processes import ProcessIdentity, without_run_variables
 
 LOG_TAIL = 2_000
@@ -95,7 +95,7 @@ def load() -> None:
 
 def _supervise(arguments: list[str], home: Path) -> int:
     """Be an agent; its environment is what the login of the link has given."""
-    kept = {**without_run_variables(os.environ), "TORCHDECK_HOME": str(home)}
+    kept = {**without_run_variables(os.environ), HOME_VARIABLE: str(home)}
     os.environ.clear()
     os.environ.update(kept)
     os.chdir("/")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from torchdeck.agent.link.names import is_node_name
-from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.layout import Home, RunLayout
 
 _TOKEN = re.compile(r"link-[0-9a-f]{8,64}\.token")
 
@@ -31,7 +31,7 @@ class LinkOrder(NamedTuple):
 
     @property
     def layout(self) -> RunLayout:
-        return RunLayout(self.home / "runs" / self.run_id)
+        return Home(self.home).run(self.run_id)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], home: Path) -> LinkOrder:

@@ -19,6 +19,7 @@ from torchdeck.agent.link.outgoing import Outgoing
 from torchdeck.agent.link.requests import RequestError, Requests, pong
 from torchdeck.agent.link.sources import Sources
 from torchdeck.contract.frames import PROTOCOL, Frame, FrameError, FrameReader, encode
+from torchdeck.contract.layout import Home
 from torchdeck.contract.processes import boot_id
 
 LOOK_INTERVAL = 0.25
@@ -196,7 +197,7 @@ def serve(order: LinkOrder, reading: int, writing: int) -> int:
     try:
         LinkServer(order, reading, writing).run()
         # at the end: nobody waits for it
-        remove_abandoned(order.home / "shipped", time.time())
+        remove_abandoned(Home(order.home).shipped, time.time())
     except BrokenPipeError:
         return 0
     except (FrameError, ValueError) as error:

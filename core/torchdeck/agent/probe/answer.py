@@ -17,6 +17,7 @@ from torchdeck.agent.probe.reach import Listener, reach
 from torchdeck.agent.probe.seen import seen
 from torchdeck.agent.probe.trial import Trial, free_port
 from torchdeck.agent.process_title import set_process_title
+from torchdeck.contract.layout import HOME_VARIABLE, Home
 
 Answer = Callable[[Mapping[str, Any]], dict[str, Any]]
 VERSION = 1
@@ -133,7 +134,7 @@ def owners(question: Mapping[str, Any]) -> dict[str, Any]:
     """The runs that lease `devices` below `home`, by device; those that nobody leases are left out."""
     from torchdeck.agent.attempt.leases import lease_holder
 
-    leases = _home(question) / "leases"
+    leases = Home(_home(question)).leases
     devices = question.get("devices", ())
     return {key: holder for key in devices if (holder := lease_holder(leases, key)) is not None}
 
@@ -189,7 +190,7 @@ def reached(question: Mapping[str, Any]) -> dict[str, Any]:
 
 def _home(question: Mapping[str, Any]) -> Path:
     """TORCHDECK_HOME on this node: as the node book says, the environment, or where it is by default."""
-    named = question.get("home") or os.environ.get("TORCHDECK_HOME")
+    named = question.get("home") or os.environ.get(HOME_VARIABLE)
     if named:
         return Path(str(named)).expanduser()
     data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"

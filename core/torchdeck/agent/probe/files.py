@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from torchdeck.contract.layout import Home
+
 PIECE = 1 << 20
 """Bytes of one answer at most."""
 ENTRIES = 30_000
@@ -19,7 +21,7 @@ ENTRIES = 30_000
 
 def runs_of(home: Path) -> dict[str, Any]:
     """The folder of runs, and those that have a plan in it; names alone are told."""
-    folder = home / "runs"
+    folder = Home(home).runs
     found: list[str] = []
     with contextlib.suppress(OSError):
         found = sorted(path.name for path in folder.iterdir() if (path / "plan.json").is_file())

@@ -12,7 +12,7 @@ from typing import Any
 
 from torchdeck.agent.probe.files import below
 from torchdeck.agent.probe.runs import is_supervised, is_supervised_anywhere, running
-from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.layout import TRASH_PREFIX, Home, RunLayout
 from torchdeck.contract.processes import boot_id
 
 RUN_ID = re.compile(r"\d{8}T\d{6}Z-[a-z0-9-]+-[0-9a-f]{6}")
@@ -31,8 +31,8 @@ def remove_runs(home: Path, question: Mapping[str, Any]) -> dict[str, Any]:
     absent: list[str] = []
     kept: dict[str, str] = {}
     for run_id in map(str, question["run_ids"]):
-        folder = home / "runs" / run_id
-        aside = _aside(folder)
+        layout = Home(home).run(run_id)
+        folder, aside = layout.root, layout.trash()
         if RUN_ID.fullmatch(run_id) is None:
             kept[run_id] = f"{run_id!r} is no run's id"
         elif not (_is_plain(folder) or _is_plain(aside)):
@@ -56,7 +56,7 @@ def run_folders(home: Path, question: Mapping[str, Any]) -> dict[str, Any]:
         each run `run_id` and `bytes` of its files; `others`: runs that something lives of here, or on a node
         that shares the folder, or that were started on this very node.
     """
-    runs = home / "runs"
+    runs = Home(home).runs
     try:
         status, folders = runs.stat(), sorted(runs.iterdir())
     except FileNotFoundError:  # no run was ever here
@@ -66,7 +66,7 @@ def run_folders(home: Path, question: Mapping[str, Any]) -> dict[str, Any]:
     sizes: dict[str, int] = {}
     others: set[str] = set()
     for folder in folders:
-        run_id = folder.name.removeprefix(".deleted-")
+        run_id = folder.name.removeprefix(TRASH_PREFIX)
         if run_id in known or RUN_ID.fullmatch(run_id) is None or not _is_plain(folder):
             continue
         if run_id in living or _is_own(folder) or is_supervised(folder) or is_supervised_anywhere(folder):
@@ -109,7 +109,7 @@ def _lives(run_id: str, folder: Path) -> str:
 
 def _remove(home: Path, folder: Path) -> None:
     """As `runs.deletion` does; a removal that is cut short leaves no half of a run. Raises OSError."""
-    aside = _aside(folder)
+    aside = RunLayout(folder).trash()
     if _is_plain(aside):  # of a removal that was cut short
         _remove_aside(home, aside)
     if _is_plain(folder):
@@ -132,10 +132,6 @@ def _remove_aside(home: Path, aside: Path) -> None:
             if not left:
                 raise
     free(home, copied)
-
-
-def _aside(folder: Path) -> Path:
-    return folder.with_name(f".deleted-{folder.name}")
 
 
 def _is_plain(folder: Path) -> bool:

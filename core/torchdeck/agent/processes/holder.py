@@ -62,7 +62,7 @@ class AgentKeeper:
     @property
     def has_directory(self) -> bool:
         """The run's directory is still there: its plan is, without which no agent can start."""
-        return RunLayout(self._node.root.parents[1]).plan.exists()
+        return self._node.run.plan.exists()
 
     def look(self) -> float:
         """Start an agent if none lives; seconds until the next look (an agent's death wakes it earlier)."""

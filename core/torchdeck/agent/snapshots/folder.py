@@ -14,15 +14,12 @@ from torchdeck.agent.snapshots.manifest import MANIFEST_LIMIT, Entry, Manifest, 
 from torchdeck.contract.atomic import write_bytes
 from torchdeck.contract.bounded_file import read_bounded
 from torchdeck.contract.file_names import name_of
-from torchdeck.contract.layout import RunLayout
-
-STORE = "code"
-"""Folder in TORCHDECK_HOME."""
+from torchdeck.contract.layout import Home, RunLayout
 
 
 def store_of(home: Path) -> BlobStore:
     """What runs of `home` share."""
-    return BlobStore(home / STORE)
+    return BlobStore(Home(home).code)
 
 
 class FolderBeingMade:

@@ -20,7 +20,7 @@ from torchdeck.agent.snapshots.blobs import BlobDamagedError, BlobMissingError
 from torchdeck.agent.snapshots.folder import has_copy, make_from_store, store_of
 from torchdeck.agent.snapshots.manifest import Blob, Manifest, ManifestError
 from torchdeck.contract.frames import Frame, encode
-from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.layout import Home, RunLayout
 
 LIST_LIMIT = 64 * 2**20
 """Bytes of a manifest: hundreds of thousands of files."""
@@ -79,7 +79,7 @@ class Receiver:
         if len(self._listed) < whole:
             return
         self._manifest = Manifest.from_bytes(self._listed)
-        self._layout = RunLayout(self._home / "runs" / run)
+        self._layout = Home(self._home).run(run)
         self._layout.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         yield from self._make(frame)
 

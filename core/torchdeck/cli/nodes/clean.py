@@ -103,13 +103,12 @@ def _deleted(folders: Sequence[Leftover], reach: Reach) -> Sequence[NodeDeletion
 def _is_controlled(run: RunHere, chosen: ChosenNodes) -> bool:
     """Whether a controller of this home is about to start an agent for the run again."""
     from torchdeck.contract.journal import NewerFormatError
-    from torchdeck.contract.layout import RunLayout
+    from torchdeck.contract.layout import Home
     from torchdeck.runs.follower import read_run
-    from torchdeck.runs.home import runs_folder
 
     if Path(run.run_id).name != run.run_id:
         return False
-    layout = RunLayout(runs_folder(chosen.reach.home) / run.run_id)
+    layout = Home(chosen.reach.home).run(run.run_id)
     if not layout.journal.is_file():
         return False
     try:

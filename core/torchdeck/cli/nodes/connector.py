@@ -35,7 +35,7 @@ def logins_of(layout: RunLayout) -> Mapping[str, Any]:
     from torchdeck.cli.nodes.asking import terminal_asker
     from torchdeck.launching.reach import Reach
 
-    home = layout.root.parent.parent
+    home = layout.home.root
     return gather_logins(layout, Reach(home, terminal_asker(home)))
 
 

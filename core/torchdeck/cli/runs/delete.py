@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED, USAGE
 from torchdeck.cli.json_text import json_text
 from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
+from torchdeck.contract.layout import Home
 
 if TYPE_CHECKING:
     from torchdeck.contract.layout import RunLayout
@@ -62,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         print(f"torchdeck: {layout.root} cannot be removed: {error.strerror}", file=sys.stderr)
         return REFUSED
-    told = _on_nodes(layout.root.name, names, layout.root.parent.parent)
+    told = _on_nodes(layout.root.name, names, layout.home.root)
     return _tell(layout.root.name, told, as_json=args.json, here=True)
 
 
@@ -83,18 +84,17 @@ def _agreed(layout: RunLayout, nodes: Sequence[str]) -> bool:
 
 def _on_nodes_alone(run_id: str, names: Sequence[str], *, as_json: bool) -> int:
     """What is left on nodes of a run that is over, or that is not here any more."""
-    from torchdeck.contract.layout import RunLayout
     from torchdeck.runs.folders.deletion import living_alone
     from torchdeck.runs.folders.directory import RUN_ID
     from torchdeck.runs.follower import read_run
-    from torchdeck.runs.home import runs_folder, torchdeck_home
+    from torchdeck.runs.home import torchdeck_home
     from torchdeck.runs.links import read_links
 
     if RUN_ID.fullmatch(run_id) is None:
         print(f"torchdeck: {run_id!r} is not a run's whole id, which --node needs", file=sys.stderr)
         return USAGE
     home = torchdeck_home()
-    layout = RunLayout(runs_folder(home) / run_id)
+    layout = Home(home).run(run_id)
     if layout.journal.is_file():
         view = read_run(layout)
         if not view.is_over:

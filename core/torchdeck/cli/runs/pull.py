@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     layout = find_run(args.id)
     pulled: list[Pulled] = []
     problems: list[str] = []
-    home = layout.root.parent.parent
+    home = layout.home.root
     try:
         plan = LaunchPlan.from_json(read_json(layout.plan))
         with sources_of(layout, plan, Reach(home, InTurn(terminal_asker(home)))) as sources:

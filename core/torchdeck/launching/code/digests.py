@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from torchdeck.agent.snapshots.folder import STORE
 from torchdeck.contract.atomic import read_json, write_bytes
+from torchdeck.contract.layout import Home
 from torchdeck.launching.code.secret_contents import SecretSearch, rules_version
 
 VERSION = 2
@@ -45,7 +45,7 @@ class Digests:
 
     def __init__(self, home: Path, base: Path) -> None:
         name = hashlib.sha256(os.fsencode(base)).hexdigest()[:24]
-        self._path = home / STORE / "hashes" / f"{name}.json"
+        self._path = Home(home).code / "hashes" / f"{name}.json"
         self._known = _read(self._path)
         self._seconds = 0.0
         self._new: dict[str, tuple[Stamp, Digest]] = {}

@@ -274,7 +274,7 @@ def _watch(files: RunFiles, by: Mapping[str, object] | None) -> int:
 def _shipped(layout: RunLayout, history: RunHistory) -> Path:
     """The folder with the agent that the run was started with; our own if that is not known."""
     named = history.created.fields.get("shipped") if history.created is not None else None
-    return Path(named) if isinstance(named, str) and named else ship(layout.root.parent.parent)
+    return Path(named) if isinstance(named, str) and named else ship(layout.home.root)
 
 
 def _say(text: str, code: int) -> int:

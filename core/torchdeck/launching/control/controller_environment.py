@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from torchdeck.contract.layout import HOME_VARIABLE
 from torchdeck.contract.processes import without_run_variables
-from torchdeck.runs.home import HOME_VARIABLE
 
 
 def controller_environment(home: Path, hidden: frozenset[str]) -> dict[str, str]:

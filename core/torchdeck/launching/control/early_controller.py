@@ -79,7 +79,7 @@ class EarlyController:
         """
         order = {"run": str(layout.root), "secrets": dict(secrets.values), "logins": logins or {}}
         line = json.dumps(order).encode() + b"\n"
-        fits = secrets.names <= self._hidden and layout.root.parent.parent == self._home
+        fits = secrets.names <= self._hidden and layout.home.root == self._home
         with self._writing:
             if self._waits and fits and len(line) + len(GO) <= PIPE_LIMIT:
                 self._has_order = self._write(line)

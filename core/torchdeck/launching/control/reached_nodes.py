@@ -206,7 +206,7 @@ def _links(
     credentials = Credentials()
     with contextlib.suppress(ValueError):
         credentials = Credentials.from_json(logins)
-    reach = Reach(layout.root.parent.parent, NoAsker(), credentials)
+    reach = Reach(layout.home.root, NoAsker(), credentials)
     try:
         return {node.name: _link(layout, plan, node.name, shipped, reach, early) for node in remote}
     except (ConfigError, TargetError) as error:

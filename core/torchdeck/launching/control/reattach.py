@@ -13,7 +13,7 @@ from torchdeck.contract.atomic import write_bytes
 from torchdeck.contract.bounded_json import JsonError, parse_json
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.journal import JournalWriter, reader_of_node
-from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.layout import Home, RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.launching.control.reached_nodes import NodesNotKnownError, ReachedNodes
 from torchdeck.launching.launcher import journal_created
@@ -26,7 +26,6 @@ from torchdeck.nodes.probe.remote_files import RemoteFiles, RemoteRuns
 from torchdeck.nodes.probe.talking import talk
 from torchdeck.nodes.ssh.errors import SshError
 from torchdeck.runs.folders.directory import RUN_ID
-from torchdeck.runs.home import runs_folder
 from torchdeck.runs.links import NEEDS_LOGIN, REFUSED, UP
 
 LIMIT = 20.0
@@ -86,7 +85,7 @@ def reattach(
         files = RemoteFiles(conversation, node)
         runs = files.runs(entry.home)
         run_id = _named(node, runs, asked)
-        layout = RunLayout(runs_folder(reach.home) / run_id)
+        layout = Home(reach.home).run(run_id)
         if layout.journal.exists():
             return Reattached(layout, {})
         content = files.content(f"{runs.folder}/{run_id}/plan.json", PLAN_LIMIT)

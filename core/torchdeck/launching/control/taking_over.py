@@ -176,7 +176,7 @@ def _check_room(layout: RunLayout) -> None:
 
 def _check_trust(layout: RunLayout) -> None:
     """What was trusted at the start may be another by now."""
-    if held := Gate(layout.root.parent.parent).held_again(_plan(layout)):
+    if held := Gate(layout.home.root).held_again(_plan(layout)):
         raise NotResumableError(f"{held[0].what}: {held[0].fix}")
 
 

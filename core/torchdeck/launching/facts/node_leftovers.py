@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchdeck.contract.layout import Home
 from torchdeck.launching.node_deletion import REACH_LIMIT, NodeDeletion
 from torchdeck.nodes.probe.conversation import ProbeError
 from torchdeck.nodes.ssh.errors import SshError
 from torchdeck.runs.folders.deletion import run_of
 from torchdeck.runs.folders.node_parts import left_on_nodes
-from torchdeck.runs.home import runs_folder
 
 if TYPE_CHECKING:
     from torchdeck.launching.reach import Reach
@@ -88,7 +88,7 @@ def find_leftovers(names: Sequence[str], reach: Reach) -> Found:
 
 def _known(home: Path) -> set[str]:
     """Runs that are here; those that are set aside can be put back."""
-    folder = runs_folder(home)
+    folder = Home(home).runs
     return {run_of(path.name) for path in folder.iterdir()} if folder.is_dir() else set()
 
 

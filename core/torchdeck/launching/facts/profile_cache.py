@@ -16,6 +16,7 @@ import torchdeck
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.atomic import read_json, write_bytes
 from torchdeck.contract.inventory import InterpreterFacts
+from torchdeck.contract.layout import Home
 from torchdeck.contract.plan.model_profile import ModelProfile, ProfileFormatError
 from torchdeck.launching.facts.code_tree import Digest, content_digest, read_code_tree
 
@@ -36,7 +37,7 @@ class ProfileCache:
     """
 
     def __init__(self, home: Path) -> None:
-        self._folder = home / "profiles"
+        self._folder = Home(home).profiles
 
     def read(self, key: str) -> ModelProfile | None:
         """The profile of `key`, if it is there and whole."""

@@ -16,6 +16,7 @@ from typing import IO, Any
 
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.contract.compiled import compile_cache
+from torchdeck.contract.layout import Home
 from torchdeck.launching.shipping import ShippingError, ship
 
 _READ_SIZE = 1 << 16
@@ -117,7 +118,7 @@ def _environment(config: RunConfig, shipped: Path) -> dict[str, str]:
     own = {} if config.run.recipe in BUILTIN_RECIPES else config.run.env
     users_path = own.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     return {
-        **compile_cache(shipped.parents[1]),
+        **compile_cache(Home(shipped.parents[1])),
         **os.environ,
         **own,
         **_ONLY_RANK,

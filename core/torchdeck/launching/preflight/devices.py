@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from torchdeck.agent.attempt.leases import lease_holder
+from torchdeck.contract.layout import Home
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launching.preflight.check import Check, failed, ok, warning
 
@@ -27,7 +28,8 @@ def check_devices(plan: LaunchPlan, home: Path, elsewhere: Container[str] = ()) 
         if not node.devices:
             yield ok("devices", node.name, f"{_ranks(node.nproc)} on the CPU")
             continue
-        found = [lease_holder(home / "leases", key) for key in node.devices]
+        leases = Home(home).leases
+        found = [lease_holder(leases, key) for key in node.devices]
         held = [Holder(each["device"], each["run_id"], each["name"]) for each in found if each is not None]
         if held:
             yield check_held(node.name, held, queue=plan.policy.queue)

@@ -12,12 +12,12 @@ from torchdeck.config.problems import ConfigError, Problem
 from torchdeck.config.toml.document import TooDeepError, parse, scan
 from torchdeck.contract.atomic import write_bytes
 from torchdeck.contract.bounded_file import UnreadableFileError, read_bounded
+from torchdeck.contract.layout import Home
 from torchdeck.contract.lock_file import try_lock
 from torchdeck.nodes.book.problems import problems_of
 from torchdeck.nodes.book.schema import NodeBook
 from torchdeck.trust.writers import other_writers_of_file
 
-FILE_NAME = "nodes.toml"
 MAX_BYTES = 8 << 20
 """Longer files are no node books."""
 LOCK_LIMIT = 20.0
@@ -26,7 +26,7 @@ LOCK_LIMIT = 20.0
 
 def book_path(home: Path) -> Path:
     """Where the node book lies in a Torchdeck home; it may not be there yet."""
-    return home / FILE_NAME
+    return Home(home).node_inventory
 
 
 def read_book(path: Path) -> NodeBook:

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from torchdeck.contract.atomic import read_json, write_json
+from torchdeck.contract.layout import Home
 from torchdeck.nodes.ssh.credentials import Asker, Credentials
 from torchdeck.nodes.ssh.target import SshTarget
 
 T = TypeVar("T")
 SERVICE = "torchdeck"
-FILE_NAME = "keyring.json"
 
 
 class KeyringError(Exception):
@@ -30,7 +30,7 @@ class Keyring:
     """
 
     def __init__(self, home: Path) -> None:
-        self._file = home / FILE_NAME
+        self._file = Home(home).keyring
 
     @property
     def names(self) -> list[str]:

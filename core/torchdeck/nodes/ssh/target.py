@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from torchdeck.contract.layout import Home
 from torchdeck.nodes.book.address import RIGHT_HOP, hop_fault, jump_parts
 from torchdeck.nodes.book.schema import NodeBook, NodeEntry
 from torchdeck.nodes.ssh.config_commands import REFUSED
@@ -147,7 +148,7 @@ class _Finder:
             raise TargetError(name, str(error)) from error
 
     def _target(self, name: str, host: str, found: Mapping[str, Any]) -> SshTarget:
-        ours = self.home / "known_hosts"
+        ours = Home(self.home).known_hosts
         address, user = found.get("hostname") or host, found.get("user") or getpass.getuser()
         check_names(name, address, user)
         return SshTarget(

@@ -11,17 +11,16 @@ from pathlib import Path
 
 from torchdeck.agent.snapshots.folder import free, read_manifest
 from torchdeck.contract.inventory import LOCALHOST
-from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.layout import TRASH_PREFIX, Home, RunLayout
 from torchdeck.contract.lock_file import is_held
 from torchdeck.contract.processes import processes_of_run
 from torchdeck.runs.folders.directory import RUN_ID
 from torchdeck.runs.folders.node_parts import note_left, remote_nodes
 from torchdeck.runs.follower import read_run
-from torchdeck.runs.home import runs_folder
 from torchdeck.runs.links import Links, read_links
 from torchdeck.runs.view import RunView
 
-_ASIDE = re.compile(rf"\.deleted-(?P<everywhere>everywhere-)?(?P<run_id>{RUN_ID.pattern})")
+_ASIDE = re.compile(rf"{re.escape(TRASH_PREFIX)}(?P<everywhere>everywhere-)?(?P<run_id>{RUN_ID.pattern})")
 """What its nodes have of a run goes with it only where its folder's name says so, whoever removes that."""
 FORGOTTEN = 3600.0
 """Seconds after which a run that was set aside is taken for one that nobody will put back."""
@@ -79,9 +78,7 @@ def _refuse_alive(layout: RunLayout) -> None:
 
 
 def _renamed(layout: RunLayout, *, on_nodes: bool) -> Path:
-    # the wish is in the name: that is written with the rename or not at all, and needs no room on the disk
-    everywhere = "everywhere-" if on_nodes else ""
-    return layout.root.rename(layout.root.with_name(f".deleted-{everywhere}{layout.root.name}"))
+    return layout.root.rename(layout.trash(on_nodes=on_nodes))
 
 
 def living_alone(run: RunView, links: Links | None) -> tuple[str, ...]:
@@ -116,7 +113,8 @@ def remove(aside: Path) -> tuple[str, ...]:
     Raises:
         OSError: it cannot be removed.
     """
-    home, layout = aside.parent.parent, RunLayout(aside)
+    layout = RunLayout(aside)
+    home = layout.home.root
     found = _ASIDE.fullmatch(aside.name)
     nodes = remote_nodes(layout) if found and found["everywhere"] else ()
     unnoted = _note(home, run_of(aside.name), nodes)
@@ -143,7 +141,7 @@ def remove_forgotten(home: Path, now: float | None = None) -> dict[Path, tuple[s
     """
     now = time.time() if now is None else now
     removed = {}
-    for path in sorted(runs_folder(home).glob(".deleted-*")):
+    for path in sorted(Home(home).runs.glob(f"{TRASH_PREFIX}*")):
         with suppress(OSError):
             if _ASIDE.fullmatch(path.name) and now - path.stat().st_ctime > FORGOTTEN:
                 removed[path] = remove(path)

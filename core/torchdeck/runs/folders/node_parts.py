@@ -12,10 +12,9 @@ from pathlib import Path
 
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.inventory import LOCALHOST
-from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.layout import Home, RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.runs.folders.directory import RUN_ID
-from torchdeck.runs.home import runs_folder
 
 
 def remote_nodes(layout: RunLayout) -> tuple[str, ...]:
@@ -50,7 +49,7 @@ def left_on_nodes(home: Path) -> dict[str, tuple[str, ...]]:
     found = {}
     for folder in _entries(_folder(home)):
         names = (path.name for path in _entries(folder))
-        runs = [name for name in names if RUN_ID.fullmatch(name) and not (runs_folder(home) / name).exists()]
+        runs = [name for name in names if RUN_ID.fullmatch(name) and not Home(home).run(name).root.exists()]
         if runs:
             found[folder.name] = tuple(runs)
     return found
@@ -70,4 +69,4 @@ def _touch(path: Path) -> None:
 
 
 def _folder(home: Path) -> Path:
-    return home / "deleted"
+    return Home(home).deleted

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.contract.atomic import read_json, write_json
+from torchdeck.contract.layout import Home
 from torchdeck.runs.folders.locked_file import locked
 
-FILE_NAME = "notes.json"
 _VERSION = 1
 
 
@@ -41,11 +41,11 @@ def read_notes(home: Path) -> dict[str, Note]:
         NewerNotesError: the file is from a newer Torchdeck.
         OSError: it cannot be read.
     """
-    value = read_json(home / FILE_NAME)
+    value = read_json(Home(home).notes)
     if not isinstance(value, Mapping):
         return {}
     if isinstance(value.get("v"), int) and value["v"] > _VERSION:
-        raise NewerNotesError(f"{home / FILE_NAME} was written by a newer Torchdeck: update this one")
+        raise NewerNotesError(f"{Home(home).notes} was written by a newer Torchdeck: update this one")
     runs = value.get("runs")
     if not isinstance(runs, Mapping):
         return {}
@@ -59,13 +59,13 @@ def change_notes(home: Path, run_ids: tuple[str, ...], change: Callable[[Note], 
         NewerNotesError: the file is from a newer Torchdeck.
         OSError: it cannot be written; the old one is still there.
     """
-    with locked(home / FILE_NAME):
+    with locked(Home(home).notes):
         notes = read_notes(home)
         for run_id in run_ids:
             notes[run_id] = change(notes.get(run_id, Note()))
         notes = {run_id: note for run_id, note in notes.items() if note}
         runs = {run_id: {"tags": list(note.tags), "text": note.text} for run_id, note in notes.items()}
-        write_json(home / FILE_NAME, {"v": _VERSION, "runs": runs})
+        write_json(Home(home).notes, {"v": _VERSION, "runs": runs})
     return notes
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchdeck.contract.checkpoints.manifest import CheckpointError, read_manifest
+from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.view import RunView
 
 
@@ -35,5 +36,6 @@ def origin_of(view: RunView) -> Origin | None:
     try:
         run_id = read_manifest(folder).run_id
     except CheckpointError:
-        run_id = folder.parent.parent.name if folder.parent.name == "checkpoints" else ""
+        layout = RunLayout(folder.parent.parent)
+        run_id = layout.root.name if folder.parent == layout.checkpoints else ""
     return Origin(run_id, first.resume_step) if run_id not in ("", view.id) else None

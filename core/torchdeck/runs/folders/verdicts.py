@@ -10,9 +10,9 @@ from typing import Any
 
 from torchdeck.contract.atomic import read_json, write_json
 from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME
+from torchdeck.contract.layout import Home
 from torchdeck.runs.folders.locked_file import locked
 
-FILE_NAME = "verified.json"
 _VERSION = 1
 
 
@@ -47,7 +47,7 @@ def read_verdicts(home: Path) -> dict[Path, Verdict]:
     Raises:
         OSError: it cannot be read.
     """
-    value = read_json(home / FILE_NAME)
+    value = read_json(Home(home).verified)
     if not isinstance(value, Mapping) or value.get("v") != _VERSION:
         return {}
     kept = value.get("checkpoints")
@@ -62,7 +62,7 @@ def keep_verdict(home: Path, folder: Path, verdict: Verdict) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    path = home / FILE_NAME
+    path = Home(home).verified
     with locked(path):
         value = read_json(path)
         if isinstance(value, Mapping) and isinstance(value.get("v"), int) and value["v"] > _VERSION:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.contract.atomic import read_json, write_json
+from torchdeck.contract.layout import Home
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launching.file_lock import locked
 from torchdeck.launching.preflight.remote.trial import Measured, scripts
@@ -54,7 +55,7 @@ def recall(home: Path, key: str) -> tuple[Measured, float] | None:
 def remember(home: Path, key: str, measured: Measured) -> None:
     """Keep it. Raises OSError."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with locked(home / "measured_nodes.lock"):
+    with locked(_path(home).with_suffix(".lock")):
         kept = {**_read(home), key: {"time": time.time(), **asdict(measured)}}
         newest = sorted(kept, key=lambda each: _time(kept[each]), reverse=True)[:KEPT]
         write_json(
@@ -63,7 +64,7 @@ def remember(home: Path, key: str, measured: Measured) -> None:
 
 
 def _path(home: Path) -> Path:
-    return home / "measured_nodes.json"
+    return Home(home).measured_nodes
 
 
 def _read(home: Path) -> dict[str, Any]:
