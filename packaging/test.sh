@@ -56,7 +56,7 @@ collect() {
 }
 
 need_packages
-install_into .venv gui,train,export,dev
+install_into .venv gui,train,export,dev,docs
 bin=.venv/bin
 # each of these keeps one core busy for a minute: side by side, what each says in one piece
 said=$(mktemp -d)

@@ -8,6 +8,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 sources=$PWD
 
+NO_MKDOCS_2_WARNING=1 "$python" -m mkdocs build --quiet # the wheel carries the documentation
 "$python" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$work/dist" .
 "$python" -m venv "$work/venv"
 "$work/venv/bin/python" -m pip install --quiet --require-hashes -r packaging/hashes/core.txt
@@ -32,6 +33,20 @@ expect 0 "$torchdeck" --version
 expect 0 "$torchdeck" --help
 expect 0 "$torchdeck" init --preset quickstart quickstart.toml
 expect 0 "$torchdeck" schema
+expect 2 "$torchdeck" docs no-such-page --no-browser
+"$torchdeck" docs trouble/hangs --no-browser >address &
+docs=$!
+"$python" - address <<'P'
+import pathlib, re, sys, time, urllib.request
+deadline = time.monotonic() + 30
+while not (found := re.search(r"http://\S+", pathlib.Path(sys.argv[1]).read_text())):
+    assert time.monotonic() < deadline, "torchdeck docs printed no address within 30 s"
+    time.sleep(0.1)
+page = urllib.request.urlopen(found[0], timeout=10).read().decode()
+assert "A run hangs" in page, page[:500]
+P
+kill -INT "$docs"
+wait "$docs"
 expect 0 "$torchdeck" plan quickstart.toml
 expect 0 "$torchdeck" runs list --json
 # the clean environment has no torch: launching into it is refused with the reason, before anything starts

@@ -43,6 +43,7 @@ COMMANDS = {
     "trust": Command("torchdeck.cli.trust", "list, add and remove folders and files whose code may run"),
     "ckpt": Command("torchdeck.cli.ckpt.command", "list, verify, export and convert checkpoints"),
     "batchplan": Command("torchdeck.cli.batchplan.command", "build, show, share out and verify batch plans"),
+    "docs": Command("torchdeck.cli.docs", "open the documentation in the browser"),
 }
 
 
@@ -136,7 +137,7 @@ def _command_meant(word: str) -> str | None:
 
 
 def _run(arguments: list[str]) -> int:
-    parser = _run_parser()
+    parser = run_parser()
     args = parser.parse_args(arguments)
     named = args.run_file is not None or args.script is not None or args.module is not None
     if args.no_gui:
@@ -154,7 +155,7 @@ def _run(arguments: list[str]) -> int:
     return _open_window(args.run_file or args.script, named=named, arguments=arguments)
 
 
-def _run_parser() -> argparse.ArgumentParser:
+def run_parser() -> argparse.ArgumentParser:
     import argparse
 
     from torchdeck.cli.run_source import add_run_source

@@ -165,8 +165,8 @@ class RecipeSettings:
         """The settings in `text`, checked.
 
         Raises:
-            SettingsError: not JSON, a newer version, or a field is missing, unknown, of the wrong type or out
-            of range.
+            SettingsError: not JSON, a newer version, or a field is missing, unknown, of the wrong type or
+                out of range.
         """
         try:
             value = json.loads(text)

@@ -46,7 +46,15 @@ def build_batch_plan(
 
     Args:
         lengths: tokens of each sample; sample ids are the indices, shape (n,).
-        token_budget, seed, epochs, buckets, max_length, too_long, empty, pack, pad_to: see PlanSettings.
+        token_budget: maximum tokens per microbatch, padding included.
+        seed: seed of the order, 0 to 2⁶⁴ − 1.
+        epochs: number of epochs to plan, 1 to 65,536.
+        buckets: maximum number of length buckets, or their upper bounds in tokens; unused with `pack`.
+        max_length: longest sample in tokens (with `pack`: longest row). Default: the token budget.
+        too_long: treatment of longer samples: "error", "truncate" or "drop".
+        empty: treatment of samples of length 0: "error" or "drop".
+        pack: put several samples into one row of up to `max_length` tokens.
+        pad_to: pad to the "longest" sample of the microbatch, or to the "bucket" bound.
         dataset_fingerprint: names the data set's content; without it the lengths stand for the data set.
         tokenizer_fingerprint: names what the lengths were counted with.
         progress: called after each epoch.

@@ -61,7 +61,9 @@ def compute_shard_stats(
     Args:
         plan: the whole plan.
         world_size: ranks in all.
-        balance, window, cost: as for `BatchPlan.shard`.
+        balance: as for `BatchPlan.shard`.
+        window: as for `BatchPlan.shard`.
+        cost: as for `BatchPlan.shard`.
         epoch: this one alone, from 0.
 
     Raises:

@@ -69,8 +69,9 @@ class DistributedTrainer:
             there is one. A Torchdeck run that is resumed goes on from its own newest instead.
         verbose: rank 0 prints a line every `log_every` steps; a Torchdeck run always has them.
         log_every: steps between two rows of metrics.
-        stats_every, profile_steps: as in the [telemetry] table; statistics are in the callbacks' StepResult
-            too, and outside a run traces are written as trace-rankN.json.gz, into the working directory.
+        stats_every: as in the [telemetry] table; callbacks get the statistics in StepResult, too.
+        profile_steps: as in the [telemetry] table; outside a run traces are written as trace-rankN.json.gz
+            into the working directory.
         training: weight_decay, betas, momentum, clip, schedule, warmup_steps, min_lr_ratio, patience,
             min_delta, ema, check_every, compile, activation_checkpointing, deterministic, seed, batch_plan
             and balance, as in the [training] table.

@@ -32,7 +32,8 @@ def load_batch_plan(
     Args:
         path: the folder.
         verify: hash the columns and check every sample id, too; the other layout is always checked whole.
-        expect_dataset, expect_tokenizer: fingerprints that the plan must have been built for.
+        expect_dataset: fingerprint of the data set that the plan must have been built for.
+        expect_tokenizer: fingerprint of the tokenizer that the plan must have been built for.
 
     Raises:
         BatchPlanError: there is no plan, it is damaged, or it was built for something else.

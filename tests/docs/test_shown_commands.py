@@ -1,4 +1,4 @@
-"""README.md names commands, options and keys that there are."""
+"""Commands, options and node inventories shown in README.md and docs/ exist."""
 
 import re
 import shlex
@@ -10,7 +10,9 @@ import pytest
 from torchdeck.cli.main import COMMANDS, FAMILIES, main
 from torchdeck.nodes.book.file import parse_book
 
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text("utf-8")
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SHOWN = "\n".join(page.read_text("utf-8") for page in PAGES)
 SPANS = re.compile(r"`(torchdeck [^`\n]+)`")
 CONSOLE = re.compile(r"^\$ (torchdeck .*)$", re.MULTILINE)
 ROW = re.compile(r"^\| (`torchdeck [^|]+) \|(.+)\|$", re.MULTILINE)
@@ -39,12 +41,12 @@ def help_of(capsys: pytest.CaptureFixture[str], *command: str) -> set[str]:
     with pytest.raises(SystemExit) as left:
         main([*command, "--help"])
     told = capsys.readouterr()
-    assert left.value.code == 0, f"README.md names {' '.join(command)}: {told.err}"
+    assert left.value.code == 0, f"the documents show {' '.join(command)}: {told.err}"
     return set(OPTION.findall(told.out))
 
 
 def test_every_command_line_has_the_options_it_is_shown_with(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = [*SPANS.findall(README), *CONSOLE.findall(README)]
+    lines = [*SPANS.findall(SHOWN), *CONSOLE.findall(SHOWN)]
     shown: dict[tuple[str, ...], set[str]] = {}
     for line in lines:
         shown.setdefault(words(line), set()).update(options(line))
@@ -55,7 +57,7 @@ def test_every_command_line_has_the_options_it_is_shown_with(capsys: pytest.Capt
 
 def test_the_table_of_commands_names_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     """A row names one command, or several of a family: `torchdeck nodes list`, `add`, and so on."""
-    rows = ROW.findall(README)
+    rows = ROW.findall(SHOWN)
     assert len(rows) > 15
     for cell, told in rows:
         first, *others = re.findall(r"`([^`]+)`", cell)
@@ -65,6 +67,8 @@ def test_the_table_of_commands_names_what_there_is(capsys: pytest.CaptureFixture
         assert set(OPTION.findall(told)) <= there, first
 
 
-def test_the_node_book_shown_is_one() -> None:
-    (book,) = (text for text in re.findall(r"```toml\n(.*?)```", README, re.DOTALL) if "[nodes." in text)
-    assert parse_book(book, "README.md").nodes["gpu4"].tags
+def test_node_inventories_shown_are_valid() -> None:
+    books = [text for text in re.findall(r"```toml\n(.*?)```", SHOWN, re.DOTALL) if "[nodes." in text]
+    assert books
+    for book in books:
+        assert parse_book(book, "nodes.toml").nodes["gpu4"].tags

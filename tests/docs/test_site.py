@@ -1,0 +1,82 @@
+"""The documentation builds without a warning, is complete, and needs no network."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from torchdeck.cli.docs import find_page, pages
+from torchdeck.cli.main import COMMANDS
+from torchdeck.config.keys import all_keys
+from torchdeck.data import HOMES as DATA_NAMES
+from torchdeck.distributed import HOMES as DISTRIBUTED_NAMES
+from torchdeck.runs.failures.troubleshooting import chapter
+
+ROOT = Path(__file__).resolve().parents[2]
+LOADED = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*?\b(?:src|href)=[\"']?(https?:)?//")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built documentation."""
+    folder = tmp_path_factory.mktemp("built") / "site"
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_every_page_is_built_and_found(site: Path) -> None:
+    """Each Markdown file is a page that `torchdeck docs` opens by the file's name."""
+    files = sorted((ROOT / "docs").rglob("*.md"))
+    assert len(files) > 18
+    for file in files:
+        name = str(file.relative_to(ROOT))
+        assert find_page(site, name) == name.removeprefix("docs/").removesuffix(".md") + ".html"
+    assert len(pages(site)) == len(files)
+
+
+def test_pages_load_nothing_from_the_network(site: Path) -> None:
+    """Scripts, styles, fonts and pictures come from the site itself."""
+    for page in site.rglob("*.html"):
+        assert not LOADED.search(page.read_text("utf-8")), page
+    for style in site.rglob("*.css"):
+        assert not re.search(r"url\([\"']?https?:", style.read_text("utf-8")), style
+
+
+def test_the_reference_of_run_toml_has_every_key(site: Path) -> None:
+    """And nothing but the schema says which there are."""
+    text = (site / "reference/run-toml.html").read_text("utf-8")
+    missing = [key.name for key in all_keys().values() if not key.free and f">{key.path[-1]}<" not in text]
+    missing = [name for name in missing if f"[{name}]" not in text]
+    assert not missing
+
+
+def test_the_reference_of_the_command_line_has_every_command(site: Path) -> None:
+    """Families with their commands."""
+    text = (site / "reference/cli.html").read_text("utf-8")
+    for name in (*COMMANDS, "runs resume", "nodes add", "ckpt export"):
+        assert f"torchdeck {name}<" in text, name
+
+
+def test_the_reference_of_python_has_every_public_name(site: Path) -> None:
+    """Each with an anchor of its own."""
+    text = (site / "reference/python.html").read_text("utf-8")
+    for name, module in {**DATA_NAMES, **DISTRIBUTED_NAMES}.items():
+        assert f'id="{module}.{name}"' in text, name
+
+
+def test_known_failures_are_on_the_page_about_failures(site: Path) -> None:
+    """The chapter that `torchdeck runs show` quotes."""
+    text = (site / "trouble/failed.html").read_text("utf-8")
+    sections = chapter()
+    assert len(sections) > 10
+    assert text.count("<h3") >= len(sections)
