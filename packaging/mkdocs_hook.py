@@ -7,7 +7,6 @@ part can be out of date; on a page that is read without mkdocs the mark is an in
 from __future__ import annotations
 
 import argparse
-import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
@@ -16,7 +15,6 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 
-import torchdeck
 from torchdeck import data, distributed
 from torchdeck.cli.main import COMMANDS, run_parser
 from torchdeck.config.documentation import reference
@@ -126,14 +124,11 @@ def names_of(homes: Mapping[str, str]) -> str:
 
 def own_names() -> str:
     """`torchdeck.log`, `torchdeck.launch`, and the handle of a run that the latter returns."""
-    launch = torchdeck.launch
-    home = "torchdeck" if inspect.isfunction(launch) else "torchdeck.launch.api"
-    (handle,) = Path(torchdeck.__file__).parent.glob("*/handle.py")
     return names_of(
         {
             "log": "torchdeck.telemetry.run_log",
-            "launch": home,
-            "Run": f"torchdeck.{handle.parent.name}.handle",
+            "launch": "torchdeck",
+            "Run": "torchdeck.launching.handle",
         }
     )
 
