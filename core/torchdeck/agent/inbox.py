@@ -19,6 +19,11 @@ KINDS = {"stop": "graceful", "stop_now": "now"}
 _NAMED = re.compile(r"(\d+-(stop|stop_now)-[0-9a-f]+)\.json")
 
 
+def is_request_name(name: str) -> bool:
+    """Whether a file of this name is a request even if it is empty."""
+    return _NAMED.fullmatch(name) is not None
+
+
 class InboxRequest(NamedTuple):
     """A request, checked."""
 

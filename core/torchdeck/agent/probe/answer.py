@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from torchdeck.agent.probe import files, network, pythons, run_folders, runs, system
+from torchdeck.agent.probe import files, network, pythons, run_folders, run_stop, runs, system
 from torchdeck.agent.probe.gpus import gpu_facts
 from torchdeck.agent.probe.marks import Marks
 from torchdeck.agent.probe.reach import Listener, reach
@@ -42,6 +42,7 @@ def serve(questions: TextIO, answers: TextIO) -> None:
         "runs": lambda question: files.runs_of(_home(question)),
         "run_folders": lambda question: run_folders.run_folders(_home(question), question),
         "remove_runs": lambda question: run_folders.remove_runs(_home(question), question),
+        "stop_run": lambda question: run_stop.stop_run(_home(question), question),
         "tree": files.tree,
         "read": files.read,
         "digest": files.digest,

@@ -37,7 +37,7 @@ def remove_runs(home: Path, question: Mapping[str, Any]) -> dict[str, Any]:
             kept[run_id] = f"{run_id!r} is no run's id"
         elif not (_is_plain(folder) or _is_plain(aside)):
             absent.append(run_id)
-        elif why := _lives(run_id, folder):
+        elif why := lives_here(run_id, folder) or lives_on_a_sharing_node(folder):
             kept[run_id] = why
         else:
             try:
@@ -96,13 +96,16 @@ def _size(folder: Path) -> int:
     return sum(status.st_size for _, status in below(str(folder)) if stat.S_ISREG(status.st_mode))
 
 
-def _lives(run_id: str, folder: Path) -> str:
-    """Which processes of the run live here; empty where none does."""
+def lives_here(run_id: str, folder: Path) -> str:
+    """What of the run lives on this node, as a sentence; empty if nothing does."""
     pids = [pid for run in running() if run["run_id"] == run_id for pid in run["processes"]]
     if pids:
         return f"processes of the run live there: pid {', '.join(map(str, sorted(pids)))}"
-    if is_supervised(folder):
-        return "the run's agent lives there"
+    return "the run's agent lives there" if is_supervised(folder) else ""
+
+
+def lives_on_a_sharing_node(folder: Path) -> str:
+    """That the run's agent lives on a node that shares the home, as a sentence; empty if none does."""
     shared = is_supervised_anywhere(folder)
     return "the run's agent lives on another node that has the same home" if shared else ""
 

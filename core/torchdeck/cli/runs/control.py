@@ -13,6 +13,7 @@ from torchdeck.cli.headless import refuse, watch_run
 from torchdeck.cli.json_text import json_text
 from torchdeck.cli.nodes.connector import logins_of
 from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
+from torchdeck.cli.runs.stop_unread import stop_unread
 from torchdeck.cli.signals import FrontEndSignals
 from torchdeck.contract.journal import NewerFormatError
 from torchdeck.contract.layout import RunLayout
@@ -95,7 +96,7 @@ def stop(args: argparse.Namespace) -> int:
     try:
         view = RunFollower(layout).refresh()
     except (NewerFormatError, OSError) as error:
-        return _stop_unread(layout, args, error)
+        return stop_unread(layout, args, error)
     if view.is_over and not view.processes_alive and not nodes_alone(layout):
         return refuse([f"run {view.id} is {view.state} already: there is nothing to stop"], as_json=args.json)
     try:
@@ -123,27 +124,6 @@ def _was_stopped(layout: RunLayout, view: RunView, request_id: str) -> bool:
     follower = RunFollower(layout)
     follower.refresh()
     return follower.has_taken(request_id)
-
-
-def _stop_unread(layout: RunLayout, args: argparse.Namespace, error: Exception) -> int:
-    """Stop a run whose journals cannot be read, by its processes on this machine."""
-    from torchdeck.launching.control.requests import STOP, STOP_NOW
-    from torchdeck.launching.control.unread_stop import ask_to_stop, lives_here, wait_until_gone
-
-    run_id = layout.root.name
-    _note(f"the state of run {run_id} cannot be read: {error}")
-    lived = lives_here(layout)
-    try:
-        ask_to_stop(layout, STOP_NOW if args.now else STOP, "terminal")
-    except OSError as unwritten:
-        return refuse([f"the request cannot be handed over: {unwritten}"], as_json=args.json)
-    if not lived:
-        return refuse([f"nothing of run {run_id} lives on this machine"], as_json=args.json)
-    if not args.no_wait and not wait_until_gone(layout, ALONE_LIMIT):
-        return refuse([f"processes of run {run_id} live {ALONE_LIMIT:.0f} s later"], as_json=args.json)
-    said = "was asked to stop" if args.no_wait else "was stopped: none of its processes lives here any more"
-    print(json_text({"id": run_id, "why": said}) if args.json else f"run {run_id} {said}")
-    return SUCCEEDED
 
 
 def _wait(layout: RunLayout, carrier: RequestCarrier, *, now: bool = False) -> RunView:

@@ -1,0 +1,114 @@
+"""Stopping a run by asking each of its nodes, without its journals and its controller. Blocks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torchdeck.launching.control.requests import Request
+    from torchdeck.launching.reach import Reach
+
+ASK_LIMIT = 20.0
+"""Seconds for one answer."""
+REACH_LIMIT = 15.0
+"""Seconds for connecting to a node, without the time that a person takes to answer."""
+UNREACHED_LIMIT = 30.0
+"""Seconds after which a node that does not answer is waited for no longer."""
+AT_ONCE = 16
+_POLL = 0.5
+
+
+@dataclass
+class NodeStop:
+    """One node of a run that is being stopped."""
+
+    node: str
+    lived: bool = False
+    """Something of the run lived there."""
+    why: str = "it was not asked yet"
+    """Why something of the run may still live there, as a sentence; empty if nothing does."""
+    unreached: bool = False
+    """It was given up, because it did not answer."""
+
+
+def stop_on_nodes(
+    run_id: str,
+    names: Sequence[str],
+    request: Request,
+    reach: Reach,
+    limit: float,
+    say: Callable[[str], None] = lambda _text: None,
+) -> tuple[NodeStop, ...]:
+    """Hand the request to the run's agents, and wait until nothing of the run lives on these nodes.
+
+    Args:
+        run_id: of the run.
+        names: its nodes, which are in the node book under these names.
+        request: what an agent is handed; it takes one that comes twice as one.
+        reach: how they are connected to.
+        limit: seconds to wait; 0: each is asked once.
+        say: called with each new thing that is waited for.
+    """
+    if not names:
+        return ()
+    begun = time.monotonic()
+    with reach.keeping_talks() as kept, ThreadPoolExecutor(min(AT_ONCE, len(names))) as pool:
+        waits = [_Wait(NodeStop(name), run_id, request, kept, begun) for name in names]
+        while left := [wait for wait in waits if wait.stop.why and not wait.stop.unreached]:
+            for text in pool.map(_Wait.look, left):
+                if text:
+                    say(text)
+            if time.monotonic() - begun >= limit:
+                break
+            time.sleep(_POLL)
+        return tuple(wait.stop for wait in waits)
+
+
+class _Wait:
+    """Waiting for one node."""
+
+    def __init__(self, stop: NodeStop, run_id: str, request: Request, reach: Reach, now: float) -> None:
+        self.stop = stop
+        self._question = {"run_id": run_id, "node": stop.node}
+        self._request = request.file_name
+        self._reach = reach
+        self._heard = now
+        self._said = ""
+
+    def look(self) -> str:
+        """Ask once; what is waited for now, if that is news."""
+        from torchdeck.config.problems import ConfigError
+        from torchdeck.nodes.probe.conversation import ProbeError
+        from torchdeck.nodes.ssh.errors import SshError, TargetError
+
+        try:
+            self._ask()
+            said = "" if not self.stop.why else f"node {self.stop.node}: waiting for the run to end there"
+        except (ConfigError, TargetError) as error:  # it is not in the node book
+            self.stop.why, self.stop.unreached = str(error), True
+            said = ""
+        except (ProbeError, SshError, OSError) as error:
+            self.stop.why = str(error) or type(error).__name__
+            self.stop.unreached = time.monotonic() - self._heard > UNREACHED_LIMIT
+            said = f"node {self.stop.node} is not reached, tried for {UNREACHED_LIMIT:.0f} s: {self.stop.why}"
+        news = said if said != self._said else ""
+        self._said = said
+        return news
+
+    def _ask(self) -> None:
+        from torchdeck.nodes.probe.conversation import ProbeError
+
+        home = self._reach.entry(self.stop.node).home
+        with self._reach.talk(self.stop.node, REACH_LIMIT) as talk:
+            answer = talk.ask("stop_run", ASK_LIMIT, home=home, request=self._request, **self._question)
+        lives = answer.get("lives")
+        if not isinstance(lives, str):
+            raise ProbeError(f"node {self.stop.node} did not say what lives there")
+        self._heard = time.monotonic()
+        self._request = ""  # it has it
+        self.stop.why = lives
+        self.stop.lived = self.stop.lived or bool(lives)
