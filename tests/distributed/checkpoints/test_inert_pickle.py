@@ -5,12 +5,20 @@ from __future__ import annotations
 import collections
 import pickle
 import resource
-from pathlib import PurePath
+from contextlib import suppress
+from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
 
-from torchdeck.distributed.checkpoints.files.inert_pickle import Name, Record, read_pickle
+from support.reader_process import ReaderProcess
+from torchdeck.distributed.checkpoints.files.inert_pickle import (
+    LARGEST,
+    MOST_INSTRUCTIONS,
+    Name,
+    Record,
+    read_pickle,
+)
 
 
 def _read(content: bytes) -> Any:
@@ -82,3 +90,50 @@ def test_hostile_pickles_are_refused_at_once(content: bytes, said: str) -> None:
         _read(content)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10
     assert PurePath.parent is parent
+
+
+def _many(repeated: bytes, instructions: int, before: bytes = b"") -> bytes:
+    """A list of what `repeated` makes, over and over, as often as is read."""
+    often = min((LARGEST - 99) // len(repeated), (MOST_INSTRUCTIONS - 99) // instructions)
+    return b"\x80\x04" + before + b"](" + repeated * often + b"e."
+
+
+def _keys() -> bytes:
+    """Of a mapping: numbers that all have the hash 0."""
+    step = (1 << 61) - 1
+    numbers = b"".join(b"\x8a\x0a" + (step * at).to_bytes(10, "little") + b"N" for at in range(300_000))
+    return b"\x80\x04}(" + numbers + b"u."
+
+
+def _text() -> bytes:
+    """One character in it makes each of the others take four bytes."""
+    text = "\U0001f600".encode().ljust(LARGEST - 99)
+    return b"\x80\x04X" + len(text).to_bytes(4, "little") + text + b"."
+
+
+EXPENSIVE = {
+    "mappings": lambda: _many(b"}", 1),
+    "keys": _keys,
+    "lists": lambda: _many(b"]", 1),
+    "marks": lambda: _many(b"(N", 2),
+    "memo": lambda: _many(b"N\x94", 2),
+    "entries": lambda: _many(b"}h\x00Ns", 4, b"K\x01\x94"),
+    "objects": lambda: _many(b"h\x00)\x81", 3, b"ctorch\nSize\n\x94"),
+    "names": lambda: _many(b"ctorch\nSize\n", 1),
+    "texts": lambda: _many("X\x04\0\0\0\U0001f600".encode(), 1),
+    "a text": _text,
+}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=[] if kind in ("keys", "a text") else pytest.mark.soak) for kind in EXPENSIVE],
+)
+def test_none_takes_much_time_or_memory(kind: str) -> None:
+    with ReaderProcess(_read_or_refuse) as process:
+        process.read(EXPENSIVE[kind]())
+
+
+def _read_or_refuse(content: bytes, _: Path) -> None:
+    with suppress(ValueError):
+        _read(content)

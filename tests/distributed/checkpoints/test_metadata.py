@@ -162,3 +162,29 @@ def test_torn_metadata_is_one_sentence(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:40])
     with pytest.raises(CheckpointError, match=r"\.metadata is refused: it is damaged"):
         _read(tmp_path)
+
+
+def _offsets_of_one_hash(count: int) -> list[tuple[int, int]]:
+    """Pairs whose hashes are equal, by how Python hashes tuples (Objects/tupleobject.c)."""
+    first, second, start = 11400714785074694791, 14029467366897019727, 2870177450012600261
+    whole, inverse = 1 << 64, pow(second, -1, 1 << 64)
+    found: list[tuple[int, int]] = []
+    at = 0
+    while len(found) < count:
+        at += 1
+        mixed = (start + at * second) % whole
+        mixed = ((mixed << 31 | mixed >> 33) * first) % whole
+        other = -mixed * inverse % whole
+        if other < (1 << 61) - 1:
+            found.append((at, other))
+    assert len(set(map(hash, found))) == 1
+    return found
+
+
+def test_shards_that_cannot_be_told_apart_quickly_are_refused(tmp_path: Path) -> None:
+    """A dict compares what has the same hash one by one, which takes minutes for ten thousand of them."""
+    offsets = [torch.Size(offset) for offset in _offsets_of_one_hash(40)]
+    places = {MetadataIndex("x", offset, 0): _StorageInfo(SHARD, at, 1) for at, offset in enumerate(offsets)}
+    (tmp_path / METADATA_NAME).write_bytes(pickle.dumps(Metadata({}, storage_data=places)))
+    with pytest.raises(CheckpointError, match="takes for ever"):
+        _read(tmp_path)

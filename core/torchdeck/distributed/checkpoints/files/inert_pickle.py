@@ -8,23 +8,29 @@ Python, as that in C makes room for whatever memo index a file names, and would 
 
 from __future__ import annotations
 
+import gc
 import io
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple
 
-LARGEST = 256 << 20
-"""Bytes of a pickle; a hundred for each shard of a tensor, so far above what any number of ranks makes."""
-_SHARED = 8
-"""Values for each byte of a pickle, where one that stands in several places counts in each."""
+LARGEST = 32 << 20
+"""Bytes of a pickle. A shard of a tensor takes 140."""
+MOST_INSTRUCTIONS = 8_000_000
+"""Of a pickle. A shard takes 70. So many of the most expensive ones take seconds, and less than 1 GiB."""
+_MOST_MARKS = 1_000
+"""Lists, tuples and mappings that a pickle may begin within one another."""
+_SHARED = 10_000
+"""Values that a pickle may have beyond as many as it has instructions; one that stands in several places
+counts in each. Those of a checkpoint are two thirds of its instructions."""
 _INSTRUCTIONS = (
-    pickle.PROTO + pickle.FRAME + pickle.STOP + pickle.MARK,
-    pickle.NONE + pickle.NEWTRUE + pickle.NEWFALSE + pickle.BINFLOAT,
+    pickle.PROTO + pickle.NONE + pickle.NEWTRUE + pickle.NEWFALSE + pickle.BINFLOAT,
     pickle.BININT + pickle.BININT1 + pickle.BININT2 + pickle.LONG1,
     pickle.BINUNICODE + pickle.SHORT_BINUNICODE,
     pickle.EMPTY_TUPLE + pickle.TUPLE + pickle.TUPLE1 + pickle.TUPLE2 + pickle.TUPLE3,
     pickle.EMPTY_LIST + pickle.APPEND + pickle.APPENDS + pickle.EMPTY_DICT,
-    pickle.BINPUT + pickle.LONG_BINPUT + pickle.MEMOIZE + pickle.BINGET + pickle.LONG_BINGET,
+    pickle.BINGET + pickle.LONG_BINGET,
     pickle.GLOBAL + pickle.STACK_GLOBAL + pickle.BINPERSID,
 )
 
@@ -39,19 +45,36 @@ class Name(NamedTuple):
 class Record:
     """What a call of `name` would have given."""
 
+    __slots__ = ("args", "items", "name", "state")
+
     def __init__(self, name: Name | None, args: Any) -> None:
         self.name = name
         """None for an object outside the pickle; `args` is what it is called there."""
         self.args = args
         self.state: Any = None
         """What it would have been filled with."""
-        self.items: dict[Any, Any] = {}
+        self.items: dict[Any, Any] | None = None
         """What it would have been given key by key, as a mapping."""
 
 
 Allowed = Callable[[Name], bool]
+_HOLDERS = (Record, dict, list, tuple)
+_SMALLEST_KEY, _LARGEST_KEY = -(1 << 63), (1 << 63) - 1
 
 
+@contextmanager
+def no_garbage_collections() -> Iterator[None]:
+    """While millions of values are made, none of which is garbage: to look through them doubles the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@no_garbage_collections()
 def read_pickle(content: bytes, allowed: Allowed) -> Any:
     """The value of a pickle: lists, tuples, dicts, texts, numbers, `Name` and `Record`.
 
@@ -65,8 +88,9 @@ def read_pickle(content: bytes, allowed: Allowed) -> Any:
     if len(content) > LARGEST:
         raise ValueError(f"it has {len(content)} bytes, {LARGEST} at most are read")
     try:
-        value = _Reader(content, allowed).load()
-        _check_size(value, _SHARED * len(content))
+        reader = _Reader(content, allowed)
+        value = reader.load()
+        _check_size(value, reader.instructions + _SHARED)
     except ValueError:
         raise
     except Exception as error:
@@ -93,17 +117,35 @@ def _check_size(value: Any, limit: int) -> None:
         count += len(parts)
         if count > limit:
             raise ValueError("it repeats itself beyond what any checkpoint does")
-        left += parts
+        left += [part for part in parts if type(part) in _HOLDERS]
 
 
 class _Reader(pickle._Unpickler):  # noqa: SLF001 - the documented one calls what a pickle asks for
+    read: Callable[[int], bytes]
+    readline: Callable[[], bytes]
     stack: list[Any]
+    metastack: list[list[Any]]
+    memo: list[Any]
     append: Callable[[Any], None]
     pop_mark: Callable[[], list[Any]]
 
     def __init__(self, content: bytes, allowed: Allowed) -> None:
-        super().__init__(io.BytesIO(content))
+        file = io.BytesIO(content)
+        super().__init__(file)
+        self.read, self.readline = file.read, file.readline
+        self.stack, self.metastack, self.memo = [], [], []
+        self.append = self.stack.append
+        self.instructions = 0
         self._allowed = allowed
+
+    def load(self) -> Any:
+        read, dispatch = self.read, self.dispatch
+        for self.instructions in range(MOST_INSTRUCTIONS):
+            instruction = read(1)
+            if instruction == pickle.STOP:
+                return self.stack.pop()
+            dispatch[instruction[0]](self)
+        raise ValueError(f"it has more than {MOST_INSTRUCTIONS:,} instructions")
 
     def find_class(self, module: str, name: str) -> Any:
         asked = Name(module, name)
@@ -113,6 +155,30 @@ class _Reader(pickle._Unpickler):  # noqa: SLF001 - the documented one calls wha
 
     def persistent_load(self, pid: Any) -> Any:
         return Record(None, pid)
+
+    def load_frame(self) -> None:
+        self.read(8)  # its length, of which only a reader of streams makes use
+
+    def load_mark(self) -> None:
+        if len(self.metastack) == _MOST_MARKS:
+            raise ValueError("it is nested too deeply")
+        self.metastack.append(self.stack)
+        self.stack = []
+        self.append = self.stack.append
+
+    def load_memoize(self) -> None:
+        self.memo.append(self.stack[-1])
+
+    def load_binput(self) -> None:
+        self._remember(self.read(1)[0])
+
+    def load_long_binput(self) -> None:
+        self._remember(int.from_bytes(self.read(4), "little"))
+
+    def _remember(self, at: int) -> None:
+        self.memo[at : at + 1] = [self.stack[-1]]  # what writes pickles counts them up from 0
+        if at >= len(self.memo):
+            raise ValueError("it is damaged: it leaves out an entry of its memo")
 
     def load_call(self) -> None:
         args = self.stack.pop()
@@ -136,17 +202,27 @@ class _Reader(pickle._Unpickler):  # noqa: SLF001 - the documented one calls wha
 
     def _fill(self, items: list[Any]) -> None:
         target = self.stack[-1]
-        mapping = target.items if isinstance(target, Record) else target
-        if type(mapping) is not dict:
+        if isinstance(target, Record):
+            target.items = {} if target.items is None else target.items
+            target = target.items
+        if type(target) is not dict:
             raise ValueError("it fills what is not a mapping")
         for key, value in zip(items[::2], items[1::2], strict=True):
             # a tuple of tuples of … that share parts takes for ever to hash
             if type(key) not in (str, int, Record):
                 raise ValueError("it has a key that is neither text, number nor object")
-            mapping[key] = value
+            # many long numbers have the same hash, so that each is compared with all before it
+            if type(key) is int and not _SMALLEST_KEY <= key <= _LARGEST_KEY:
+                raise ValueError("it has a number as a key that no checkpoint has")
+            target[key] = value
 
     dispatch: ClassVar[dict[int, Callable[[Any], None]]] = {
         **{code: pickle._Unpickler.dispatch[code] for code in b"".join(_INSTRUCTIONS)},  # noqa: SLF001
+        pickle.FRAME[0]: load_frame,
+        pickle.MARK[0]: load_mark,
+        pickle.MEMOIZE[0]: load_memoize,
+        pickle.BINPUT[0]: load_binput,
+        pickle.LONG_BINPUT[0]: load_long_binput,
         pickle.REDUCE[0]: load_call,
         pickle.NEWOBJ[0]: load_call,
         pickle.BUILD[0]: load_build,
