@@ -165,6 +165,25 @@ def test_unwritable_home_is_a_sentence(
     assert "set TORCHDECK_HOME" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("kind", "expected"), [("script", "False"), ("recipe", "True")])
+def test_numpy_is_imported_only_if_samples_can_be_audited(
+    torchdeck_home: Path, kind: str, expected: str
+) -> None:
+    """The import takes 0.2 s, with which a short run of a script would end later."""
+    journal = [replace(each, fields={**each.fields, "kind": kind}) for each in controller_journal()]
+    make_run(torchdeck_home, journal, [*running_run(), ended(), finished()])
+    code = (
+        "import sys\n"
+        "from torchdeck.cli.main import main\n"
+        f"main(['runs', 'attach', '{IDS[0]}'])\n"
+        "print('numpy' in sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.splitlines()[-1] == expected
+
+
 def test_attach_to_a_run_that_is_over_shows_it_and_its_exit_code(
     failed: RunLayout, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -95,6 +95,11 @@ class RunView:
         return 0
 
     @property
+    def may_have_audit(self) -> bool:
+        """Whether its samples can be compared with the plan; the audit itself costs an import of NumPy."""
+        return self.is_over and self.kind not in ("script", "module")
+
+    @property
     def is_over(self) -> bool:
         return self.state.is_terminal
 

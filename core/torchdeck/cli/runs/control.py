@@ -195,10 +195,12 @@ def _away(links: Links) -> list[LinkState]:
 def _say(layout: RunLayout, view: RunView, *, as_json: bool) -> None:
     if as_json:
         print(json_text(view.to_json()))
-    elif view.is_over:
+    elif view.may_have_audit:
         from torchdeck.runs.audit.audit import audit_run
 
         print("\n".join(summary_lines(view, audit=audit_run(layout, view))))
+    elif view.is_over:
+        print("\n".join(summary_lines(view)))
     else:
         print(f"run {view.id} was asked to stop; it is {view.state}")
         links = read_links(layout)

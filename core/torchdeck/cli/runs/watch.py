@@ -267,7 +267,7 @@ class Watch:
         return True
 
     def _audit(self, view: RunView) -> Audit | None:
-        if not view.is_over:
+        if not view.may_have_audit:
             return None
         from torchdeck.runs.audit.audit import audit_run
 
