@@ -9,10 +9,13 @@ from functools import partial
 import torch
 
 from benchmarks.rows import Row
-from torchdeck.data.augmentation import Augmentation, stream_distributed_augmentation_chain
+from torchdeck.data.augmentation import (
+    Augmentation,
+    RankAwareSeedGenerator,
+    stream_distributed_augmentation_chain,
+)
 from torchdeck.data.augmentation_config import AUGMENTATIONS, PRESETS, AugmentationConfig
-from torchdeck.data.seeds import RankAwareSeedGenerator
-from torchdeck.data.torch_order import torch_permutation
+from torchdeck.data.sampler import torch_permutation
 
 SAMPLES = 4_000_000
 PLAIN = 50_000

@@ -17,7 +17,7 @@ from torchdeck.data.batch_plan.files.length_files import read_lengths
 from torchdeck.data.checkpoint_position import CheckpointPosition
 from torchdeck.data.order import PositionError
 from torchdeck.data.sample_log import SampleLog, SampleLogError, SampleLogHeader, SampleLogWriter
-from torchdeck.data.sampler_state import SamplerState
+from torchdeck.data.sampler import SamplerState
 
 POSITION = {"v": 1, "epoch": 0, "microbatch_idx": 3, "global_step": 2}
 STATE = {"v": 1, "position": {"v": 1, "epoch": 0, "offset": 0}, "total_samples": 9, "seed": 1}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchdeck.data.seeds import MAX_ID, MAX_SEED, PIECE, RankAwareSeedGenerator, SampleSeedGenerator
+from torchdeck.data.augmentation import MAX_ID, MAX_SEED, PIECE, RankAwareSeedGenerator, SampleSeedGenerator
 
 ids = st.one_of(st.integers(0, 50), st.integers(0, MAX_ID - 20))
 seeds = st.integers(0, MAX_SEED)

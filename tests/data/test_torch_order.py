@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from torchdeck.data.order import Ids
-from torchdeck.data.torch_order import (
+from torchdeck.data.sampler import (
     SWITCH,
     _inside_out_partners,
     _seeded,

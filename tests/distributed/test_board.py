@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from torchdeck.distributed.group import board as board_module
-from torchdeck.distributed.group.board import MOST, Board, BoardError, size_for
+from torchdeck.distributed.group import process_group as board_module
+from torchdeck.distributed.group.process_group import MOST, Board, BoardError, size_for
 
 LIMIT = 60.0
 """Seconds that a rank of these tests may take."""

@@ -26,7 +26,7 @@ from torchdeck.data.batch_plan.files.loading import save_batch_plan
 from torchdeck.data.sample_log import SampleLog, SampleLogWriter
 from torchdeck.nodes.book.file import read_book
 from torchdeck.nodes.book.text import with_group, with_node
-from torchdeck.telemetry.segment_writer import Table
+from torchdeck.telemetry.writer import Table
 from torchdeck_app.window.session.session import read_session
 
 HERE = Path(__file__).parent

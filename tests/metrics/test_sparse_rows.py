@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from support.metrics import segment_path, write_columns
+from torchdeck.metrics.owned_segment import SparseRows
 from torchdeck.metrics.segment import TIME, Segment
-from torchdeck.metrics.sparse_rows import SparseRows
 
 ROW_BYTES = 24
 

@@ -2,7 +2,7 @@
 
 import time
 
-from torchdeck.nodes.core_loads import CoreLoads, core_loads
+from torchdeck.nodes.activity import CoreLoads, core_loads
 
 
 def test_each_core_counts_by_its_own_time() -> None:

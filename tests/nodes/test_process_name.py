@@ -2,7 +2,7 @@
 
 import pytest
 
-from torchdeck.nodes.process_name import process_name
+from torchdeck.nodes.activity import process_name
 
 
 @pytest.mark.parametrize(

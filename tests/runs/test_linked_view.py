@@ -7,8 +7,8 @@ import pytest
 
 from torchdeck.contract.journal import Event
 from torchdeck.contract.processes import ProcessIdentity
+from torchdeck.runs.follower import look
 from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, UP, Links, LinkState
-from torchdeck.runs.liveness import look
 from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.state import RunState
 from torchdeck.runs.view import RunView, view

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from torchdeck.runs.failures.troubleshooting_own import OwnException, how_to_go_on, own_exception
+from torchdeck.runs.failures.troubleshooting import OwnException, how_to_go_on, own_exception
 from torchdeck.runs.state import Failure
 
 MINE = """Traceback (most recent call last):

@@ -8,8 +8,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from torchdeck_app.settings.settings import VERSION, settings_file
-from torchdeck_app.window.application import MakeEntries, WindowApplication
-from torchdeck_app.window.places import place_entries
+from torchdeck_app.window.application import MakeEntries, WindowApplication, place_entries
 from torchdeck_app.window.session.kept_state import KeptState
 from torchdeck_app.window.session.session import VERSION as SESSION_VERSION
 from torchdeck_app.window.session.session import session_file

@@ -24,7 +24,7 @@ from torchdeck.distributed.group.processes import (
     setup_distributed,
 )
 from torchdeck.distributed.strategies.base import DistributedStrategy
-from torchdeck.distributed.strategies.ddp_buckets import with_settled_buckets
+from torchdeck.distributed.strategies.ddp import with_settled_buckets
 from torchdeck.distributed.wrapping import wrap_model_ddp, wrap_model_fsdp
 from torchdeck.environment import DistributedConfig
 from torchdeck.recipes.errors import RecipeError

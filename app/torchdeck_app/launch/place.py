@@ -6,13 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
+from torchdeck.config.toml.document import KeyPath
+from torchdeck.config.toml.edit import EditError
 from torchdeck.launching.gate import Held
+from torchdeck.nodes.book.names import TAG
+from torchdeck.nodes.book.schema import NodeBook
 from torchdeck_app.bridge.logins import Logins, make_logins
-from torchdeck_app.bridge.operations import Operations
+from torchdeck_app.bridge.operations import Operation, Operations
 from torchdeck_app.launch.asked_in_sight import AskedInSight
 from torchdeck_app.launch.batch_plan.control import BatchPlanControl
 from torchdeck_app.launch.check.control import LaunchControl
@@ -28,12 +32,10 @@ from torchdeck_app.launch.files.session import document_state, restore_document
 from torchdeck_app.launch.files.start_page import StartPage, preset_cards
 from torchdeck_app.launch.files.toolbar import VIEWS, DocumentToolbar
 from torchdeck_app.launch.halves import Halves
-from torchdeck_app.launch.node_names import NodeNames
 from torchdeck_app.launch.preview.pane import PreviewPane
 from torchdeck_app.launch.preview.placement.run_nodes import RunNodes
 from torchdeck_app.launch.preview.service import PreviewService
 from torchdeck_app.launch.preview.state import PreviewState
-from torchdeck_app.launch.preview_changes import PreviewChanges
 from torchdeck_app.launch.problems.found import FoundProblems
 from torchdeck_app.launch.problems.list import ProblemList
 from torchdeck_app.theme.theme import Theme
@@ -307,3 +309,74 @@ class LaunchPlace(Place):
     def _export(self, save: Callable[[], object]) -> None:
         self.pane.show_commands()
         save()
+
+
+class PreviewChanges:
+    """One step of the history each, or a notice that says why not."""
+
+    def __init__(self, document: RunDocument, file: DocumentFile, notice: Notice) -> None:
+        self._document, self._file, self._notice = document, file, notice
+
+    def apply(self, values: dict[str | KeyPath, Any]) -> None:
+        """Set keys of the run file, dotted or as paths, to values; None resets one."""
+        if self._file.damage:
+            self._notice.say(f"{self._file.name} cannot be changed: {self._file.damage}", "error")
+            return
+        try:
+            self._document.set_values(values)
+        except EditError as error:
+            self._notice.say(f"The run file cannot be changed from here: {error}", "error")
+
+
+# Names of the node book, for who chooses nodes of a run.
+
+
+class NodeNames(QObject):
+    """Read off the GUI thread; what was read last is there at once."""
+
+    changed = Signal()
+    """The book says something else than it did when it was read before."""
+
+    def __init__(self, operations: Operations, logins: Logins, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._operations, self._reach = operations, logins.quiet
+        self._reading: Operation[NodeBook] | None = None
+        self._book = NodeBook()
+        self._names: tuple[str, ...] = ()
+
+    @property
+    def book(self) -> NodeBook:
+        """What was read last; empty before."""
+        return self._book
+
+    def names(self) -> tuple[str, ...]:
+        """Groups, nodes and tags of the book."""
+        return self._names
+
+    def read(self) -> None:
+        """Read the book anew; where it is wrong, what was read last stays, and Nodes says why."""
+        if self._reading is not None:
+            return
+        self._reading = self._operations.run(
+            "reading the node book",
+            lambda _progress, _cancel: self._reach.book(),
+            done=self._take,
+            failed=lambda _error: self._over(),
+        )
+        self._reading.cancelled.connect(self._over)
+
+    def _take(self, book: NodeBook) -> None:
+        is_new, self._book = book != self._book, book
+        self._names = names_in(book)
+        self._over()
+        if is_new:
+            self.changed.emit()
+
+    def _over(self) -> None:
+        self._reading = None
+
+
+def names_in(book: NodeBook) -> tuple[str, ...]:
+    """What `distributed.nodes` may name: groups first, then nodes, then tags."""
+    tags = dict.fromkeys(f"{TAG}{tag}" for entry in book.nodes.values() for tag in entry.tags)
+    return (*book.groups, *book.nodes, *tags)

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QModelIndex, Qt, Signal
-from PySide6.QtWidgets import QAbstractItemView, QGridLayout, QHeaderView, QTableView, QWidget
+from collections.abc import Sequence
+from typing import Any
+
+from PySide6.QtCore import (
+    QAbstractTableModel,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    QPointF,
+    QRectF,
+    QSize,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QPainter, QResizeEvent
+from PySide6.QtWidgets import QAbstractItemView, QGridLayout, QHeaderView, QSizePolicy, QTableView, QWidget
 
 from torchdeck.contract.inventory import InterpreterFacts
-from torchdeck.nodes.activity import Activity
+from torchdeck.nodes.activity import Activity, ProcessActivity
 from torchdeck.nodes.software import SoftwareFacts
 from torchdeck.quantities import size
-from torchdeck_app.nodes.chart_grid import ChartGrid
-from torchdeck_app.nodes.core_bars import CoreBars
+from torchdeck.shown_text import shown
 from torchdeck_app.nodes.device_row import DeviceRow
-from torchdeck_app.nodes.process_model import ProcessModel
-from torchdeck_app.nodes.software_row import SoftwareRow
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.chart import Chart
+from torchdeck_app.widgets.elided_label import ElidedLabel
 from torchdeck_app.widgets.panel import GRID, Panel, label
+from torchdeck_app.widgets.tooltip import plain_tip
 from torchdeck_app.widgets.usage_chart import UsageChart
 
 _WIDTHS = {1: 76, 2: 92, 3: 72, 4: 96}
@@ -144,3 +158,233 @@ class MachineCard(Panel):
         run_id = self.processes.process(index.row()).run_id
         if run_id:
             self.run_asked.emit(run_id)
+
+
+_LEAST = 200
+"""Pixels for a title and a value such as `3.1 GiB of 23.5 GiB`."""
+
+
+class ChartGrid(QWidget):
+    """All in one row, or half of them in each of two."""
+
+    def __init__(self, charts: Sequence[QWidget], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._charts = tuple(charts)
+        self._columns = 0
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setHorizontalSpacing(3 * GRID)
+        self._grid.setVerticalSpacing(GRID)
+        self._lay(len(self._charts))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+        super().resizeEvent(event)
+        count = len(self._charts)
+        self._lay(count if event.size().width() >= count * (_LEAST + 3 * GRID) else -(-count // 2))
+
+    def _lay(self, columns: int) -> None:
+        if columns == self._columns:
+            return
+        self._columns = columns
+        for at, chart in enumerate(self._charts):
+            self._grid.addWidget(chart, at // columns, at % columns)
+        for column in range(len(self._charts)):
+            self._grid.setColumnStretch(column, 1 if column < columns else 0)
+
+
+_NAMES = ("System", "Kernel", "Python", "torch", "NVIDIA driver")
+_SHARES = (5, 5, 2, 3, 3)
+"""How much of the width each gets."""
+_LOOKING = "…"
+_NONE = "none"
+
+
+class SoftwareRow(QWidget):
+    """System, kernel, Python, torch and driver side by side."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._values = {name: ElidedLabel() for name in _NAMES}
+        grid = QGridLayout(self)
+        grid.setContentsMargins(0, 0, 0, GRID)
+        grid.setHorizontalSpacing(2 * GRID)
+        grid.setVerticalSpacing(0)
+        for column, (name, value) in enumerate(self._values.items()):
+            grid.addWidget(label(name, Type.SMALL, "secondary"), 0, column)
+            grid.addWidget(value, 1, column)
+            grid.setColumnStretch(column, _SHARES[column])
+            self._say(name, _LOOKING)
+
+    def show_software(self, facts: SoftwareFacts) -> None:
+        """The system's own."""
+        self._say("System", facts.system)
+        self._say("Kernel", f"{facts.kernel}, {facts.machine}")
+        driver = facts.driver or _NONE
+        self._say("NVIDIA driver", driver, "" if facts.driver else "No driver of NVIDIA's was found.")
+
+    def show_interpreter(self, facts: InterpreterFacts) -> None:
+        """Of the Python that runs use."""
+        self._say("Python", facts.python or "not found", facts.executable)
+        self._say("torch", facts.torch or _NONE)
+
+    def _say(self, name: str, text: str, exact: str = "") -> None:
+        value = self._values[name]
+        value.setText(text)
+        value.setToolTip(plain_tip(exact or text))
+        value.setAccessibleName(f"{name}: {text}")
+
+
+_HEIGHT = 32
+_INSET = 3
+_SIDE = 1
+"""Room for the frame of the focus, above and beside."""
+_WIDEST = 24
+_GAPS = ((6, 2), (3, 1))
+"""From so many pixels a core on, so many of them are a gap."""
+
+
+class CoreBars(Chart):
+    """Bars side by side, as wide as there is room; its marks are the cores."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(theme, "Load of each core", parent)
+        self._loads: tuple[float, ...] = ()
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+
+    def show_loads(self, loads: tuple[float, ...]) -> None:
+        """Percent of each core."""
+        self._loads = loads
+        self.changed()
+
+    def sizeHint(self) -> QSize:  # noqa: N802 - Qt's name
+        return QSize(160, self.fontMetrics().height() + 4 + _HEIGHT + 2 * _INSET)
+
+    def marks(self) -> int:
+        return len(self._loads)
+
+    def mark_at(self, place: QPointF) -> int | None:
+        field = self._field()
+        if not self._loads or not field.contains(place):
+            return None
+        return min(int((place.x() - field.left()) / field.width() * len(self._loads)), len(self._loads) - 1)
+
+    def text_of(self, mark: int) -> str:
+        return f"core {mark}: {self._loads[mark]:.0f} %"
+
+    def draw(self, painter: QPainter) -> None:
+        field, count = self._field(), len(self._loads)
+        line = QRectF(_SIDE, _INSET, self.width() - 2 * _SIDE, self.fontMetrics().height())
+        painter.setPen(self._theme.colour("secondary"))
+        painter.drawText(line, Qt.AlignmentFlag.AlignLeft, f"{count} cores" if count > 1 else "Cores")
+        if not count:
+            return
+        painter.setPen(self._theme.colour("text"))
+        painter.drawText(line, Qt.AlignmentFlag.AlignRight, self._said())
+        each = field.width() / count
+        gap = next((gap for least, gap in _GAPS if each >= least), 0)
+        for core, load in enumerate(self._loads):
+            left, right = round(field.left() + core * each), round(field.left() + (core + 1) * each) - gap
+            ground = QRectF(left, field.top(), right - left, field.height())
+            painter.fillRect(ground, self._theme.colour("raised"))
+            filled = field.height() * load / 100
+            colour = self._theme.palette.accent if core == self.mark else self._theme.palette.series[0]
+            painter.fillRect(QRectF(left, field.bottom() - filled, right - left, filled), colour)
+
+    def _said(self) -> str:
+        """The core that is pointed at, or else the busiest one."""
+        if self.mark is not None:
+            return self.text_of(self.mark)
+        busiest = max(range(len(self._loads)), key=self._loads.__getitem__)
+        return f"busiest: {self.text_of(busiest)}"
+
+    def _field(self) -> QRectF:
+        width = min(self.width() - 2 * _SIDE, max(1, len(self._loads)) * _WIDEST)
+        return QRectF(_SIDE, _INSET + self.fontMetrics().height() + 4, width, _HEIGHT)
+
+
+# The busiest processes of a machine as a table.
+
+COLUMNS = ("Process", "PID", "User", "CPU", "Memory", "Run")
+_NUMBERS = (1, 3, 4)
+Index = QModelIndex | QPersistentModelIndex
+
+
+class ProcessModel(QAbstractTableModel):
+    """What is selected follows its process, wherever that comes to stand."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._rows: tuple[ProcessActivity, ...] = ()
+
+    def show_processes(self, rows: tuple[ProcessActivity, ...]) -> None:
+        """Show these."""
+        if rows == self._rows:
+            return
+        self._drop({row.pid for row in rows})
+        self._append(rows)
+        self._put_in_order(rows)
+
+    def process(self, row: int) -> ProcessActivity:
+        """What stands in a row."""
+        return self._rows[row]
+
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: N802, B008 - Qt's signature
+        return 0 if parent.isValid() else len(self._rows)
+
+    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: N802, B008 - Qt's signature
+        return 0 if parent.isValid() else len(COLUMNS)
+
+    def headerData(  # noqa: N802 - Qt's name
+        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
+    ) -> Any:
+        if orientation is Qt.Orientation.Vertical:
+            return None
+        if role == Qt.ItemDataRole.DisplayRole:
+            return COLUMNS[section]
+        return _alignment(section) if role == Qt.ItemDataRole.TextAlignmentRole else None
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        if not index.isValid():
+            return None
+        row = self._rows[index.row()]
+        if role == Qt.ItemDataRole.DisplayRole:
+            texts = (row.name, str(row.pid), row.user, f"{row.cpu:.0f} %", size(row.resident), row.run_id)
+            return shown(texts[index.column()])
+        if role == Qt.ItemDataRole.TextAlignmentRole:
+            return _alignment(index.column())
+        if role == Qt.ItemDataRole.ToolTipRole:
+            tips = {3: f"{row.cpu:.1f} % of one core", 4: f"{row.resident:,} bytes resident", 5: row.run_id}
+            return plain_tip(tips.get(index.column(), ""))
+        return None
+
+    def _drop(self, kept: set[int]) -> None:
+        """Take the rows away whose process is not among `kept`."""
+        for at in range(len(self._rows) - 1, -1, -1):
+            if self._rows[at].pid not in kept:
+                self.beginRemoveRows(QModelIndex(), at, at)
+                self._rows = (*self._rows[:at], *self._rows[at + 1 :])
+                self.endRemoveRows()
+
+    def _append(self, rows: tuple[ProcessActivity, ...]) -> None:
+        """Put those of `rows` whose process has no row yet behind the others."""
+        there = {row.pid for row in self._rows}
+        new = [row for row in rows if row.pid not in there]
+        if new:
+            self.beginInsertRows(QModelIndex(), len(self._rows), len(self._rows) + len(new) - 1)
+            self._rows = (*self._rows, *new)
+            self.endInsertRows()
+
+    def _put_in_order(self, rows: tuple[ProcessActivity, ...]) -> None:
+        """Of the same processes; what views remember of a row goes with its process."""
+        self.layoutAboutToBeChanged.emit()
+        before = self.persistentIndexList()
+        places = {row.pid: at for at, row in enumerate(rows)}
+        after = [self.index(places[self._rows[index.row()].pid], index.column()) for index in before]
+        self._rows = rows
+        self.changePersistentIndexList(before, after)
+        self.layoutChanged.emit()
+
+
+def _alignment(column: int) -> Qt.AlignmentFlag:
+    side = Qt.AlignmentFlag.AlignRight if column in _NUMBERS else Qt.AlignmentFlag.AlignLeft
+    return side | Qt.AlignmentFlag.AlignVCenter

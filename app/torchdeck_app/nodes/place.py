@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QTimer, Signal
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QScrollArea, QTabWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QMessageBox,
+    QPushButton,
+    QScrollArea,
+    QTabWidget,
+    QVBoxLayout,
+    QWidget,
+)
 
 from torchdeck.nodes.activity import Activity, ActivityWatch
-from torchdeck.nodes.book.schema import NodeBook
+from torchdeck.nodes.book.schema import NodeBook, NodeEntry
 from torchdeck.nodes.interpreter import probe_interpreter
+from torchdeck.nodes.probe.facts import RunHere
+from torchdeck.nodes.probe.probing import clean_node
 from torchdeck.nodes.software import probe_software
 from torchdeck_app.bridge.logins import Logins, make_logins
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.bridge.poller import Poller
 from torchdeck_app.nodes.cards.board import NodeBoard
 from torchdeck_app.nodes.cards.looks import HELPS, summary
-from torchdeck_app.nodes.cleaning import Cleaning
+from torchdeck_app.nodes.cards.words import cleaning_words, orphan_words
 from torchdeck_app.nodes.editing.import_dialog import ImportDialog
 from torchdeck_app.nodes.editing.node_dialog import NodeDialog
 from torchdeck_app.nodes.editing.removal import Removal, Removed
@@ -26,11 +38,11 @@ from torchdeck_app.nodes.live.live_nodes import LiveNodes
 from torchdeck_app.nodes.live.sight import NodeSight
 from torchdeck_app.nodes.machine_card import MachineCard
 from torchdeck_app.nodes.matrix.view import MatrixView
-from torchdeck_app.nodes.undo_bar import UndoBar
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.elided_label import ElidedLabel
 from torchdeck_app.widgets.panel import GRID, label
 from torchdeck_app.widgets.place import Place
+from torchdeck_app.widgets.question import Choice, ask
 from torchdeck_app.widgets.tooltip import plain_tip
 
 INTERVAL = 1.0
@@ -261,3 +273,101 @@ def _scrolled(widget: QWidget) -> QScrollArea:
     scroll.setWidgetResizable(True)
     scroll.setWidget(inside)
     return scroll
+
+
+SHOWN = 15_000
+"""Milliseconds for which it is there."""
+
+
+class UndoBar(QFrame):
+    """One sentence at a time, at the bottom of the place."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("role", "panel")
+        self._undo: Callable[[], None] | None = None
+        self.text = ElidedLabel()
+        self.button = QPushButton("Undo")
+        self.button.setToolTip("Put it back as it was")
+        self.button.setAccessibleName("Undo the removal")
+        self.button.clicked.connect(self._press)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(GRID, 4, GRID, 4)
+        row.addWidget(self.text, 1)
+        row.addWidget(self.button)
+        self._clock = QTimer(self)
+        self._clock.setSingleShot(True)
+        self._clock.timeout.connect(self.hide)
+        self.hide()
+
+    def say(self, sentence: str, undo: Callable[[], None] | None = None) -> None:
+        """Show this for a while, with a button where `undo` is given."""
+        self._undo = undo
+        self.text.setText(sentence)
+        self.text.setToolTip(plain_tip(sentence))
+        self.button.setVisible(undo is not None)
+        self.show()
+        self._clock.start(SHOWN)
+
+    def _press(self) -> None:
+        undo, self._undo = self._undo, None
+        self.hide()
+        if undo is not None:
+            undo()
+
+
+# Ending what is left of dead runs on a node: asked for first, then done in a worker.
+
+
+class Cleaning:
+    """Cleans one node at a time, or several at once.
+
+    Args:
+        owner: what the question is asked over.
+        operations: for the cleaning.
+        logins: how nodes are reached.
+        told: called with a sentence that says what came of it.
+    """
+
+    def __init__(
+        self, owner: QWidget, operations: Operations, logins: Logins, told: Callable[[str], None]
+    ) -> None:
+        self._owner, self._operations, self._logins, self._told = owner, operations, logins, told
+        self.dialog: QMessageBox | None = None
+        """The question that was asked last."""
+
+    def ask(self, name: str, entry: NodeEntry, orphans: tuple[RunHere, ...]) -> None:
+        """Ask whether these processes shall end."""
+        roles = QMessageBox.ButtonRole
+        self.dialog = ask(
+            self._owner,
+            f"{orphan_words(orphans)} on {name}. End them?",
+            cleaning_words(name, orphans),
+            (
+                Choice("End them", roles.DestructiveRole, lambda: self._clean(name, entry, orphans)),
+                Choice("Cancel", roles.RejectRole, lambda: None),
+            ),
+            default=1,
+        )
+
+    def _clean(self, name: str, entry: NodeEntry, orphans: tuple[RunHere, ...]) -> None:
+        run_ids = [run.run_id for run in orphans]
+        connect = self._logins.asking.connect
+        self._operations.run(
+            f"cleaning {name}",
+            lambda _progress, _cancel: clean_node(name, entry, connect, run_ids),
+            done=lambda found: self._told(outcome(name, found)),
+            failed=lambda error: self._told(f"{name} was not cleaned: {error}"),
+        )
+
+
+def outcome(name: str, found: Mapping[str, Any]) -> str:
+    """What came of a cleaning."""
+    ended = sum(int(count) for count in dict(found.get("ended", {})).values())
+    kept, left = list(found.get("kept", [])), int(found.get("left", 0))
+    text = f"{name}: {ended} process{'es' * (ended != 1)} ended"
+    if kept:
+        text += f"; {', '.join(map(str, kept))} is looked after again and was left alone"
+    if left:
+        text += f"; {left} do not end: look at them there, they may wait for a disk"
+    return text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,13 @@ from torchdeck_app.runs.commands.actions import RunActions
 from torchdeck_app.runs.commands.commands import RunCommands
 from torchdeck_app.runs.commands.stop_question import Pressed, StopNow
 from torchdeck_app.runs.deleted_runs import DeletedRuns
-from torchdeck_app.runs.no_runs import no_runs
 from torchdeck_app.runs.run_notes import RunNotes
 from torchdeck_app.runs.run_page import RunPage
 from torchdeck_app.runs.run_watch import RunSeen
 from torchdeck_app.runs.shown import ShownRuns
 from torchdeck_app.runs.table.run_table import RunTable
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.empty_state import EmptyState
 from torchdeck_app.widgets.panel import GRID
 from torchdeck_app.widgets.place import Place
 
@@ -314,3 +314,14 @@ class RunsPlace(Place):
     def _open_menu(self, at: QPoint) -> None:
         if self.table.selected():
             self.actions_of_runs.menu(self).popup(at)
+
+
+_SENTENCE = (
+    "A run is one launch of a configuration. It appears here with its loss, its plots and its logs, "
+    "however it was started."
+)
+
+
+def no_runs(theme: Theme, pressed: Callable[[], None]) -> EmptyState:
+    """Says what a run is, with a button that leads to Launch."""
+    return EmptyState(theme, "runs", "No runs yet", _SENTENCE, button="Go to Launch", pressed=pressed)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFormLayout, QLineEdit, QPlainTextEdit, QWidget
 
-from torchdeck.runs.folders.notes import Note, change_notes, read_notes
+from torchdeck.runs.folders.notes import Note, change_notes, parse_tags, read_notes
 from torchdeck.runs.run_list import RunEntry
+from torchdeck.shown_text import shown
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.runs.note_dialog import NoteDialog
+from torchdeck_app.widgets.panel import GRID
 
 
 class RunNotes(QObject):
@@ -65,3 +66,42 @@ def common(notes: Sequence[Note]) -> Note:
     """The tags that all have, and the text where it is one."""
     tags = tuple(tag for tag in notes[0].tags if all(tag in note.tags for note in notes))
     return Note(tags, notes[0].text if len({note.text for note in notes}) == 1 else "")
+
+
+class NoteDialog(QDialog):
+    """Asks for tags and a note; of several runs the tags are those that all have."""
+
+    given = Signal(object)
+    """A Note."""
+
+    def __init__(self, names: list[str], note: Note, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        what = names[0] if len(names) == 1 else f"{len(names):,} runs"
+        self.setWindowTitle(shown(f"Tags and note of {what}"))
+        self.tags = QLineEdit(", ".join(note.tags))
+        self.tags.setPlaceholderText("best, lr-sweep")
+        self.tags.setAccessibleName("Tags")
+        self.tags.setToolTip("Words to find the run by, divided by commas or spaces")
+        self.text = QPlainTextEdit(note.text)
+        self.text.setAccessibleName("Note")
+        self.text.setToolTip("Anything worth remembering")
+        self.text.setTabChangesFocus(True)
+        buttons = QDialogButtonBox(
+            QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel
+        )
+        buttons.accepted.connect(self.accept)
+        buttons.rejected.connect(self.reject)
+        form = QFormLayout(self)
+        form.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
+        form.setSpacing(GRID)
+        form.addRow("&Tags", self.tags)
+        form.addRow("&Note", self.text)
+        form.addRow(buttons)
+        self.resize(56 * GRID, 32 * GRID)
+        self.accepted.connect(lambda: self.given.emit(self.note))
+
+    @property
+    def note(self) -> Note:
+        """What was typed."""
+        return Note(parse_tags(self.tags.text()), self.text.toPlainText().strip())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from PySide6.QtCore import Qt, Signal
@@ -13,6 +13,7 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.failures.failure import FailureReport, read_failure
 from torchdeck.runs.run_list import RunEntry
 from torchdeck.runs.shared_follower import SharedFollowers
+from torchdeck.runs.timeline import Happening
 from torchdeck.runs.view import RunView
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.runs.checkpoints.view import CheckpointsView
@@ -22,8 +23,8 @@ from torchdeck_app.runs.configuration.view import ConfigurationView
 from torchdeck_app.runs.failure.card import FailureCard
 from torchdeck_app.runs.header.header import RunHeader
 from torchdeck_app.runs.logs.view import LogView
-from torchdeck_app.runs.marks import marks_of
 from torchdeck_app.runs.plots.board import PlotBoard
+from torchdeck_app.runs.plots.marks import Mark, MarkKind
 from torchdeck_app.runs.ranks.view import RankHeatMap
 from torchdeck_app.runs.replay_bar import ReplayBar
 from torchdeck_app.runs.room import RunRoom
@@ -311,3 +312,20 @@ class RunPage(QWidget):
         self.say_failed(
             f"Looking at this run takes {seconds:.0f} s: is it on a slow drive?" if seconds else ""
         )
+
+
+_KINDS: dict[str, MarkKind] = {"attempt_started": "attempt", "checkpoint": "checkpoint"}
+
+
+def marks_of(happenings: Iterable[Happening]) -> tuple[Mark, ...]:
+    """Starts of attempts, saved checkpoints, and failures."""
+    found = []
+    for each in happenings:
+        kind = _KINDS.get(each.event)
+        details = dict(each.details)
+        if each.event == "attempt_ended" and details.get("outcome") == "failed":
+            kind = "failure"
+        if kind is not None:
+            step = details.get("resume_step" if kind == "attempt" else "step", "")
+            found.append(Mark(each.time, int(step) if step.isdecimal() else None, kind, each.text))
+    return tuple(found)

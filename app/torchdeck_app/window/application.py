@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,8 @@ from torchdeck_app.settings.settings import Settings, read_settings, settings_fi
 from torchdeck_app.settings.store import SettingsStore
 from torchdeck_app.theme.icons import drawn
 from torchdeck_app.theme.theme import Theme
-from torchdeck_app.window.connections import Connections
+from torchdeck_app.widgets.place import Place
+from torchdeck_app.window.connections import LAUNCH, NODES, RUNS, Connections
 from torchdeck_app.window.errors.report import ErrorReports
 from torchdeck_app.window.idle.calm import Calm
 from torchdeck_app.window.idle.garbage import GarbageCollector
@@ -31,7 +33,6 @@ from torchdeck_app.window.importing import Importer
 from torchdeck_app.window.main_window import MainWindow
 from torchdeck_app.window.own_actions import OwnActions
 from torchdeck_app.window.place_stack import PlaceEntry
-from torchdeck_app.window.places import RUN_LIST_MODULES, place_entries
 from torchdeck_app.window.session.kept_state import KeptState
 from torchdeck_app.window.session.late_state import LateState
 from torchdeck_app.window.session.session import VERSION as SESSION_VERSION
@@ -39,9 +40,62 @@ from torchdeck_app.window.session.session import Session, read_session, session_
 from torchdeck_app.window.session.session_keeper import SessionKeeper
 
 if TYPE_CHECKING:  # imported after the first paint
+    from torchdeck_app.bridge.logins import Logins
     from torchdeck_app.bridge.run_list import RunListPoller
     from torchdeck_app.window.command_palette.items import PaletteItem
     from torchdeck_app.window.later_parts import LaterParts
+
+
+# With what their threads would import when they first need it: of a package that two threads import at once,
+# as the importer's does for the next place, one of them sees a half.
+RUN_LIST_MODULES = (
+    "torchdeck_app.bridge.run_list", "torchdeck.metrics", "torchdeck.launching.control.kept_controller",
+)  # fmt: skip
+_RUNS_MODULES = (*RUN_LIST_MODULES, "torchdeck.distributed.settings", "torchdeck_app.runs.place")
+_LOGIN_MODULES = ("torchdeck_app.bridge.logins", "torchdeck_app.nodes.asking.window_asker")
+
+
+def place_entries(
+    theme: Theme, operations: Operations, home: Path, run_list: Callable[[], RunListPoller]
+) -> tuple[PlaceEntry, ...]:
+    """The places of the window. What they import is imported after the first paint.
+
+    Args:
+        theme: of the window.
+        operations: for what blocks.
+        home: TORCHDECK_HOME.
+        run_list: gives the one poller of the runs, for all who show some of them.
+    """
+
+    @cache
+    def logins() -> Logins:
+        from torchdeck_app.bridge.logins import make_logins
+        from torchdeck_app.nodes.asking.window_asker import WindowAsker
+
+        asker = WindowAsker(home, operations)
+        return make_logins(home, asker, asker.ask_again)
+
+    def launch() -> Place:
+        from torchdeck_app.launch.place import LaunchPlace
+
+        return LaunchPlace(theme, operations, home, logins=logins())
+
+    def runs() -> Place:
+        from torchdeck_app.runs.place import RunsPlace
+
+        return RunsPlace(theme, operations, home, run_list(), logins=logins())
+
+    def nodes() -> Place:
+        from torchdeck_app.nodes.place import NodesPlace
+
+        return NodesPlace(theme, operations, home, logins=logins())
+
+    return (
+        PlaceEntry(LAUNCH, "launch", ("torchdeck_app.launch.place", *_LOGIN_MODULES), launch),
+        PlaceEntry(RUNS, "runs", (*_RUNS_MODULES, *_LOGIN_MODULES), runs),
+        PlaceEntry(NODES, "nodes", ("torchdeck_app.nodes.place", *_LOGIN_MODULES), nodes),
+    )
+
 
 BAD_HOME = 2
 """The exit code where TORCHDECK_HOME cannot be used."""

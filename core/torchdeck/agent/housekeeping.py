@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from torchdeck.agent.disk import LowDisk, free_bytes, low_disk
-from torchdeck.agent.every import Every
 from torchdeck.agent.gpus import Sampler, gpu_sampler
 from torchdeck.agent.machine import MachineSampler, rank_memory
 from torchdeck.agent.sync import Syncer
@@ -77,3 +79,32 @@ class Housekeeping:
     def _look_at_disk(self) -> None:
         self.disk_free = free_bytes(self._layout.root)
         self.low = low_disk(self._layout.root, self._checkpoints, self._min_free, self.last_checkpoint)
+
+
+class Every:
+    """Calls `work` each `interval` seconds in a thread of its own; an error is said once, no more."""
+
+    def __init__(self, interval: float, work: Callable[[], None], name: str) -> None:
+        self._interval = interval
+        self._work = work
+        self._said = ""
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def stop(self, seconds: float) -> None:
+        """End it after the call that runs now; waits for that at most `seconds`."""
+        self._stopped.set()
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        due = time.monotonic()
+        while not self._stopped.is_set():
+            try:
+                self._work()
+            except Exception as error:  # noqa: BLE001 - sampling is never worth a run
+                if repr(error) != self._said:
+                    self._said = repr(error)
+                    print(f"{self._thread.name}: {error!r}", file=sys.stderr, flush=True)
+            due = max(due + self._interval, time.monotonic())
+            self._stopped.wait(due - time.monotonic())

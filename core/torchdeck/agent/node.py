@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
+import re
 import signal
 import sys
 import time
@@ -13,16 +17,17 @@ from torchdeck.agent.attempt.handover import NOTHING, Handover, MissingSecretErr
 from torchdeck.agent.attempt.local_attempt import LINGER_LIMIT, LocalAttempt
 from torchdeck.agent.attempt.node_devices import NodeDevices
 from torchdeck.agent.attempt.preparation import Preparation
+from torchdeck.agent.disk import existing_folder
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.events import Failure
 from torchdeck.agent.gang.gone_node import started_again
 from torchdeck.agent.heartbeat import last_beat
-from torchdeck.agent.no_room import with_inodes
 from torchdeck.agent.processes.ending import Sweep, kill_all
 from torchdeck.agent.processes.holder_start import HolderStart
 from torchdeck.agent.processes.torchrun_tree import TorchrunTree
 from torchdeck.agent.ranks.failures import first_failure, torchrun_failure
 from torchdeck.contract.atomic import read_json
+from torchdeck.contract.inodes import inodes_left
 from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
@@ -302,3 +307,25 @@ class LocalNode:
 
 def _ranks_on(plan: LaunchPlan, name: str) -> list[int]:
     return [placement.rank for placement in plan.ranks if placement.node == name]
+
+
+INODES_GONE = 16
+"""As few as none: what failed has removed some files since."""
+NAMED_LIMIT = 4
+"""Files in a failure's words whose disks are looked at."""
+_FULL = os.strerror(errno.ENOSPC)
+_FULL_AT = re.compile(re.escape(_FULL) + r": b?['\"](/[^'\"\n]{1,4000})['\"]")
+
+
+def with_inodes(failure: Failure, run_dir: Path) -> Failure:
+    """A failure for want of room, with the reason if there is room for bytes, but not for files."""
+    words = f"{failure.message}\n{failure.traceback or ''}"
+    if _FULL not in words:
+        return failure
+    named = [Path(found[1]).parent for found in _FULL_AT.finditer(words)]
+    for folder in (*named[:NAMED_LIMIT], run_dir):
+        with contextlib.suppress(OSError):
+            left = inodes_left(existing_folder(folder))
+            if left is not None and left < INODES_GONE:
+                return failure._replace(message=f"{failure.message} (no inodes left on the disk of {folder})")
+    return failure

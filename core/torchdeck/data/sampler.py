@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sized
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from torchdeck.data.checked import whole_number
 from torchdeck.data.order import Ids, Position, PositionError, SampleOrder
-from torchdeck.data.sampler_state import SamplerState
-from torchdeck.data.torch_order import torch_permutation
 
 
 class DistributedSampler:
@@ -183,3 +183,168 @@ class DistributedSampler:
             ids = torch_permutation(self.total_size, self.seed + self.epoch)
         # torch pads with the samples from the front, over and over again where these are not enough
         return np.resize(ids, self.padded_size)
+
+
+_KINDS = ("exactly_once", "padded", "drop_last")
+
+
+@dataclass(frozen=True)
+class SamplerState:
+    """A position in the order of one data set.
+
+    Attributes:
+        position: free of world size with `exactly_once`; else in the padded or cut order.
+        total_samples: samples in the data set.
+        seed: of the order.
+        shuffle: whether the order is shuffled.
+        kind: "exactly_once", "padded" or "drop_last".
+        world_size: ranks where the order depends on it; None where it does not.
+    """
+
+    position: Position
+    total_samples: int
+    seed: int
+    shuffle: bool
+    kind: str
+    world_size: int | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"v": 1, **asdict(self), "position": self.position.to_json()}
+
+    @classmethod
+    def from_json(cls, value: Any) -> SamplerState:
+        """The state in `value`.
+
+        Raises:
+            PositionError: it is none, or one of a newer Torchdeck.
+        """
+        names = {field.name for field in fields(cls)}
+        if not isinstance(value, Mapping) or "position" not in value:
+            raise PositionError(f"the state of a sampler is an object with a position, not {value!r}")
+        if value.get("v") != 1:
+            raise PositionError(
+                f"sampler state has version {value.get('v')!r}; this Torchdeck reads version 1"
+            )
+        wrong = sorted(map(str, set(value) ^ {"v", *names}))
+        if wrong:
+            raise PositionError(f"sampler state has unknown or missing fields: {', '.join(wrong)}")
+        world_size = value["world_size"]
+        if type(value["shuffle"]) is not bool or value["kind"] not in _KINDS:
+            raise PositionError(f"sampler state has shuffle {value['shuffle']!r} and kind {value['kind']!r}")
+        for name in ("total_samples", "seed", *(() if world_size is None else ("world_size",))):
+            if type(value[name]) is not int:
+                raise PositionError(f"{name} of a sampler state must be a whole number, not {value[name]!r}")
+        return cls(
+            **{**{name: value[name] for name in names}, "position": Position.from_json(value["position"])}
+        )
+
+    def check_against(self, current: SamplerState) -> None:
+        """Raises PositionError unless `current`, the state of the sampler it is for, is in the same order."""
+        for name in ("kind", "total_samples", "shuffle", "seed", "world_size"):
+            saved, ours = getattr(self, name), getattr(current, name)
+            if name == "seed" and not self.shuffle:
+                continue
+            if saved != ours:
+                advice = ": only an exactly_once sampler can change it" if name == "world_size" else ""
+                raise PositionError(
+                    f"the sampler's state was saved with {name} {saved!r}, this sampler has {ours!r}{advice}"
+                )
+
+
+# torch.randperm without torch: the permutation its CPU generator gives for a seed.
+#
+# The generator is MT19937 (Matsumoto & Nishimura, ACM TOMACS 8(1), 1998), seeded by the low 32 bits of the
+# seed as in the authors' `init_genrand` of 2002; torch's shuffle (`randperm_cpu` in
+# ATen/native/TensorFactories.cpp) is a Fisher–Yates forward from position 0, and from 2³²/20 elements on
+# the "inside-out" one with 64 bits a draw. Only raw bits of numpy's MT19937 are used, so no numpy version
+# changes the result.
+
+SWITCH = (2**32 - 1) // 20
+"""Elements from which torch shuffles inside-out; torch 2.10 and newer."""
+
+_CHUNK = 1 << 20
+_SMALLEST_BLOCK = 32
+
+
+def torch_permutation(size: int, seed: int) -> Ids:
+    """What `torch.randperm(size, generator=torch.Generator().manual_seed(seed))` is on a CPU, shape (size,).
+
+    Raises:
+        ValueError: size is negative, or seed is one that torch refuses.
+    """
+    if size < 0:
+        raise ValueError(f"a permutation of {size} elements is none: right is a size from 0")
+    if not -(1 << 63) <= seed < 1 << 64:
+        raise ValueError(f"seed {seed} is out of range: it must be from -2**63 to 2**64 - 1")
+    generator = _seeded(seed & 0xFFFFFFFF)
+    partners = _forward_partners if size < SWITCH else _inside_out_partners
+    values = np.arange(size, dtype=np.int64)
+    position = 0
+    for chunk in partners(generator, size):
+        _swap_in_order(values, position, chunk)
+        position += len(chunk)
+    return values
+
+
+def _seeded(seed: int) -> np.random.MT19937:
+    key = [seed]
+    for index in range(1, 624):
+        key.append((1812433253 * (key[-1] ^ key[-1] >> 30) + index) & 0xFFFFFFFF)
+    generator = np.random.MT19937(0)
+    generator.state = {
+        "bit_generator": "MT19937",
+        "state": {"key": np.array(key, dtype=np.uint32), "pos": 624},
+    }
+    return generator
+
+
+def _forward_partners(generator: np.random.MT19937, size: int) -> Iterator[npt.NDArray[np.int64]]:
+    """With which position 0, 1, … is exchanged: itself or a later one; 32 bits."""
+    for start in range(0, size - 1, _CHUNK):
+        positions = np.arange(start, min(start + _CHUNK, size - 1), dtype=np.int64)
+        draws = generator.random_raw(len(positions)).astype(np.int64)
+        yield positions + draws % (size - positions)
+
+
+def _inside_out_partners(generator: np.random.MT19937, size: int) -> Iterator[npt.NDArray[np.int64]]:
+    """With which position 0, 1, … is exchanged: itself or an earlier one; 64 bits, high half first."""
+    for start in range(0, size, _CHUNK):
+        stop = min(start + _CHUNK, size)
+        halves = generator.random_raw(2 * (stop - start))
+        draws = halves[0::2] << np.uint64(32) | halves[1::2]
+        yield (draws % np.arange(start + 1, stop + 1, dtype=np.uint64)).astype(np.int64)
+
+
+def _swap_in_order(values: Ids, first: int, partners: npt.NDArray[np.int64]) -> None:
+    """Exchange values[first + k] with values[partners[k]], for k = 0, 1, … one after the other.
+
+    A block whose positions and partners are all different can be exchanged at once; blocks grow while that
+    goes well (to about the root of the range, by the birthday paradox) and shrink where it does not.
+    """
+    done, block = 0, 1024
+    while done < len(partners):
+        chosen = partners[done : done + block]
+        start = first + done
+        if _independent(chosen, start):
+            own = values[start : start + len(chosen)].copy()
+            values[start : start + len(chosen)] = values[chosen]
+            values[chosen] = own
+            done += len(chosen)
+            block += block // 8
+        elif block > _SMALLEST_BLOCK:
+            block //= 2
+        else:
+            _swap_one_by_one(values, start, chosen)
+            done += len(chosen)
+            block += block // 8
+
+
+def _independent(partners: npt.NDArray[np.int64], start: int) -> bool:
+    ordered = np.sort(partners)
+    inside = np.searchsorted(ordered, (start, start + len(partners)))
+    return bool(inside[0] == inside[1]) and not bool((ordered[1:] == ordered[:-1]).any())
+
+
+def _swap_one_by_one(values: Ids, start: int, partners: npt.NDArray[np.int64]) -> None:
+    for own, partner in enumerate(partners.tolist(), start):
+        values[own], values[partner] = values[partner], values[own]

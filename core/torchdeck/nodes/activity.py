@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import Any
 
 import psutil
 
@@ -17,9 +19,43 @@ from torchdeck.agent.machine import MachineSampler
 from torchdeck.agent.probe.system import nearest, usable_cores
 from torchdeck.contract.inventory import Device
 from torchdeck.contract.layout import Home
-from torchdeck.nodes.core_loads import CoreLoads
 from torchdeck.nodes.gpus import probe_gpus
-from torchdeck.nodes.process_name import process_name
+
+# How busy each core of this machine is.
+
+
+class CoreLoads:
+    """Percent of each core, in the system's order, over the time since the last look."""
+
+    def __init__(self) -> None:
+        self._before = _ticks()
+
+    def look(self) -> tuple[float, ...]:
+        """One number a core, from 0 to 100; none where cores have come or gone, or no time has passed."""
+        before, self._before = self._before, _ticks()
+        if len(before) != len(self._before):
+            return ()
+        return core_loads(before, self._before)
+
+
+def core_loads(before: list[tuple[float, float]], now: list[tuple[float, float]]) -> tuple[float, ...]:
+    """Percent from (busy, all) seconds of each core at two moments; none where no time is between them."""
+    passed = [(new[0] - old[0], new[1] - old[1]) for old, new in zip(before, now, strict=True)]
+    if not any(whole > 0 for _, whole in passed):
+        return ()
+    return tuple(100.0 * min(1.0, max(0.0, busy) / whole) if whole > 0 else 0.0 for busy, whole in passed)
+
+
+def _ticks() -> list[tuple[float, float]]:
+    """(busy, all) seconds of each core since boot."""
+    return [_busy_and_all(times) for times in psutil.cpu_times(percpu=True)]
+
+
+def _busy_and_all(times: Any) -> tuple[float, float]:
+    """Of psutil's named tuple: what guests take is counted as user time already."""
+    whole = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
+    return whole - times.idle - getattr(times, "iowait", 0.0), whole
+
 
 PROCESSES = 12
 """Busiest processes that are told."""
@@ -210,3 +246,29 @@ def _run_of(process: psutil.Process) -> str:
         return process.environ().get(_RUN_ID, "")
     except psutil.Error:  # another user's
         return ""
+
+
+_PYTHON = re.compile(r"python[0-9.]*")
+_WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
+
+
+def process_name(name: str, command: Sequence[str]) -> str:
+    """`name`; a Python with its script or module: `python train.py`, `python -m torch.distributed.run`.
+
+    Args:
+        name: as the system calls it.
+        command: its command line, as far as it may be known.
+    """
+    if not _PYTHON.fullmatch(name):
+        return name
+    rest = iter(command[1:])
+    for part in rest:
+        if part in _WITH_VALUE:
+            next(rest, "")
+        elif part == "-m":
+            return f"{name} -m {next(rest, '')}".rstrip()
+        elif part == "-c":
+            return f"{name} -c …"
+        elif not part.startswith("-"):
+            return f"{name} {PurePath(part).name}".rstrip()
+    return name

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from torchdeck.config.chosen_nodes import wanted
-from torchdeck.config.schema import RunConfig
+from torchdeck.config.schema import Checkpoint, RunConfig
 from torchdeck.contract.inventory import InterpreterFacts, Inventory
 from torchdeck.contract.plan.launch_plan import Batch, CodeTree, LaunchPlan, NodePlan
-from torchdeck.contract.plan.policy import CheckpointPolicy
+from torchdeck.contract.plan.policy import CheckpointPolicy, Policy, StdoutPolicy
 from torchdeck.contract.plan.prediction import Prediction
-from torchdeck.contract.plan.slots import SLOTS, split
+from torchdeck.contract.plan.slots import SLOTS, escape, slot, split
 from torchdeck.plan.batch import plan_batch
 from torchdeck.plan.code_paths import run_from_copy
-from torchdeck.plan.configured_policies import checkpoint_policy, stdout_policy, supervision_policy
 from torchdeck.plan.groups import ShardGroups, shard_groups
 from torchdeck.plan.known import Known
 from torchdeck.plan.node_plans import node_plans
 from torchdeck.plan.placement import NodeShare, crowding, lowered, place, rank_placements, weaker
 from torchdeck.plan.problems import PlanError, problem
-from torchdeck.plan.recipe_settings import recipe_settings
 from torchdeck.plan.sizes import beside_the_gang, check_alike, may_change, smaller_sizes
 from torchdeck.plan.torchrun import RANK_ORDER
 
@@ -206,3 +206,104 @@ def _rank_order(config: RunConfig) -> list[str]:
     if config.distributed.rendezvous.backend != "c10d":
         return []
     return [RANK_ORDER]
+
+
+# What a run file says of restarts, stops, limits, checkpoints and printed numbers, as agents read it.
+
+
+def checkpoint_policy(config: RunConfig) -> CheckpointPolicy:
+    """Where checkpoints lie, and which are made and kept."""
+    directory, every = config.checkpoint.directory, config.checkpoint.every
+    return CheckpointPolicy(
+        directory=f"{slot('run_dir')}/checkpoints" if directory is None else escape(directory),
+        resume=config.checkpoint.resume,
+        every_steps=every if isinstance(every, int) else None,
+        keep_last=config.checkpoint.keep_last,
+    )
+
+
+def stdout_policy(config: RunConfig) -> StdoutPolicy:
+    """Which printed numbers are read."""
+    # a recipe's numbers are written by the trainer itself
+    enabled = config.telemetry.stdout and config.run.recipe is None
+    return StdoutPolicy(enabled, tuple(config.telemetry.patterns))
+
+
+def supervision_policy(config: RunConfig) -> Policy:
+    """What the gang does about failures, hangs, stops and limits."""
+    launch, limits = config.launch, config.limits
+    return Policy(
+        max_restarts=launch.max_restarts,
+        restart_delay=launch.restart_delay,
+        on_hang=launch.on_hang,
+        hang_after=launch.hang_after,
+        cooperative_stop=config.run.recipe is not None,
+        stop_grace=launch.stop_grace,
+        kill_grace=launch.kill_grace,
+        queue=launch.queue,
+        min_free_bytes=limits.min_free_disk,
+        max_seconds=None if limits.max_hours is None else limits.max_hours * 3600,
+        system_interval=config.telemetry.system_interval,
+        node_grace=launch.node_grace,
+        unattended=launch.unattended,
+    )
+
+
+# What the ranks of a recipe run are told: the JSON in TORCHDECK_RECIPE.
+
+RECIPE_VERSION = 1
+_TELEMETRY = {"every", "stats_every", "profile_steps"}
+
+
+def recipe_settings(
+    config: RunConfig, batch: Batch, backend: str, checkpoints: str, *, shard: int = 1
+) -> str:
+    """Settings of a recipe run as JSON in one line.
+
+    Args:
+        config: a recipe run's.
+        batch: its arithmetic; the ranks get the scaled learning rate from it.
+        backend: `gloo` or `nccl`, decided.
+        checkpoints: their folder, slots in it, the user's text escaped.
+        shard: ranks of a group of hsdp, decided.
+    """
+    distributed = config.distributed
+    value = {
+        "version": RECIPE_VERSION,
+        "recipe": config.run.recipe,
+        "model": config.model,
+        "data": config.data,
+        "training": {**config.training.model_dump(mode="json"), "scaled_lr": batch.scaled_lr},
+        "distributed": {
+            "strategy": distributed.strategy,
+            "backend": backend,
+            "timeout": distributed.timeout,
+            "ddp": distributed.ddp.model_dump(mode="json"),
+            "fsdp": distributed.fsdp.model_dump(mode="json"),
+            "hsdp": {"shard": shard},
+            "deepspeed": distributed.deepspeed.model_dump(mode="json"),
+        },
+        "telemetry": config.telemetry.model_dump(mode="json", include=_TELEMETRY),
+        "checkpoint": _checkpoint(config.checkpoint),
+    }
+    whole = _escaped(value)
+    whole["checkpoint"]["directory"] = checkpoints
+    return json.dumps(whole, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def _checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The table without where and what to resume; `every` is a number or none, `auto` a key of its own."""
+    value = checkpoint.model_dump(mode="json", exclude={"directory", "resume"})
+    auto = checkpoint.every == "auto"
+    return {**value, "every": None if auto else checkpoint.every, "auto": auto}
+
+
+def _escaped(value: Any) -> Any:
+    """`value` with every text in it escaped, so that filling slots leaves it as it was."""
+    if isinstance(value, str):
+        return escape(value)
+    if isinstance(value, dict):
+        return {escape(str(key)): _escaped(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_escaped(item) for item in value]
+    return value

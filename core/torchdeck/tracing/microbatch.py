@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,16 +14,15 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_leaves
+from torch.utils.hooks import RemovableHandle
 
-from torchdeck.contract.plan.model_profile import Trace
+from torchdeck.contract.plan.model_profile import ROOT, Event, Trace
 from torchdeck.distributed.precision import Precision
 from torchdeck.distributed.trainer.losses import checked_loss
 from torchdeck.recipes.loader import Recipe
-from torchdeck.tracing.classify import make_trace
 from torchdeck.tracing.faults import explained
-from torchdeck.tracing.marks import Marks, marked
 from torchdeck.tracing.request import WantedTrace
-from torchdeck.tracing.storages import StorageLog
+from torchdeck.tracing.storages import Change, Mark, StorageLog
 from torchdeck.tracing.units import UnitMap
 
 _WORKSPACE = {
@@ -138,3 +138,160 @@ def _no_collection() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+# From storages to events: what each allocation was for, known only when all is over.
+
+
+def make_trace(
+    wanted: WantedTrace,
+    log: StorageLog,
+    *,
+    inputs: Collection[int],
+    gradients: Mapping[int, int],
+    weights: Mapping[int, int],
+) -> Trace:
+    """The log of one forward and backward as columns.
+
+    Args:
+        wanted: what was traced.
+        log: all that happened.
+        inputs: numbers of the batch's storages.
+        gradients: numbers of the storages that hold a gradient in the end → the parameter's unit.
+        weights: numbers of the parameters' storages → unit.
+    """
+    logits = _logits_span(log.entries)
+    rows: list[tuple[int, int, int]] = []
+    named: dict[int, tuple[int, int]] = {
+        **{copy: (Event.CAST, weights[source]) for copy, source in log.casts.items() if source in weights},
+        **{number: (Event.GRADIENT, unit) for number, unit in gradients.items()},
+        **dict.fromkeys(inputs, (Event.INPUT, ROOT)),
+    }
+    """Number of a storage → kind and unit; of all others given when they are allocated."""
+    inside: list[int] = []
+    """Units whose forward or backward is going on, outermost first."""
+    for position, entry in enumerate(log.entries):
+        if isinstance(entry, Mark):
+            _follow(inside, entry)
+            rows.append((entry.kind, entry.unit, 0))
+            continue
+        number = entry.storage
+        if number not in named:
+            kind = Event.LOGITS if position in logits else Event.ACTIVATION
+            named[number] = (kind, inside[-1] if inside else ROOT)
+        rows.append((*named[number], entry.size))
+    return Trace.of_rows(wanted.microbatch, rows, cast=wanted.cast, checkpointing=wanted.checkpointing)
+
+
+def _follow(inside: list[int], mark: Mark) -> None:
+    """Keep `inside` up to date; a unit's backward may end after the next one's began."""
+    if mark.kind in (Event.FORWARD_BEGIN, Event.BACKWARD_BEGIN):
+        inside.append(mark.unit)
+    elif mark.unit in inside:
+        del inside[len(inside) - 1 - inside[::-1].index(mark.unit)]
+
+
+def _logits_span(entries: list[Change | Mark]) -> range:
+    """Positions after the last unit's forward (the root's where there is no other) and before backward."""
+    marks = [(i, entry) for i, entry in enumerate(entries) if isinstance(entry, Mark)]
+    end = next((i for i, mark in marks if mark.kind == Event.BACKWARD_BEGIN), len(entries))
+    ends = [(i, mark.unit) for i, mark in marks if i < end and mark.kind == Event.FORWARD_END]
+    below = [i for i, unit in ends if unit != ROOT] or [i for i, _ in ends]
+    return range(below[-1], end) if below else range(0)
+
+
+# Hooks on the FSDP units that mark where forward and backward of each begin and end.
+
+Note = Callable[[Event, int], None]
+"""(what, unit)."""
+
+
+class Marks:
+    """Tells `note` of each unit's forward and backward.
+
+    Backward of the root is the whole of it, from `begin_backward` to `end_backward`, where FSDP reduces its
+    gradients too. A unit's backward ends when all of its trainable parameters have their gradient; that of a
+    unit without any, when the gradient of what came in is there; and of a unit for which neither comes, with
+    `end_backward`.
+    """
+
+    def __init__(self, units: UnitMap, note: Note) -> None:
+        self._units = units
+        self._note = note
+        self._waiting = [
+            {id(parameter) for parameter in members if parameter.requires_grad}
+            for members in units.parameters
+        ]
+        self._open: set[int] = set()
+        """Units whose backward began and has not ended."""
+        self._handles: list[RemovableHandle] = []
+        for index, module in enumerate(units.modules):
+            self._attach(index, module, units.parameters[index])
+
+    def begin_backward(self) -> None:
+        """The loss is there."""
+        self._begin(ROOT)
+
+    def end_backward(self) -> None:
+        """Nothing will follow; units that wait for a gradient that never came end now, the root last."""
+        for unit in sorted(self._open, reverse=True):
+            self._end(unit)
+
+    def remove(self) -> None:
+        """Take all hooks off."""
+        for handle in self._handles:
+            handle.remove()
+
+    def _attach(self, unit: int, module: nn.Module, parameters: Sequence[nn.Parameter]) -> None:
+        handles, trainable = self._handles, self._waiting[unit]
+
+        def before(_: nn.Module, args: Any, kwargs: Any) -> None:
+            self._note(Event.FORWARD_BEGIN, unit)
+            if not trainable and unit != ROOT:
+                self._watch((args, kwargs), lambda: self._end(unit))
+
+        def after(_: nn.Module, __: Any, output: Any) -> None:
+            self._note(Event.FORWARD_END, unit)
+            if unit != ROOT:
+                self._watch(output, lambda: self._begin(unit))
+
+        handles.append(module.register_forward_pre_hook(before, prepend=True, with_kwargs=True))
+        handles.append(module.register_forward_hook(after))
+        for parameter in parameters:
+            if parameter.requires_grad:
+                arrived = partial(self._arrived, unit)
+                handle = parameter.register_post_accumulate_grad_hook(arrived)  # type: ignore[no-untyped-call]
+                handles.append(handle)
+
+    @staticmethod
+    def _watch(tree: Any, act: Callable[[], None]) -> None:
+        """Call `act` when the gradient of any tensor in `tree` is there."""
+        for leaf in tree_leaves(tree):
+            if isinstance(leaf, Tensor) and leaf.requires_grad:
+                leaf.register_hook(lambda _: act())  # type: ignore[no-untyped-call]
+
+    def _arrived(self, unit: int, parameter: Tensor) -> None:
+        waiting = self._waiting[unit]
+        waiting.discard(id(parameter))
+        if not waiting and unit != ROOT:
+            self._end(unit)
+
+    def _begin(self, unit: int) -> None:
+        if unit not in self._open:
+            self._open.add(unit)
+            self._note(Event.BACKWARD_BEGIN, unit)
+
+    def _end(self, unit: int) -> None:
+        if unit in self._open:
+            self._open.remove(unit)
+            self._note(Event.BACKWARD_END, unit)
+
+
+@contextmanager
+def marked(units: UnitMap, note: Note) -> Iterator[Marks]:
+    """Hooks on all units for as long as the block lasts."""
+    marks = Marks(units, note)
+    try:
+        yield marks
+    finally:
+        marks.remove()

@@ -2,32 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_map_only
+from torch.utils.data import default_collate
 
 from torchdeck.contract.plan.model_profile import NO_BLOCKS, ModelProfile
+from torchdeck.data.step_order import Layout
 from torchdeck.distributed.activation_checkpointing import checkpoint_blocks
+from torchdeck.distributed.batches import SizedDataset, takes_layout
+from torchdeck.distributed.group.process_group import ProcessGroup
 from torchdeck.distributed.precision import DTYPES
 from torchdeck.distributed.seeding import seed_all
-from torchdeck.distributed.trainer.setup import build_model
+from torchdeck.distributed.settings import FsdpSettings
+from torchdeck.distributed.trainer.order import check_collate
+from torchdeck.distributed.trainer.setup import build_heldout_data, build_model, build_training_data
 from torchdeck.distributed.units import blocks_of
-from torchdeck.recipes.errors import RecipeImportError
+from torchdeck.environment import Place
+from torchdeck.recipes.errors import RecipeError, RecipeImportError
 from torchdeck.recipes.loader import Recipe, load_recipe
-from torchdeck.tracing.batch import TracingData, open_data
-from torchdeck.tracing.building import fake_building, forget_values
 from torchdeck.tracing.faults import TracingError, ValuesNeededError, explained, import_fault
 from torchdeck.tracing.microbatch import TracedMicrobatch, trace_microbatch
 from torchdeck.tracing.no_gpu import WithoutGpu
-from torchdeck.tracing.real_memory import MAX_PARAMETERS, bounded_memory
 from torchdeck.tracing.request import PlannedBatch, TraceRequest, WantedTrace
 from torchdeck.tracing.units import UnitMap, buffer_infos, check_tensors, map_units, parameter_infos
-from torchdeck.tracing.weights import gathered, gathered_dtype
+
+# The data set, for its size and the shapes of a batch; nothing of its content is kept.
+
+_TIMEOUT = 60.0
+
+
+@dataclass(frozen=True)
+class TracingData:
+    """A recipe's data as a rank would build it."""
+
+    recipe: Recipe
+    train: SizedDataset
+    heldout_samples: int | None
+    """None where nothing is evaluated, or nothing held out."""
+
+    def batch(self, wanted: int | PlannedBatch) -> Any:
+        """So many samples from the first on (again where there are fewer), or those of a plan, as a batch.
+
+        Raises:
+            RecipeError, TracingError: a sample is not there, cannot be read, or does not go with the others.
+        """
+        size = len(self.train)
+        layout: Layout | None = None
+        if isinstance(wanted, int):
+            ids = tuple(i % size for i in range(wanted))
+        else:
+            ids, layout = wanted.samples, Layout(wanted.max_len, wanted.row_sizes)
+        if max(ids) >= size:
+            raise RecipeError(
+                f"the batch plan names sample {max(ids)}, and the data has {size}: build the plan for this "
+                "data"
+            )
+        collate: Callable[..., Any] = self.recipe.collate or default_collate
+        with explained("reading samples", self.recipe.name):
+            samples = [self.train[i] for i in ids]
+        with explained("collate(samples)" if self.recipe.collate else "collating", self.recipe.name):
+            return collate(samples, layout=layout) if takes_layout(collate) else collate(samples)
+
+
+def open_data(recipe: Recipe, request: TraceRequest) -> TracingData:
+    """The data that `request` names.
+
+    Raises:
+        RecipeError, TracingError: it cannot be read, is not a data set, or its batches cannot be made.
+    """
+    with explained("collate(samples)", recipe.name, as_in_ranks=True):
+        check_collate(request.needs_layout, recipe)
+    alone = ProcessGroup(Place(), backend="gloo", timeout=_TIMEOUT, alone=True)
+    with explained("data_options(model, data)", recipe.name):
+        options = recipe.options_of_data(request.model, request.data)
+    with explained('build_data(options, "train")', recipe.name):
+        train = build_training_data(recipe, options, alone, request.seed)
+    heldout = None
+    if request.heldout:
+        with explained('build_data(options, "heldout")', recipe.name):
+            heldout = build_heldout_data(recipe, options, alone, request.seed)
+    return TracingData(recipe, train, None if heldout is None else len(heldout))
+
 
 Progress = Callable[[str], None]
 """Told what is being done, in a few words."""
@@ -181,3 +245,116 @@ def _tokens_per_sample(traced: list[TracedMicrobatch]) -> float | None:
     if largest is None or largest.tokens is None:
         return None
     return largest.tokens / largest.samples
+
+
+# A bound on memory for traces that need real tensors.
+
+MAX_PARAMETERS = 200_000_000
+"""Models up to this size are traced with real tensors where tensors without memory do not do."""
+MAX_BYTES = 8 * 2**30
+"""Memory that building and tracing so may take, and at most half of what is available."""
+
+_STATUS = Path("/proc/self/status")
+_MEMINFO = Path("/proc/meminfo")
+
+
+@contextmanager
+def bounded_memory(size: int = MAX_BYTES) -> Iterator[None]:
+    """Let allocations fail that would take `size` bytes more than this process has, or half of what the
+    machine has left; better than swapping."""
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    wanted = _kilobytes(_STATUS, "VmData", 0) + min(size, _kilobytes(_MEMINFO, "MemAvailable", 2 * size) // 2)
+    if before[1] != resource.RLIM_INFINITY:
+        wanted = min(wanted, before[1])
+    resource.setrlimit(resource.RLIMIT_DATA, (wanted, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def _kilobytes(file: Path, wanted: str, default: int) -> int:
+    """The value of a line like `VmData: 5 kB`, in bytes; `default` where there is none."""
+    for line in file.read_text(encoding="ascii", errors="replace").splitlines():
+        name, _, rest = line.partition(":")
+        if name == wanted:
+            return int(rest.split()[0]) * 1024
+    return default
+
+
+# Weights in the type that FSDP gathers them in, as a forward under its mixed precision sees them.
+
+
+def gathered_dtype(precision: torch.dtype, options: FsdpSettings) -> torch.dtype:
+    """The type that FSDP gathers weights in."""
+    return precision if options.param_dtype == "auto" else DTYPES[options.param_dtype]
+
+
+@contextmanager
+def gathered(model: nn.Module, units: UnitMap, dtype: torch.dtype) -> Iterator[None]:
+    """`model` as it is in a forward under FSDP: floating-point weights in `dtype`, and what comes into a unit
+    cast to it (MixedPrecisionPolicy's cast_forward_inputs). Undone afterwards; gradients are dropped."""
+
+    def cast(_: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        return tree_map_only(Tensor, _cast, args), tree_map_only(Tensor, _cast, kwargs)
+
+    def _cast(tensor: Tensor) -> Tensor:
+        return tensor.to(dtype) if tensor.is_floating_point() else tensor
+
+    before = {parameter: parameter.data for parameter in model.parameters() if parameter.is_floating_point()}
+    handles = [
+        module.register_forward_pre_hook(cast, prepend=True, with_kwargs=True) for module in units.modules
+    ]
+    try:
+        for parameter, data in before.items():
+            parameter.grad = None
+            parameter.data = data.to(dtype)
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+        for parameter, data in before.items():
+            parameter.grad = None
+            parameter.data = data
+
+
+# Models without memory: what torch does not let fake tensors do while one is built, and ways around it.
+
+
+@contextmanager
+def fake_building() -> Iterator[None]:
+    """Let models be built of fake tensors in two more ways, as they are of tensors on the meta device.
+
+    `model.to(…)`, `.half()` and the like would swap fake parameters for others, which torch refuses for any
+    that something refers to weakly. And `trunc_normal_` draws again what lies outside of its bounds until
+    nothing does (since torch 2.13), which a tensor without values cannot tell.
+    """
+    with ExitStack() as restored:
+        for owner, name, stand_in in (
+            (torch.utils, "swap_tensors", _set_data),
+            (nn.init, "_no_grad_trunc_normal_", _left_as_it_is),
+        ):
+            if hasattr(owner, name):
+                restored.callback(setattr, owner, name, getattr(owner, name))
+                setattr(owner, name, stand_in)
+        yield
+
+
+def forget_values(model: nn.Module, fake: FakeTensorMode) -> None:
+    """Put a fake tensor in the place of each parameter and buffer of `model`; a shared one stays shared."""
+    made: dict[Tensor, Tensor] = {}
+    for module in model.modules():
+        own = (module.named_parameters(recurse=False, remove_duplicate=False),
+               module.named_buffers(recurse=False, remove_duplicate=False))  # fmt: skip
+        for name, tensor in [item for items in own for item in items]:
+            if tensor not in made:
+                made[tensor] = fake.from_tensor(tensor)
+            setattr(module, name, made[tensor])  # not into its dict: an LSTM keeps a list of its own
+
+
+def _set_data(parameter: Tensor, other: Tensor) -> None:
+    parameter.data = other.detach()
+
+
+def _left_as_it_is(tensor: Tensor, *_: Any, **__: Any) -> Tensor:
+    return tensor

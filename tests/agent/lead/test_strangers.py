@@ -20,8 +20,15 @@ from hypothesis import strategies as st
 from support.few_examples import cases
 from support.waiting import wait_until
 from torchdeck.agent.lead.channel import FOLLOWER, GREETING_LIMIT, LEAD, Channel, ChannelError
-from torchdeck.agent.lead.listener import Listener, listen
-from torchdeck.agent.lead.pending import ADDRESS_LIMIT, LOG_INTERVAL, LOG_LINES, Pending, Rejections
+from torchdeck.agent.lead.listener import (
+    ADDRESS_LIMIT,
+    LOG_INTERVAL,
+    LOG_LINES,
+    Listener,
+    Pending,
+    Rejections,
+    listen,
+)
 
 TOKEN = b"the token"
 NODES = frozenset(("beta", "gamma"))

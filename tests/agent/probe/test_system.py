@@ -9,7 +9,7 @@ import pytest
 
 from support.closed_folder import closed_folder
 from torchdeck.agent.probe import system
-from torchdeck.agent.probe.marks import Marks
+from torchdeck.agent.probe.answer import Marks
 from torchdeck.agent.probe.system import (
     bf16_flags,
     bf16_here,

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from torchdeck.contract.checkpoints.manifest import CheckpointError
-from torchdeck.distributed.checkpoints.background import BackgroundWriter
+from torchdeck.distributed.checkpoints.store import BackgroundWriter
 from torchdeck.distributed.checkpoints.tensors.staging import Staging
 
 

@@ -270,7 +270,7 @@ def test_a_failure_leaves_nothing(saved: Saved, tmp_path: Path, monkeypatch: pyt
     with pytest.raises(KeyboardInterrupt):
         _single(folder, tmp_path / "out", progress=stop)
     monkeypatch.setattr(
-        "torchdeck.distributed.checkpoints.exchange.output_folder.shutil.disk_usage",
+        "torchdeck.distributed.checkpoints.exchange.exchanging.shutil.disk_usage",
         lambda _: type("Usage", (), {"free": 100})(),
     )
     with pytest.raises(CheckpointError, match=r"needs .*, and 0\.0 MiB are free"):

@@ -29,7 +29,7 @@ from support.refusals import refused
 from torchdeck.contract.checkpoints.listing import list_checkpoints
 from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError, FileEntry, Manifest
 from torchdeck.contract.checkpoints.verification import verify
-from torchdeck.distributed.checkpoints.exchange.imported import open_weights
+from torchdeck.distributed.checkpoints.exchange.exchanging import open_weights
 from torchdeck.distributed.checkpoints.exchange.safetensors_file import SafetensorsFile
 from torchdeck.distributed.checkpoints.files.inert_pickle import read_pickle
 from torchdeck.distributed.checkpoints.files.metadata import METADATA_NAME, CheckedReader

@@ -11,7 +11,7 @@ from support.ranked_scenario import scenario
 from torchdeck.contract.checkpoints.manifest import CheckpointError, FileEntry, Manifest, read_manifest
 from torchdeck.distributed.checkpoints.directory import CheckpointDirectory
 from torchdeck.distributed.checkpoints.disks import Disks
-from torchdeck.distributed.checkpoints.replicas import copyings
+from torchdeck.distributed.checkpoints.saving import copyings
 
 A, B = "node 0 (a)", "node 1 (b)"
 DIGEST = "0" * 64

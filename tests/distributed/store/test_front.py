@@ -17,13 +17,19 @@ from support.users import User, others_python
 from support.waiting import wait_until
 from torchdeck.agent.store_strangers import StoreStrangers
 from torchdeck.distributed.store import private_listener
-from torchdeck.distributed.store.connection_owner import owner_of_peer
-from torchdeck.distributed.store.front import LOOPBACK, Front, of_this_user, through, with_key
 from torchdeck.distributed.store.listening import listening_on
 from torchdeck.distributed.store.private_listener import ADDRESS, PrivateListener
 from torchdeck.distributed.store.proof import StrangerError
 from torchdeck.distributed.store.relay import End, Relay
-from torchdeck.distributed.store.strangers import Strangers
+from torchdeck.distributed.store.static_rendezvous import (
+    LOOPBACK,
+    Front,
+    Strangers,
+    of_this_user,
+    owner_of_peer,
+    through,
+    with_key,
+)
 
 KEY = b"k" * 32
 NOBODY = 65534

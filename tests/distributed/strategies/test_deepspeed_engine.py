@@ -12,7 +12,7 @@ from torchdeck.config.loader import config_from_dict
 from torchdeck.distributed.precision import Precision
 from torchdeck.distributed.settings import DeepSpeedSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
-from torchdeck.distributed.strategies.deepspeed.engine import engine_config
+from torchdeck.distributed.strategies.deepspeed.strategy import engine_config
 from torchdeck.environment import DistributedConfig
 from torchdeck.plan.memory.spec import spec_from
 from torchdeck.plan.memory.zero.state import ZeroOptions

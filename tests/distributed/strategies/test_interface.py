@@ -13,11 +13,14 @@ from torch import nn
 from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.precision import Precision
 from torchdeck.distributed.settings import DistributedSettings
-from torchdeck.distributed.strategies.base import DistributedStrategy
-from torchdeck.distributed.strategies.hsdp import HsdpStrategy
-from torchdeck.distributed.strategies.nested_batch import on_device
-from torchdeck.distributed.strategies.registry import STRATEGIES, make_strategy, register_strategy
-from torchdeck.distributed.strategies.single import SingleStrategy
+from torchdeck.distributed.strategies.base import DistributedStrategy, on_device
+from torchdeck.distributed.strategies.registry import (
+    STRATEGIES,
+    HsdpStrategy,
+    SingleStrategy,
+    make_strategy,
+    register_strategy,
+)
 from torchdeck.environment import DistributedConfig, Place
 
 Pair = namedtuple("Pair", "left right")  # noqa: PYI024 - the kind of named tuple a data set may return

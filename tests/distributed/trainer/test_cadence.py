@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from torchdeck.data.order import Position
 from torchdeck.distributed.settings import CheckpointSettings
-from torchdeck.distributed.trainer.cadence import SaveCadence
-from torchdeck.distributed.trainer.save_interval import SaveInterval, young_interval
+from torchdeck.distributed.trainer.cadence import SaveCadence, SaveInterval, young_interval
 
 SECONDS = st.floats(1e-3, 1e4)
 

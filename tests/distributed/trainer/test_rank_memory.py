@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from torchdeck.distributed.trainer.monitoring import memory as rank_memory
-from torchdeck.distributed.trainer.monitoring.memory import RankMemory
+from torchdeck.distributed.trainer.monitoring import hooks as rank_memory
+from torchdeck.distributed.trainer.monitoring.hooks import RankMemory
 
 MIB = 1 << 20
 

@@ -13,9 +13,7 @@ from pytestqt.qtbot import QtBot
 from gui.nodes.conftest import SLOW
 from support.hosts import TestHosts, make_key
 from torchdeck_app.bridge.logins import Logins
-from torchdeck_app.nodes.asking.fingerprint_dialog import FingerprintDialog
-from torchdeck_app.nodes.asking.secret_dialog import SecretDialog
-from torchdeck_app.nodes.asking.window_asker import WindowAsker
+from torchdeck_app.nodes.asking.window_asker import FingerprintDialog, SecretDialog, WindowAsker
 from torchdeck_app.nodes.editing.node_dialog import NodeDialog
 from torchdeck_app.nodes.editing.steps import LOGIN
 from torchdeck_app.nodes.live.sight import Standing

@@ -18,9 +18,8 @@ from support.hosts import TestHosts
 from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.nodes.asking.fingerprint_dialog import FingerprintDialog
-from torchdeck_app.nodes.asking.window_asker import WindowAsker
-from torchdeck_app.nodes.editing.fields import fields_by_heading
+from torchdeck_app.nodes.asking.window_asker import FingerprintDialog, WindowAsker
+from torchdeck_app.nodes.editing.entry_form import fields_by_heading
 from torchdeck_app.nodes.editing.import_dialog import ImportDialog
 from torchdeck_app.nodes.editing.node_dialog import NodeDialog
 from torchdeck_app.nodes.editing.steps import ANSWERS, HOME, KEY, LOGIN, PYTHON, TORCH

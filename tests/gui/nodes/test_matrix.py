@@ -10,7 +10,7 @@ from gui.nodes.conftest import SLOW
 from support.hosts import TestHosts
 from torchdeck.launching.preflight.remote.connections import Connected
 from torchdeck_app.nodes.matrix.measuring import Measured
-from torchdeck_app.nodes.matrix.model import MatrixModel, cell_words
+from torchdeck_app.nodes.matrix.view import MatrixModel, cell_words
 from torchdeck_app.nodes.place import CONNECTIONS, NodesPlace
 from torchdeck_app.theme.theme import Theme
 

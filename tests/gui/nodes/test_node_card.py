@@ -6,7 +6,7 @@ from pytestqt.qtbot import QtBot
 from support.node_facts import node_facts, python
 from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck.nodes.probe.facts import RunHere
-from torchdeck_app.nodes.cards.card_grid import LEAST
+from torchdeck_app.nodes.cards.board import LEAST
 from torchdeck_app.nodes.cards.node_card import NodeCard
 from torchdeck_app.nodes.cards.words import why_words
 from torchdeck_app.nodes.live.sight import NodeSight, Standing

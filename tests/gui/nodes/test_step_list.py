@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytestqt.qtbot import QtBot
 
-from torchdeck_app.nodes.editing.step_list import StepList
+from torchdeck_app.nodes.editing.node_dialog import StepList
 from torchdeck_app.nodes.editing.steps import NAMES, Step
 from torchdeck_app.theme.theme import Theme
 

@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 
 from torchdeck.trust.trust_list import TrustList
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.settings.trust_page import TrustPage
+from torchdeck_app.settings.dialog import TrustPage
 from torchdeck_app.theme.theme import Theme
 
 LEFT = Qt.MouseButton.LeftButton

@@ -21,8 +21,7 @@ from support.waiting import wait_until
 from support.whole_window import close, path_of
 from support.window_places import FakePlace, fake_entries
 from torchdeck_app.settings.settings import VERSION, settings_file
-from torchdeck_app.window.application import MakeEntries, WindowApplication
-from torchdeck_app.window.places import place_entries
+from torchdeck_app.window.application import MakeEntries, WindowApplication, place_entries
 from torchdeck_app.window.session import late_state
 from torchdeck_app.window.session.kept_state import KeptState
 from torchdeck_app.window.session.session import VERSION as SESSION_VERSION

@@ -8,8 +8,7 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from pytestqt.qtbot import QtBot
 
 from support.window_places import FakePlace
-from torchdeck_app.window.dropping import droppable
-from torchdeck_app.window.later_parts import LaterParts
+from torchdeck_app.window.later_parts import LaterParts, droppable
 from torchdeck_app.window.main_window import MainWindow
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchdeck_app.window.command_palette.keywords import keywords
+from torchdeck_app.window.command_palette.items import keywords
 from torchdeck_app.window.command_palette.matching import match, ranked
 
 

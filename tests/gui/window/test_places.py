@@ -16,7 +16,7 @@ READERS = (
 """Whose functions run in threads while the window imports its other places."""
 LOADED = """
 import importlib, json, sys
-from torchdeck_app.window.places import place_entries
+from torchdeck_app.window.application import place_entries
 (runs,) = (entry for entry in place_entries(None, None, None, None) if entry.name == "Runs")
 for module in runs.modules:
     importlib.import_module(module)

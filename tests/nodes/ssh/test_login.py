@@ -309,7 +309,7 @@ def tried(made: TestHosts) -> list[str]:
 
 def print_of(key: Path) -> str:
     from torchdeck.nodes.ssh.host_keys import fingerprint
-    from torchdeck.nodes.ssh.identities import public_blob
+    from torchdeck.nodes.ssh.login import public_blob
 
     blob = public_blob(key)
     assert blob is not None

@@ -2,21 +2,61 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QObject, QTimer, Signal
-from PySide6.QtGui import QUndoStack
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
+from PySide6.QtGui import QUndoCommand, QUndoStack
 
 from torchdeck.config.problems import dotted, shown
 from torchdeck.config.toml.document import KeyPath, parse
 from torchdeck.config.toml.edit import remove_value, set_value
-from torchdeck_app.launch.document.checked import CheckedDocument, CheckRequest
-from torchdeck_app.launch.document.checker import Checker
-from torchdeck_app.launch.document.commands import TYPING, ChangeText
+from torchdeck_app.launch.document.checked import CheckedDocument, CheckRequest, check_document
 from torchdeck_app.launch.document.text_change import TextChange, change_between
+
+TYPING = "typing"
+PAUSE = 1.0
+"""Seconds after which typing is another act."""
+_TYPING_ID = 1
+
+
+class ChangeText(QUndoCommand):
+    """Applies a change through `apply`; typing that goes on with a word is one command."""
+
+    def __init__(
+        self,
+        change: TextChange,
+        what: str,
+        apply: Callable[[TextChange], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(what)
+        self.change = change
+        self.at = clock()
+        self._apply = apply
+
+    def redo(self) -> None:
+        self._apply(self.change)
+
+    def undo(self) -> None:
+        self._apply(self.change.undo())
+
+    def id(self) -> int:
+        """Qt tries to merge commands of one id; -1 is never merged."""
+        return _TYPING_ID if self.text() == TYPING else -1
+
+    def mergeWith(self, other: QUndoCommand) -> bool:  # noqa: N802 - Qt's name
+        if not isinstance(other, ChangeText) or other.at - self.at > PAUSE:
+            return False
+        joined = self.change.joined(other.change)
+        if joined is None:
+            return False
+        self.change, self.at = joined, other.at
+        return True
+
 
 DEBOUNCE = 50
 """Milliseconds without typing after which the text is checked."""
@@ -221,3 +261,55 @@ class RunDocument(QObject):
             self._parsed_version = self._version
         self._newest = outcome
         self.checked.emit(outcome)
+
+
+class Checker(QObject):
+    """A thread lives only while there is something to check, so that nothing is left behind."""
+
+    checked = Signal(object)
+    """A CheckedDocument, in the GUI thread."""
+    _arrived = Signal(object)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._lock = threading.Lock()
+        self._waiting: CheckRequest | None = None
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._arrived.connect(self._deliver, Qt.ConnectionType.QueuedConnection)
+
+    def check(self, request: CheckRequest) -> None:
+        """Check `request` next, in place of one that still waits."""
+        with self._lock:
+            self._waiting = request
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="checking the document", daemon=True)
+                self._thread.start()
+
+    def close(self, seconds: float = 0.0) -> None:
+        """Deliver nothing any more; waits up to `seconds` for a check under way."""
+        self._closed = True
+        with self._lock:
+            self._waiting, thread = None, self._thread
+        if thread is not None and seconds:
+            thread.join(seconds)
+
+    def _run(self) -> None:
+        """In the thread."""
+        while True:
+            with self._lock:
+                request, self._waiting = self._waiting, None
+                if request is None:
+                    self._thread = None
+                    return
+            outcome = check_document(request)
+            if self._closed:
+                continue
+            try:
+                self._arrived.emit(outcome)
+            except RuntimeError:  # the document was closed meanwhile, and Qt's part of this is gone
+                self._closed = True
+
+    def _deliver(self, outcome: CheckedDocument) -> None:
+        if not self._closed:
+            self.checked.emit(outcome)

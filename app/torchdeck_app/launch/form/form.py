@@ -7,21 +7,38 @@ from functools import partial
 from typing import Any
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtWidgets import QApplication, QFrame, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QFrame,
+    QHBoxLayout,
+    QPushButton,
+    QScrollArea,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
 from shiboken6 import isValid
 
 from torchdeck.config.problems import Problem, undotted
 from torchdeck.config.toml.edit import EditError
 from torchdeck_app.launch.document.checked import CheckedDocument
 from torchdeck_app.launch.document.run_document import RunDocument
-from torchdeck_app.launch.form.banner import Banner
+from torchdeck_app.launch.form.controls.choice import QuietBox
 from torchdeck_app.launch.form.controls.value_line import ValueLine
 from torchdeck_app.launch.form.edits import NamedEdit
-from torchdeck_app.launch.form.field_row import FieldRow, row_around, sentence
+from torchdeck_app.launch.form.field_row import (
+    CONTROL,
+    MARK,
+    NAME,
+    RESET,
+    UNIT,
+    FieldRow,
+    row_around,
+    sentence,
+)
 from torchdeck_app.launch.form.group_box import GroupBox
-from torchdeck_app.launch.form.groups import FIRST, OPEN
+from torchdeck_app.launch.form.groups import FIRST, KINDS, OPEN
 from torchdeck_app.launch.form.help_strip import HelpStrip
-from torchdeck_app.launch.form.kind_row import KindRow
 from torchdeck_app.launch.form.model import FormModel
 from torchdeck_app.launch.form.states import FieldState
 from torchdeck_app.launch.form.tab_order import step_focus
@@ -299,3 +316,67 @@ class ConfigForm(QWidget):
             self._scroll_to(row)
         elif now is not None and self.isAncestorOf(now):
             self.help.clear()
+
+
+class Banner(QFrame):
+    """Hidden while there is nothing to say."""
+
+    pressed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.line = 0
+        self.text = label(role="error", wrap=True)
+        self.text.setTextFormat(Qt.TextFormat.PlainText)
+        self.text.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
+        self.button = QPushButton()
+        self.button.setToolTip("Go to the line of the text")
+        self.button.clicked.connect(self.pressed)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(2 * GRID, 0, 2 * GRID, GRID)
+        column.setSpacing(GRID)
+        column.addWidget(self.text)
+        column.addWidget(self.button, alignment=Qt.AlignmentFlag.AlignLeft)
+        self.setVisible(False)
+
+    def show_problem(self, text: str, line: int | None) -> None:
+        """Show `text`; nothing for an empty one."""
+        self.text.setText(text)
+        self.line = line or 0
+        self.button.setText(f"Show line {line}")
+        self.button.setAccessibleName(f"show line {line} of the text")
+        self.button.setVisible(line is not None)
+        self.setVisible(bool(text))
+
+
+class KindRow(QWidget):
+    """A choice that is written only with what is then named."""
+
+    chosen = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.box = QuietBox()
+        self.box.addItems([kind.capitalize() for kind in KINDS])
+        self.box.setAccessibleName("what kind of thing is run")
+        self.box.setToolTip(
+            "A recipe says model, data and loss; a script or module is started as torchrun would."
+        )
+        self.box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.box.setMinimumWidth(CONTROL)
+        self.box.activated.connect(lambda index: self.chosen.emit(KINDS[index]))
+        row = QHBoxLayout(self)
+        row.setContentsMargins(MARK, 0, UNIT + RESET, 0)
+        row.setSpacing(0)
+        name = label("kind")
+        name.setFixedWidth(NAME)
+        row.addWidget(name)
+        row.addWidget(self.box, 1)
+
+    def set_writable(self, *, writable: bool) -> None:
+        """Whether it can be chosen."""
+        self.box.setEnabled(writable)
+
+    def show_kind(self, kind: str) -> None:
+        """Show which it is."""
+        self.box.setCurrentIndex(KINDS.index(kind))

@@ -4,22 +4,36 @@ from __future__ import annotations
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QStackedWidget, QTabWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QGridLayout,
+    QHBoxLayout,
+    QPushButton,
+    QSizePolicy,
+    QStackedWidget,
+    QTabWidget,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from torchdeck.plan.preview import Preview
 from torchdeck_app.launch.preview.commands.view import CommandsView
 from torchdeck_app.launch.preview.data.view import DataView
+from torchdeck_app.launch.preview.headline import Answer, answers
 from torchdeck_app.launch.preview.memory.view import MemoryView
-from torchdeck_app.launch.preview.messages import reason_of
+from torchdeck_app.launch.preview.messages import Message, message_of, notes_of, reason_of
 from torchdeck_app.launch.preview.parameters.view import ParametersView
 from torchdeck_app.launch.preview.placement.run_nodes import RunNodes
 from torchdeck_app.launch.preview.placement.view import PlacementView
 from torchdeck_app.launch.preview.service import PreviewService
 from torchdeck_app.launch.preview.state import PreviewState
-from torchdeck_app.launch.preview.strip import HeadlineStrip, MessageBar
+from torchdeck_app.launch.preview.text import line_label, wrapped_label
+from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.elided_label import ElidedLabel
 from torchdeck_app.widgets.empty_state import EmptyState
 from torchdeck_app.widgets.panel import GRID
+from torchdeck_app.widgets.tooltip import plain_tip
 
 
 class PreviewPane(QWidget):
@@ -126,3 +140,155 @@ class PreviewPane(QWidget):
             self._service.cancel_tracing()
         elif action == "again":
             self._service.refresh()
+
+
+# The strip above the tabs: answers, arithmetic, and what the preview has to say of itself.
+
+_ANSWERS = 3
+_ANSWERED = ("trust", "again")
+"""Actions of messages that stay until somebody answers them."""
+_LINES = 3
+"""Lines of arithmetic that room is kept for."""
+
+
+class HeadlineStrip(QWidget):
+    """Does it fit, is it balanced, what does it cost: three answers and the arithmetic of a step."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName("Does it fit, is it balanced, what does it cost")
+        self._theme = theme
+        self._shown: tuple[Answer, ...] = ()
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(2 * GRID)
+        grid.setVerticalSpacing(0)
+        self._cells = [self._column(grid, column) for column in range(_ANSWERS)]
+        self.arithmetic = [line_label(Type.SMALL) for _ in range(_LINES)]
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(GRID, 0, GRID, 0)
+        layout.setSpacing(GRID)
+        layout.addLayout(grid)
+        sums = QVBoxLayout()
+        sums.setSpacing(0)
+        for line in self.arithmetic:
+            sums.addWidget(line)
+        layout.addLayout(sums)
+        theme.changed.connect(self._colour)
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """What is shown."""
+        return self._shown
+
+    def show_state(self, state: PreviewState) -> None:
+        """Answer for the preview of `state`, if there is one."""
+        self.setVisible(state.preview is not None)
+        if state.preview is None:
+            return
+        self._shown = answers(state.preview)
+        for cell, answer in zip(self._cells, self._shown, strict=True):
+            for part, text in zip(cell, (answer.question, answer.value, answer.detail), strict=True):
+                part.setText(text)
+                part.setToolTip(plain_tip(answer.exact or text))
+            cell[1].setAccessibleName(f"{answer.question}: {answer.value}, {answer.detail}")
+        lines = state.preview.arithmetic
+        texts = [*lines[: _LINES - 1], "; ".join(lines[_LINES - 1 :])]
+        for at, line in enumerate(self.arithmetic):
+            line.setText(texts[at] if at < len(texts) else "")
+            line.setToolTip(plain_tip(line.text()))
+            line.setVisible(bool(lines))
+        self._colour()
+
+    def _column(self, grid: QGridLayout, column: int) -> tuple[ElidedLabel, ElidedLabel, ElidedLabel]:
+        made = (
+            line_label(Type.SMALL, "secondary"),
+            line_label(Type.HEADING),
+            line_label(Type.SMALL, "secondary"),
+        )
+        for row, part in enumerate(made):
+            grid.addWidget(part, row, column)
+        grid.setColumnStretch(column, 1)
+        return made
+
+    def _colour(self) -> None:
+        for cell, answer in zip(self._cells, self._shown, strict=False):
+            _colour(cell[1], getattr(self._theme.palette, answer.colour))
+
+
+class MessageBar(QWidget):
+    """One line with a button, and the notes of the plan behind another.
+
+    Its height changes only with what waits for an answer, which is shown whole.
+    """
+
+    pressed = Signal(str)
+    """The action of the message whose button was pressed."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self.message = Message("")
+        self._notes: tuple[str, ...] = ()
+        self.text = line_label(Type.BODY)
+        self.whole = wrapped_label()
+        """The same text on as many lines as it needs; a long path makes nothing wider."""
+        self.whole.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
+        self.button = QPushButton()
+        self.button.clicked.connect(lambda: self.pressed.emit(self.message.action))
+        self.notes_button = QToolButton()
+        self.notes_button.setCheckable(True)
+        self.notes_button.toggled.connect(self._show_notes)
+        self.notes = wrapped_label(Type.SMALL, "secondary")
+        self.notes.setContentsMargins(GRID, 0, GRID, 0)
+        self.notes.hide()
+        row = QHBoxLayout()
+        row.setContentsMargins(GRID, 0, GRID, 0)
+        row.addWidget(self.text, 1)
+        row.addWidget(self.whole, 1)
+        row.addWidget(self.button)
+        row.addWidget(self.notes_button)
+        line = QWidget()
+        line.setLayout(row)
+        line.setMinimumHeight(4 * GRID)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(line)
+        layout.addWidget(self.notes)
+        theme.changed.connect(self._colour)
+
+    def show_state(self, state: PreviewState) -> None:
+        """Say what there is to say of `state`."""
+        self.message, self._notes = message_of(state), notes_of(state)
+        text = self.message.text or (self._notes[0] if self._notes else "")
+        self.text.setText(text)
+        self.text.setToolTip(plain_tip(self.message.tip or text))
+        self.text.setAccessibleName(text)
+        waits = self.message.action in _ANSWERED
+        self.text.setVisible(not waits)
+        self.whole.setVisible(waits)
+        self.whole.setText(text)
+        self.button.setVisible(bool(self.message.action))
+        self.button.setText(self.message.button)
+        self.button.setToolTip(plain_tip(self.message.tip))
+        count = len(self._notes)
+        self.notes_button.setVisible(count > (0 if self.message.text else 1))
+        self.notes_button.setText(f"{count} note{'' if count == 1 else 's'}")
+        self.notes_button.setToolTip("What else is to be said of this run")
+        self._show_notes()
+        self._colour()
+
+    def _show_notes(self) -> None:
+        self.notes.setText("\n".join(self._notes))
+        self.notes.setVisible(self.notes_button.isChecked() and bool(self._notes))
+
+    def _colour(self) -> None:
+        for label in (self.text, self.whole):
+            _colour(label, getattr(self._theme.palette, self.message.colour))
+
+
+def _colour(label: QWidget, colour: str) -> None:
+    """Have it in another colour; one that it has costs nothing, at every edit."""
+    wanted = f"color: {colour};"
+    if label.styleSheet() != wanted:
+        label.setStyleSheet(wanted)

@@ -11,10 +11,11 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from torchdeck.config.loader import LoadedConfig
 from torchdeck.config.problems import Problem
+from torchdeck.contract.inventory import Inventory
 from torchdeck.launching.previewer import Previewed, Previewer
 from torchdeck.launching.reach import Reach
 from torchdeck_app.bridge.operations import Cancel, Operation, Operations
-from torchdeck_app.launch.preview.free_watch import FreeWatch
+from torchdeck_app.launch.preview.free_now import has_local, has_moved
 from torchdeck_app.launch.preview.placement.model import BoardModel, board_model
 from torchdeck_app.launch.preview.state import Checked, PreviewState
 
@@ -287,3 +288,51 @@ class PreviewService(QObject):
 
     def _refused(self, error: Exception) -> None:
         self._tell(error=str(error))
+
+
+LOOK = 5000
+"""Milliseconds between two looks."""
+
+
+class FreeWatch(QObject):
+    """Off the GUI thread, one look at a time."""
+
+    moved = Signal()
+    """Other programs have taken or freed memory since what `seen` was told."""
+
+    def __init__(self, operations: Operations, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._operations = operations
+        self._seen: Inventory | None = None
+        self._looking = False
+        self._timer = QTimer(self, interval=LOOK)
+        self._timer.timeout.connect(self._look)
+
+    def seen(self, inventory: Inventory) -> None:
+        """The machines as they were when they were looked at last."""
+        self._seen = inventory
+
+    def watch(self, *, watching: bool) -> None:
+        """Begin, or stop."""
+        if watching:
+            self._timer.start()
+        else:
+            self._timer.stop()
+
+    def _look(self) -> None:
+        seen = self._seen
+        if seen is None or self._looking or not has_local(seen):
+            return
+        self._looking = True
+
+        def over(moved: bool) -> None:  # noqa: FBT001 - what the operation returned
+            self._looking = False
+            if moved and self._timer.isActive():
+                self.moved.emit()
+
+        self._operations.run(
+            "looking at what is free",
+            lambda *_: has_moved(seen),
+            done=over,
+            failed=lambda _error: over(False),  # noqa: FBT003 - as above
+        )

@@ -4,30 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
+from typing import Protocol
 
-from PySide6.QtCore import QEvent, QRect, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import (
     QFocusEvent,
+    QFont,
     QHelpEvent,
     QKeyEvent,
     QKeySequence,
+    QPainter,
     QPaintEvent,
     QResizeEvent,
+    QSyntaxHighlighter,
     QTextCharFormat,
     QTextCursor,
+    QTextDocument,
     QTextFormat,
 )
 from PySide6.QtWidgets import QPlainTextEdit, QTextEdit, QToolTip, QWidget
 
 from torchdeck.shown_text import shown
-from torchdeck_app.launch.text.gutter import Gutter
-from torchdeck_app.launch.text.highlighter import TomlHighlighter
 from torchdeck_app.launch.text.positions import PARAGRAPH, characters, units
 from torchdeck_app.launch.text.spot import key_at
 from torchdeck_app.launch.text.suggestions import explained
-from torchdeck_app.launch.text.toml_syntax import written_span
+from torchdeck_app.launch.text.toml_syntax import Kind, State, tokens, written_span
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
+from torchdeck_app.widgets.tooltip import plain_tip
 
 _NOT_OURS = (QKeySequence.StandardKey.Undo, QKeySequence.StandardKey.Redo)
 
@@ -217,3 +221,113 @@ class CodeArea(QPlainTextEdit):
         extra.cursor = QTextCursor(cursor)
         extra.format = QTextCharFormat(look)
         return extra
+
+
+_COLOURS = {
+    Kind.COMMENT: "secondary",
+    Kind.TABLE: "accent",
+    Kind.KEY: "text",
+    Kind.STRING: "good",
+    Kind.NUMBER: "warn",
+    Kind.CONSTANT: "bad",
+}
+_MOST = 100_000
+"""Characters of a text that is coloured; a longer one would hold the window up, a microsecond for each."""
+
+
+class TomlHighlighter(QSyntaxHighlighter):
+    """Follows the theme."""
+
+    def __init__(self, document: QTextDocument, theme: Theme) -> None:
+        super().__init__(document)
+        self._theme = theme
+        self._formats = self._made()
+        theme.changed.connect(self._repaint)
+
+    def highlightBlock(self, text: str) -> None:  # noqa: N802 - Qt's name
+        """Colour one line; Qt goes on with the next ones while what they begin in changes."""
+        if self.document().characterCount() > _MOST:
+            return
+        # offsets are Qt's: what is beyond the first plane is made two letters wide for the look at it
+        line = text if text.isascii() else "".join(c if ord(c) < 0x10000 else "xx" for c in text)
+        found, after = tokens(line, State(max(0, self.previousBlockState())))
+        for token in found:
+            self.setFormat(token.start, token.end - token.start, self._formats[token.kind])
+        self.setCurrentBlockState(after)
+
+    def _made(self) -> dict[Kind, QTextCharFormat]:
+        formats = {}
+        for kind, colour in _COLOURS.items():
+            made = QTextCharFormat()
+            made.setForeground(self._theme.colour(colour))
+            if kind is Kind.TABLE:
+                made.setFontWeight(QFont.Weight.DemiBold)
+            formats[kind] = made
+        return formats
+
+    def _repaint(self) -> None:
+        self._formats = self._made()
+        self.rehighlight()
+
+
+# Line numbers beside the text, and the sign of a line with a problem.
+
+SIGN_WIDTH = 16
+
+
+class Lines(Protocol):
+    """What the gutter needs to know of the text area."""
+
+    def visible_lines(self) -> list[tuple[int, QRect]]:
+        """Number, from 1, and place of each line in sight, in the area's coordinates."""
+        ...
+
+    def current_line(self) -> int: ...
+    def mark(self, line: int) -> str: ...
+    def line_count(self) -> int: ...
+
+
+class Gutter(QWidget):
+    """Painted beside the area that made it."""
+
+    def __init__(self, area: QWidget, lines: Lines, theme: Theme) -> None:
+        super().__init__(area)
+        self._lines = lines
+        self._theme = theme
+
+    def width_wanted(self) -> int:
+        """Pixels for the sign and as many figures as there are, three at least, so that it seldom changes."""
+        figures = max(3, len(str(self._lines.line_count())))
+        return SIGN_WIDTH + figures * self.fontMetrics().horizontalAdvance("9") + 12
+
+    def sizeHint(self) -> QSize:  # noqa: N802 - Qt's name
+        return QSize(self.width_wanted(), 0)
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
+        painter = QPainter(self)
+        painter.fillRect(event.rect(), self._theme.colour("window"))
+        current = self._lines.current_line()
+        for number, place in self._lines.visible_lines():
+            row = QRect(0, place.top(), self.width() - 8, place.height())
+            if self._lines.mark(number):
+                painter.setPen(self._theme.colour("bad"))
+                painter.drawText(
+                    QRect(0, row.top(), SIGN_WIDTH, row.height()), Qt.AlignmentFlag.AlignCenter, "✕"
+                )
+            painter.setPen(self._theme.colour("text" if number == current else "secondary"))
+            painter.drawText(row, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignTop, str(number))
+        painter.end()
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
+            QToolTip.showText(
+                event.globalPos(), plain_tip(self._lines.mark(self._line_at(event.pos()))), self
+            )
+            return True
+        return super().event(event)
+
+    def _line_at(self, position: QPoint) -> int:
+        lines = self._lines.visible_lines()
+        return next(
+            (number for number, place in lines if place.top() <= position.y() < place.bottom() + 1), 0
+        )

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from PySide6.QtCore import Signal
-from PySide6.QtGui import QTextCursor
-from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QTextCursor
+from PySide6.QtWidgets import QAbstractItemView, QFrame, QTreeWidget, QTreeWidgetItem, QVBoxLayout, QWidget
 
 from torchdeck.config.problems import Problem
 from torchdeck_app.launch.document.checked import CheckedDocument
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.document.text_change import change_between
 from torchdeck_app.launch.text.code_area import CodeArea
-from torchdeck_app.launch.text.completion import CompletionPopup
 from torchdeck_app.launch.text.find_bar import FindBar
-from torchdeck_app.launch.text.marks import marks_of
 from torchdeck_app.launch.text.positions import characters, units
-from torchdeck_app.launch.text.search import matches, next_match
 from torchdeck_app.launch.text.spot import spot_at
 from torchdeck_app.launch.text.suggestions import Suggestion, suggestions
+from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
 
 
@@ -202,3 +201,138 @@ class TomlEditor(QWidget):
     def _go(self, line: int) -> None:
         self.area.reveal(line)
         self.area.setFocus()
+
+
+def marks_of(checked: CheckedDocument, planned: Sequence[Problem] = ()) -> Mapping[int, str]:
+    """Line, from 1 → what is wrong there; what is wrong in a file that this one extends is at `extends`.
+
+    `planned` says why no plan can be made of a document with which nothing else is wrong.
+    """
+    found: dict[int, list[str]] = {}
+    for problem in checked.problems or planned:
+        sentence = f"{problem.path}: {problem.wrong}" if problem.path else problem.wrong
+        text = f"{sentence}\nRight would be: {problem.right}"
+        if checked.is_own(problem):
+            line = problem.line or 1
+        else:
+            line = checked.lines.get(("extends",), 1)
+            text = f"{problem.file}: {text}"
+        found.setdefault(line, []).append(text)
+    return {line: "\n".join(texts) for line, texts in found.items()}
+
+
+# Finding a text in a text.
+
+
+def matches(text: str, wanted: str, *, case: bool = False, limit: int = 2000) -> list[tuple[int, int]]:
+    """Where `wanted` stands in `text`: (start, end) of each place, the first `limit` of them.
+
+    Args:
+        text: what is searched.
+        wanted: what for; empty is found nowhere.
+        case: whether capitals count.
+        limit: places at most.
+    """
+    if not wanted:
+        return []
+    pattern = re.compile(re.escape(wanted), 0 if case else re.IGNORECASE)
+    found = []
+    for match in pattern.finditer(text):
+        found.append(match.span())
+        if len(found) == limit:
+            break
+    return found
+
+
+def next_match(found: list[tuple[int, int]], position: int, *, backwards: bool = False) -> int | None:
+    """Which place comes at or after `position`, or before it, going round at the end; None without any."""
+    if not found:
+        return None
+    if backwards:
+        before = [index for index, (_, end) in enumerate(found) if end < position]
+        return before[-1] if before else len(found) - 1
+    return next((index for index, (start, _) in enumerate(found) if start >= position), 0)
+
+
+_ROWS = 10
+_TAKING = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Tab)
+_MOVING = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown)
+
+
+class CompletionPopup(QTreeWidget):
+    """Lies over the text area, which keeps the focus: typing goes on."""
+
+    chosen = Signal(object)
+    """A Suggestion."""
+
+    def __init__(self, area: QWidget) -> None:
+        super().__init__(area)
+        self._area = area
+        self._offered: list[Suggestion] = []
+        self.setAccessibleName("Completions")
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setFrameShape(QFrame.Shape.StyledPanel)
+        self.setColumnCount(2)
+        self.setHeaderHidden(True)
+        self.setRootIsDecorated(False)
+        self.setUniformRowHeights(True)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFont(font(Type.SMALL))
+        self.itemClicked.connect(lambda _item: self.take())
+        area.installEventFilter(self)
+        self.hide()
+
+    def offer(self, offered: list[Suggestion], at: QPoint, below: int) -> None:
+        """Show these `below` pixels under `at`, a point of the area; above it where there is no room."""
+        self._offered = offered
+        self.clear()
+        for item in offered:
+            row = QTreeWidgetItem([item.label, item.help])
+            row.setFont(0, font(Type.MONO))
+            row.setToolTip(1, item.help)
+            self.addTopLevelItem(row)
+        first = self.topLevelItem(0)
+        if first is None:
+            self.hide()
+            return
+        self.setCurrentItem(first)
+        self._place(at, below)
+        self.show()
+        self.raise_()
+
+    def take(self) -> None:
+        """The current one is meant."""
+        index = self.currentIndex().row()
+        self.hide()
+        if 0 <= index < len(self._offered):
+            self.chosen.emit(self._offered[index])
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        if not self.isVisible() or watched is not self._area:
+            return False
+        if event.type() == QEvent.Type.FocusOut:
+            self.hide()
+        elif event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
+            return self._pressed(event)
+        return False
+
+    def _pressed(self, event: QKeyEvent) -> bool:
+        if event.key() in _TAKING:
+            self.take()
+        elif event.key() == Qt.Key.Key_Escape:
+            self.hide()
+        elif event.key() in _MOVING:
+            self.keyPressEvent(event)
+        else:
+            return False
+        return True
+
+    def _place(self, at: QPoint, below: int) -> None:
+        self.resizeColumnToContents(0)
+        width = min(self._area.width() - 16, 520)
+        height = min(_ROWS, len(self._offered)) * self.sizeHintForRow(0) + 2 * self.frameWidth() + 4
+        x = max(8, min(at.x(), self._area.width() - width - 8))
+        fits = at.y() + below + height <= self._area.height()
+        y = at.y() + below if fits else max(0, at.y() - height)
+        self.setGeometry(x, y, width, height)

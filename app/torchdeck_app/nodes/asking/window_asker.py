@@ -10,14 +10,24 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QCoreApplication, QObject, Qt, Signal
-from PySide6.QtWidgets import QApplication, QDialog, QMessageBox, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QCheckBox,
+    QDialog,
+    QDialogButtonBox,
+    QFormLayout,
+    QLineEdit,
+    QMessageBox,
+    QVBoxLayout,
+    QWidget,
+)
 
 from torchdeck.nodes.ssh.credentials import Credentials
 from torchdeck.nodes.ssh.keyring_store import Keyring, KeyringError, passphrase_name, password_name
 from torchdeck.nodes.ssh.target import DEFAULT_PORT, SshTarget
 from torchdeck.shown_text import shown
-from torchdeck_app.nodes.asking.fingerprint_dialog import FingerprintDialog
-from torchdeck_app.nodes.asking.secret_dialog import SecretDialog
+from torchdeck_app.theme.fonts import Type, font
+from torchdeck_app.widgets.panel import GRID, label
 
 PATIENCE = 600.0
 """Seconds after which a question that nobody answers counts as declined."""
@@ -190,3 +200,130 @@ class WindowAsker(QObject):
 def _parent() -> QWidget | None:
     """What the question is asked over: a dialog that waits for it, else the window."""
     return QApplication.activeModalWidget() or QApplication.activeWindow()
+
+
+_MEANS = (
+    "If it differs, somebody may be in between. Once trusted it is written down, and a host that shows "
+    "another key is refused."
+)
+
+
+class FingerprintDialog(QDialog):
+    """Accepted is trusted; the safe answer is the one that Enter and Esc give."""
+
+    def __init__(
+        self, node: str, host: str, key_type: str, fingerprint: str, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle("Is this the right host?")
+        self.host = label(host)
+        self.key_type = label(key_type)
+        self.fingerprint = label(fingerprint, wrap=True)
+        kind = key_type.removeprefix("ssh-").partition("-")[0]  # of ecdsa the curve follows
+        self.command = label(f"ssh-keygen -lf /etc/ssh/ssh_host_{kind}_key.pub", wrap=True)
+        named = {
+            "Host": self.host,
+            "Key type": self.key_type,
+            "SHA-256": self.fingerprint,
+            "Command": self.command,
+        }
+        for name, value in named.items():
+            value.setFont(font(Type.MONO))
+            value.setAccessibleName(f"{name}: {value.text()}")
+            value.setTextInteractionFlags(
+                Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
+            )
+        facts = QFormLayout()
+        facts.setSpacing(GRID)
+        for name, value in (("Host", self.host), ("Key type", self.key_type), ("SHA-256", self.fingerprint)):
+            facts.addRow(label(name, role="secondary"), value)
+        buttons = QDialogButtonBox()
+        self.trust_button = buttons.addButton("&Trust", QDialogButtonBox.ButtonRole.AcceptRole)
+        self.refuse_button = buttons.addButton("&Don't", QDialogButtonBox.ButtonRole.RejectRole)
+        self.trust_button.setToolTip("Write the key down, and connect")
+        self.refuse_button.setToolTip("Do not connect")
+        self.trust_button.setAutoDefault(False)
+        self.refuse_button.setDefault(True)
+        buttons.accepted.connect(self.accept)
+        buttons.rejected.connect(self.reject)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
+        column.setSpacing(2 * GRID)
+        column.addWidget(label(f"The host key of {node} is not known yet", Type.HEADING, wrap=True))
+        column.addLayout(facts)
+        compare = QVBoxLayout()
+        compare.setSpacing(GRID // 2)
+        compare.addWidget(
+            label("Compare it with what the host itself says, as this prints it there:", wrap=True)
+        )
+        compare.addWidget(self.command)
+        column.addLayout(compare)
+        column.addWidget(label(_MEANS, role="secondary", wrap=True))
+        column.addWidget(buttons)
+        self.setMinimumWidth(64 * GRID)
+        self.refuse_button.setFocus()
+
+
+_KEPT = "It is kept in memory until this window is closed, and written nowhere."
+_REMEMBERED = "It is kept in memory, and in the system's keyring for the next time."
+
+
+class SecretDialog(QDialog):
+    """What is typed is not shown. Canceled, it is done without."""
+
+    def __init__(
+        self, title: str, what: str, *, again: bool, can_remember: bool, parent: QWidget | None = None
+    ) -> None:
+        """
+        Args:
+            title: what is asked for.
+            what: whose it is.
+            again: the last answer was wrong.
+            can_remember: there is a keyring that could keep it.
+            parent: Qt's owner.
+        """
+        super().__init__(parent)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle(title)
+        self.line = QLineEdit()
+        self.line.setEchoMode(QLineEdit.EchoMode.Password)
+        self.line.setAccessibleName(title)
+        self.line.setAccessibleDescription(what)
+        self.line.setInputMethodHints(
+            Qt.InputMethodHint.ImhSensitiveData | Qt.InputMethodHint.ImhNoPredictiveText
+        )
+        self.line.textChanged.connect(self._typed)
+        self.remember = QCheckBox("&Remember in the keyring")
+        self.remember.setToolTip(
+            "The system's keyring keeps it; `torchdeck nodes trust --keyring forget` takes it out"
+        )
+        self.remember.setVisible(can_remember)
+        self.buttons = QDialogButtonBox(
+            QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel
+        )
+        self.buttons.accepted.connect(self.accept)
+        self.buttons.rejected.connect(self.reject)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
+        column.setSpacing(GRID)
+        column.addWidget(label(title, Type.HEADING, wrap=True))
+        column.addWidget(label(what, role="secondary", wrap=True))
+        if again:
+            column.addWidget(label("✕ That was wrong. Try again.", role="error", wrap=True))
+        column.addWidget(self.line)
+        column.addWidget(self.remember)
+        self.kept = label(_KEPT, Type.SMALL, "secondary", wrap=True)
+        self.remember.toggled.connect(lambda on: self.kept.setText(_REMEMBERED if on else _KEPT))
+        column.addWidget(self.kept)
+        column.addWidget(self.buttons)
+        self.setMinimumWidth(52 * GRID)
+        self._typed("")
+
+    @property
+    def secret(self) -> str:
+        """What was typed."""
+        return self.line.text()
+
+    def _typed(self, text: str) -> None:
+        self.buttons.button(QDialogButtonBox.StandardButton.Ok).setEnabled(bool(text))

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
+    QGridLayout,
     QPushButton,
     QScrollArea,
     QStackedWidget,
@@ -15,7 +17,6 @@ from PySide6.QtWidgets import (
 )
 
 from torchdeck.nodes.book.schema import NodeEntry
-from torchdeck_app.nodes.cards.card_grid import CardGrid
 from torchdeck_app.nodes.cards.node_card import NodeCard
 from torchdeck_app.nodes.live.sight import NodeSight
 from torchdeck_app.theme.theme import Theme
@@ -90,3 +91,48 @@ class NodeBoard(QStackedWidget):
         card.edit_asked.connect(self.edit_asked)
         card.remove_asked.connect(self.remove_asked)
         return card
+
+
+LEAST = 360
+"""Pixels of a card."""
+MOST_COLUMNS = 6
+
+
+class CardGrid(QWidget):
+    """The order is that of the cards, line by line; all columns are equally wide."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._cards: tuple[QWidget, ...] = ()
+        self._columns = 0
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setSpacing(2 * GRID)
+
+    def show_cards(self, cards: Sequence[QWidget]) -> None:
+        """Show these, in this order; those that are no longer among them are deleted."""
+        for old in self._cards:
+            if old not in cards:
+                self._grid.removeWidget(old)
+                old.hide()
+                old.deleteLater()
+        self._cards = tuple(cards)
+        self._lay(max(1, self._columns))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+        super().resizeEvent(event)
+        room = event.size().width() + 2 * GRID
+        columns = max(1, min(MOST_COLUMNS, room // (LEAST + 2 * GRID)))
+        if columns != self._columns:
+            self._lay(columns)
+
+    def _lay(self, columns: int) -> None:
+        self._columns = columns
+        lines = -(-len(self._cards) // columns)
+        for at, card in enumerate(self._cards):
+            self._grid.addWidget(card, at // columns, at % columns)
+        for column in range(MOST_COLUMNS):
+            self._grid.setColumnStretch(column, 1 if column < columns else 0)
+        for line in range(self._grid.rowCount()):
+            self._grid.setRowStretch(line, 0)
+        self._grid.setRowStretch(lines, 1)

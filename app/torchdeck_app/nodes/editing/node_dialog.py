@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QFrame,
+    QGridLayout,
     QHBoxLayout,
     QLineEdit,
+    QPushButton,
     QScrollArea,
     QVBoxLayout,
     QWidget,
 )
 
 from torchdeck.config.problems import ConfigError, undotted
+from torchdeck.launching.reach import Reach
 from torchdeck.nodes.book.file import book_path, change_book
 from torchdeck.nodes.book.problems import made_entry
 from torchdeck.nodes.book.schema import NodeBook, NodeEntry
@@ -25,11 +31,13 @@ from torchdeck.shown_text import shown
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.nodes.editing.entry_form import EntryForm
-from torchdeck_app.nodes.editing.node_test import NodeTest
-from torchdeck_app.nodes.editing.step_list import StepList
+from torchdeck_app.nodes.editing.steps import KEY, NAMES, Status, Step, try_node
+from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.dialog_size import begin_with
 from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.steady_focus import set_visible
+from torchdeck_app.widgets.wrapped_text import WrappedText
 
 _TRYING = "Trying it out …"
 
@@ -172,3 +180,182 @@ class NodeDialog(QDialog):
         self.save_button.setEnabled(True)
         self._error.setText(f"The node book was not changed: {error}")
         self._error.show()
+
+
+# Tries a node out while it is typed: only the newest try is heard of.
+
+DEBOUNCE = 700
+"""Milliseconds without a key before it is tried."""
+LIMIT = 8.0
+"""Seconds of one try to connect, and for the answer."""
+
+
+class NodeTest(QObject):
+    """Each try has a thread of its own: one that waits for a wrong address does not hold up the next."""
+
+    begun = Signal()
+    stepped = Signal(object)
+    """A Step of the newest try."""
+    over = Signal()
+    """The newest try has ended."""
+    _arrived = Signal(int, object)
+
+    def __init__(self, logins: Logins, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._logins = logins
+        self._newest = 0
+        self._wanted: tuple[str, NodeEntry] | None = None
+        self._clock = QTimer(self)
+        self._clock.setSingleShot(True)
+        self._clock.timeout.connect(lambda: self._begin(self._logins.quiet))
+        self._arrived.connect(self._deliver, Qt.ConnectionType.QueuedConnection)
+
+    def want(self, name: str, entry: NodeEntry | None) -> None:
+        """Try this soon, asking nobody; None: what is typed is no node, and nothing is tried."""
+        wanted = None if entry is None else (name, entry)
+        if wanted == self._wanted:
+            return
+        self._wanted = wanted
+        self._newest += 1
+        if wanted is None:
+            self._clock.stop()
+            self.over.emit()
+        else:
+            self._clock.start(DEBOUNCE)
+
+    def ask(self) -> None:
+        """Try it now; a person may be asked for what is missing."""
+        self._clock.stop()
+        self._logins.ask_again()
+        self._begin(self._logins.asking)
+
+    def stop(self) -> None:
+        """Hear of nothing more."""
+        self._clock.stop()
+        self._newest += 1
+
+    def _begin(self, reach: Reach) -> None:
+        if self._wanted is None:
+            return
+        self._newest += 1
+        number, (name, entry) = self._newest, self._wanted
+        self.begun.emit()
+        threading.Thread(
+            target=lambda: _carry_out(lambda step: self._arrived.emit(number, step), name, entry, reach),
+            name=f"trying {name}",
+            daemon=True,
+        ).start()
+
+    def _deliver(self, number: int, step: Step | None) -> None:
+        if number != self._newest:
+            return
+        if step is None:
+            self.over.emit()
+        else:
+            self.stepped.emit(step)
+
+
+def _carry_out(tell: Callable[[Step | None], None], name: str, entry: NodeEntry, reach: Reach) -> None:
+    with suppress(RuntimeError):  # the dialog is gone
+        try_node(name, entry, reach, LIMIT, tell)
+        tell(None)
+
+
+_LOOKS: Mapping[Status, tuple[str, str, str]] = {
+    "waiting": ("◷", "quiet", "not looked at yet"),
+    "ok": ("✓", "good", "fine"),
+    "warning": ("⚠", "warn", "warning"),
+    "failed": ("✕", "bad", "wrong"),
+}
+_RUNNING = ("●", "accent", "being looked at")
+_IDLE = "What is typed is tried out: each step below says what came of it."
+
+
+class StepList(QWidget):
+    """Steps keep their place; what has not been tried waits."""
+
+    ask_wanted = Signal()
+    """Try again, and ask the person for what is missing."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._steps: dict[int, Step] = {}
+        self._is_trying = False
+        self._said = label(_IDLE, role="secondary", wrap=True)
+        self._signs = [label("") for _ in NAMES]
+        self._sentences = [WrappedText("secondary") for _ in NAMES]
+        self.ask_button = QPushButton()
+        self.ask_button.clicked.connect(self.ask_wanted)
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(GRID)
+        grid.setVerticalSpacing(4)
+        grid.setColumnStretch(1, 1)
+        for at, name in enumerate(NAMES):
+            top = Qt.AlignmentFlag.AlignTop
+            grid.addWidget(self._signs[at], 2 * at, 0, top)
+            grid.addWidget(label(name), 2 * at, 1, top)
+            grid.addWidget(self._sentences[at], 2 * at + 1, 1, top)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GRID)
+        column.addWidget(label("Does it work?", Type.HEADING))
+        column.addWidget(self._said)
+        column.addLayout(grid)
+        column.addWidget(self.ask_button, alignment=Qt.AlignmentFlag.AlignLeft)
+        column.addStretch(1)
+        theme.changed.connect(self._draw)
+        self.clear()
+
+    @property
+    def steps(self) -> Mapping[int, Step]:
+        """What was told so far, by number."""
+        return self._steps
+
+    def clear(self, said: str = _IDLE) -> None:
+        """Nothing is known; `said` instead."""
+        self._steps, self._is_trying = {}, False
+        self._said.setText(said)
+        self._draw()
+
+    def begin(self, said: str) -> None:
+        """It is being tried: the first step that nothing came of yet is under way."""
+        self.clear(said)
+        self._is_trying = True
+        self._draw()
+
+    def show_step(self, step: Step) -> None:
+        """This came of it."""
+        self._steps[step.number] = step
+        self._draw()
+
+    def end(self) -> None:
+        """Nothing more comes."""
+        self._is_trying = False
+        self._draw()
+        found = [step.status for step in self._steps.values()]
+        if "failed" in found:
+            self._said.setText("It cannot be used as it stands.")
+        elif any(step.asks for step in self._steps.values()):
+            self._said.setText("It needs a word from you.")
+        elif found:
+            self._said.setText("It can be used." if "warning" not in found else "It works, with a warning.")
+        else:
+            self._said.setText(_IDLE)
+
+    def _draw(self) -> None:
+        asks = next((step for step in self._steps.values() if step.asks), None)
+        set_visible(self.ask_button, self, on=asks is not None)
+        if asks is not None:
+            self.ask_button.setText("Look at the key …" if asks.number == KEY else "Log in …")
+            self.ask_button.setToolTip("Try again, and ask for what is missing")
+        behind = max(self._steps, default=-1) + 1
+        running = behind if self._is_trying else None
+        for at in range(len(NAMES)):
+            step = self._steps.get(at)
+            sign, colour, word = _RUNNING if at == running else _LOOKS[step.status if step else "waiting"]
+            self._signs[at].setText(sign)
+            self._signs[at].setStyleSheet(f"color: {self._theme.colour(colour).name()}")
+            self._signs[at].setAccessibleName(f"{NAMES[at]}: {word}")
+            self._sentences[at].set_text("" if step is None else step.sentence, "secondary")
+            self._sentences[at].setVisible(step is not None)

@@ -10,6 +10,7 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QFileDialog,
     QHBoxLayout,
+    QMessageBox,
     QPushButton,
     QStackedWidget,
     QVBoxLayout,
@@ -17,21 +18,22 @@ from PySide6.QtWidgets import (
 )
 
 from torchdeck.contract.layout import RunLayout
+from torchdeck.quantities import size
 from torchdeck.runs.folders.checkpoints import RunCheckpoint, delete_checkpoint, run_checkpoints
 from torchdeck.runs.folders.verdicts import Verdict, read_verdicts, still_true
 from torchdeck.runs.view import RunView
 from torchdeck_app.bridge.operations import Cancel, Operations
 from torchdeck_app.bridge.poller import Poller
-from torchdeck_app.runs.checkpoints.delete_question import delete_question
 from torchdeck_app.runs.checkpoints.list import CheckpointList
-from torchdeck_app.runs.checkpoints.none_yet import NoCheckpoints
 from torchdeck_app.runs.checkpoints.rows import going_on
 from torchdeck_app.runs.checkpoints.work import exported, verified
 from torchdeck_app.runs.commands.abilities import abilities
 from torchdeck_app.runs.room import RunRoom
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.elided_label import ElidedLabel
+from torchdeck_app.widgets.empty_state import EmptyState
 from torchdeck_app.widgets.panel import GRID, label
+from torchdeck_app.widgets.question import Choice, ask
 from torchdeck_app.widgets.steady_focus import set_enabled
 from torchdeck_app.widgets.tooltip import plain_tip
 
@@ -299,3 +301,49 @@ class CheckpointsView(RunRoom):
         column.addWidget(self.said)
         column.addLayout(bar)
         return page
+
+
+_TO_COME = "A checkpoint appears here as soon as a save begins: every so often, and at a stop."
+_ENDED = "This run ended before its first save, so there is nothing to go on from: a clone begins anew."
+_SCRIPT = (
+    "What a script saves by itself lies where it puts it. Checkpoints in the run's own folder appear here."
+)
+
+
+class NoCheckpoints(EmptyState):
+    """Says whether there will be one, as the run's kind and state tell."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__(theme, "save", "No checkpoints", _TO_COME)
+
+    def show_view(self, view: RunView) -> None:
+        """The run as of now."""
+        if view.kind in ("script", "module"):
+            self.set_sentence(_SCRIPT)
+        else:
+            self.set_sentence(_ENDED if view.is_over else _TO_COME)
+
+
+def delete_question(
+    row: RunCheckpoint, others: int, parent: QWidget, delete: Callable[[], None]
+) -> QMessageBox:
+    """Say what is lost, and ask; Enter and Esc keep it.
+
+    Args:
+        row: the checkpoint.
+        others: complete checkpoints that stay.
+        parent: of the dialog.
+        delete: called where that is what the person wants.
+    """
+    stay = "1 complete one stays" if others == 1 else f"{others:,} complete ones stay"
+    rest = stay if others else "the run cannot be resumed any more"
+    return ask(
+        parent,
+        f"Delete {row.info.path.name} ({size(row.info.size)})?",
+        f"It cannot be undone; {rest}.",
+        [
+            Choice("Delete", QMessageBox.ButtonRole.DestructiveRole, delete),
+            Choice("Keep it", QMessageBox.ButtonRole.RejectRole, lambda: None),
+        ],
+        default=1,
+    )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Sequence
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
@@ -18,16 +19,20 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from torchdeck.quantities import metric
+from torchdeck.quantities import duration, metric, size
 from torchdeck.runs.failures import reasons
 from torchdeck.runs.folders.origin import Origin
+from torchdeck.runs.links import LinkState
+from torchdeck.runs.state import RankView, RunState
+from torchdeck.runs.training_progress import TrainingProgress
+from torchdeck.runs.training_progress_estimates import time_left
 from torchdeck.runs.view import RunView
 from torchdeck_app.runs.attaching.unfollowed import is_unfollowed, last_known
 from torchdeck_app.runs.commands.abilities import ATTACH, RESUME, STOP, STOP_NOW, WORDS, abilities
 from torchdeck_app.runs.commands.unsaved import what_is_lost
 from torchdeck_app.runs.header.code_bars import CodeBars
-from torchdeck_app.runs.header.doing import doing, facts, rank_lines
 from torchdeck_app.runs.header.node_links import NodeLinks
+from torchdeck_app.runs.rates import throughput_text
 from torchdeck_app.runs.run_watch import RunSeen
 from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.icons import icon
@@ -279,3 +284,98 @@ def _asked(view: RunView, under_way: Collection[str]) -> str:
         if what in waiting:
             return f"{WORDS[what]} asked for; waiting for the run to take it up"
     return ""
+
+
+# What a run is doing now, in words.
+
+_PHASES = {
+    "": "starting",
+    "saving": "saving a checkpoint",
+    "evaluating": "evaluating held-out data",
+    "compiling": "compiling the model",
+    "loading": "loading model and data",
+    "stopping": "finishing the step and saving",
+    "done": "finishing",
+}
+_STATES = {
+    RunState.PENDING: "waiting for its controller",
+    RunState.PREPARING: "preparing devices and code",
+    RunState.RESTARTING: "starting again",
+}
+_BEGINNING = frozenset(
+    {RunState.PENDING, RunState.PREPARING, RunState.STARTING, RunState.QUEUED, RunState.RESTARTING}
+)
+"""In which the ranks may wait for code."""
+
+
+def doing(view: RunView, sent_code: Sequence[LinkState] = ()) -> str:
+    """One phrase: what the ranks do now; of a run that is over, how it ended.
+
+    Args:
+        view: of the run.
+        sent_code: links over which its code is being sent, which the ranks wait for.
+    """
+    if view.is_over:
+        return view.why
+    if sent_code and view.state in _BEGINNING:
+        return reasons.code_to_all(sent_code)
+    if view.state in (RunState.QUEUED, RunState.STOPPING):
+        return view.why or view.state.value.lower()
+    if view.state in _STATES:
+        return view.why or _STATES[view.state]
+    return _phases(view.ranks, view.world_size)
+
+
+def _phases(ranks: tuple[RankView, ...], world_size: int | None) -> str:
+    """The phase that most ranks are in; how many, where not all are."""
+    if not ranks:
+        return f"starting {world_size or ''} rank{'' if world_size == 1 else 's'}".replace("  ", " ")
+    phase, many = Counter(rank.phase for rank in ranks).most_common(1)[0]
+    words = _PHASES.get(phase, phase)
+    total = max(world_size or 0, len(ranks))
+    return words if many == total else f"{words} ({many} of {total} ranks)"
+
+
+def rank_lines(view: RunView, limit: int = 32) -> str:
+    """Each rank's phase, step and memory, a line each; for a tooltip."""
+    lines = []
+    for rank in view.ranks[:limit]:
+        parts = [f"rank {rank.rank}: {_PHASES.get(rank.phase, rank.phase)}"]
+        parts += [] if rank.step is None else [f"step {rank.step:,}"]
+        parts += [] if rank.still is None or rank.still < 2 else [f"no progress for {duration(rank.still)}"]
+        parts += [] if rank.rss_bytes is None else [size(rank.rss_bytes)]
+        parts += [] if rank.pid is None else [f"pid {rank.pid}"]
+        lines.append(", ".join(parts))
+    if len(view.ranks) > limit:
+        lines.append(f"and {len(view.ranks) - limit:,} more ranks")
+    return "\n".join(lines)
+
+
+def facts(view: RunView, progress: TrainingProgress | None, now: float) -> str:
+    """Step, time left, throughput, time taken, attempt, size: `step 1,240 / 2,000 · 2 min 14 s left · …`."""
+    parts = []
+    if progress is not None and progress.step is not None:
+        total = "" if progress.total is None else f" / {progress.total:,}"
+        last = "" if view.followed_until is None else "last seen "
+        parts.append(f"{last}step {progress.step:,}{total}")
+    trains = view.followed_until is None and view.state is RunState.RUNNING
+    if progress is not None and progress.eta is not None and trains:
+        parts.append(f"{time_left(progress.eta)} left")
+    steps = trains or view.state is RunState.STOPPING  # else it is what an earlier attempt did
+    if progress is not None and throughput_text(progress) and steps:
+        parts.append(throughput_text(progress))
+    if view.started is not None:
+        parts.append(_time_taken(view, view.started, now))
+    if view.attempt is not None and view.attempt > 1:
+        parts.append(f"attempt {view.attempt}")
+    if view.world_size is not None:
+        ranks = f"{view.world_size:,} rank{'' if view.world_size == 1 else 's'}"
+        parts.append(f"{ranks}, {view.strategy}" if view.strategy else ranks)
+    return "  ·  ".join(parts)
+
+
+def _time_taken(view: RunView, started: float, now: float) -> str:
+    if view.followed_until is not None:
+        return f"{duration(max(0.0, view.followed_until - started))} until then"
+    end = view.ended if view.ended is not None else now
+    return f"{duration(end - started)}{' taken' if view.is_over else ' so far'}"

@@ -22,9 +22,8 @@ from torchdeck_app.runs.plots.across import Across
 from torchdeck_app.runs.plots.catalogue import Metric
 from torchdeck_app.runs.plots.exchange import Curve, PlotData
 from torchdeck_app.runs.plots.legend import paint_row
-from torchdeck_app.runs.plots.overlay import paint_cursor, paint_selection, single_at
-from torchdeck_app.runs.plots.painting import LEFT, RIGHT, Frame, ticks_in
-from torchdeck_app.runs.plots.picture import PlotPicture
+from torchdeck_app.runs.plots.overlay import paint_cursor, paint_selection, paint_state, single_at
+from torchdeck_app.runs.plots.painting import LEFT, RIGHT, Frame, paint_axes, paint_data, ticks_in
 from torchdeck_app.runs.plots.ranges import stepped_log_range, stepped_range
 from torchdeck_app.runs.plots.text import plot_font, plot_width
 from torchdeck_app.theme.fonts import Type
@@ -282,3 +281,53 @@ class PlotCanvas(QWidget):
         self.pointed.emit(None)
         self.told.emit([])
         self.update()
+
+
+class PlotPicture:
+    """Everything of a plot but what follows the pointer."""
+
+    def __init__(self, theme: Theme) -> None:
+        self._theme = theme
+        self._pixels: QPixmap | None = None
+        self._axes: tuple[tuple[Frame, str, str, float], QPixmap] | None = None
+        self._is_stale = True
+
+    def spoil(self) -> None:
+        """What is drawn has changed."""
+        self._is_stale = True
+
+    def drawn(self, size: QSize, ratio: float, frame: Frame, data: PlotData, title: str) -> QPixmap:
+        """The picture.
+
+        Args:
+            size: in logical pixels.
+            ratio: pixels of the screen a logical one.
+            frame: where it is drawn.
+            data: what is drawn.
+            title: of the plot.
+        """
+        pixels = QSize(round(size.width() * ratio), round(size.height() * ratio))
+        if self._pixels is None or self._pixels.size() != pixels:
+            self._pixels = QPixmap(pixels)
+            self._pixels.setDevicePixelRatio(ratio)
+            self._is_stale = True
+        if self._is_stale:
+            self._is_stale = False
+            painter = QPainter(self._pixels)
+            painter.drawPixmap(0, 0, self._drawn_axes(pixels, ratio, frame, title))
+            paint_data(painter, frame, data, self._theme.palette)
+            paint_state(painter, frame, data, title, self._theme.palette)
+            painter.end()
+        return self._pixels
+
+    def _drawn_axes(self, pixels: QSize, ratio: float, frame: Frame, title: str) -> QPixmap:
+        """Ground, title and axes; axes move in steps, so that they are seldom drawn."""
+        key = (frame, title, self._theme.palette.scheme, ratio)
+        if self._axes is None or self._axes[0] != key:
+            made = QPixmap(pixels)
+            made.setDevicePixelRatio(ratio)
+            painter = QPainter(made)
+            paint_axes(painter, frame, title, self._theme.palette)
+            painter.end()
+            self._axes = (key, made)
+        return self._axes[1]

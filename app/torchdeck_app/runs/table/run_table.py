@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from PySide6.QtCore import QItemSelectionModel, QPoint, Qt, QTimer, Signal
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtCore import (
+    QItemSelectionModel,
+    QModelIndex,
+    QPersistentModelIndex,
+    QPoint,
+    QPointF,
+    QRectF,
+    QSize,
+    Qt,
+    QTimer,
+    Signal,
+)
+from PySide6.QtGui import QColor, QPainter, QPen, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
+    QStyleOptionViewItem,
     QVBoxLayout,
     QWidget,
 )
@@ -22,10 +35,9 @@ from torchdeck_app.runs.table.columns import COLUMNS, KEYS, LOSS, NAME, STATE, R
 from torchdeck_app.runs.table.filter import RunFilter, counts
 from torchdeck_app.runs.table.filter_bar import FilterBar
 from torchdeck_app.runs.table.model import ROW, ArrangedRuns, RunModel
-from torchdeck_app.runs.table.sparkline import CellDelegate, SparklineDelegate, StateDelegate
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.panel import GRID, label
-from torchdeck_app.widgets.row_tree import RowTree
+from torchdeck_app.widgets.row_tree import RowDelegate, RowTree
 
 _TICK = 5000
 """Milliseconds between two looks at the clock, for `3 min ago`."""
@@ -223,3 +235,78 @@ class _RunView(RowTree):
             self.header().setSectionResizeMode(column, mode)
             if not stretches:
                 self.header().resizeSection(column, widths[key])
+
+
+# How cells of the list are drawn: the state as far as there is room, the loss with a small curve.
+
+GAP = 8
+
+
+def points(values: Sequence[float], area: QRectF) -> list[QPointF]:
+    """The curve of `values` from left to right in `area`; what is not finite is passed over."""
+    known = [(at, value) for at, value in enumerate(values) if math.isfinite(value)]
+    if not known:
+        return []
+    low, high = min(value for _, value in known), max(value for _, value in known)
+    width, span = max(1, len(values) - 1), high - low
+    found = []
+    for at, value in known:
+        share = (value - low) / span if span else 0.5
+        found.append(QPointF(area.left() + area.width() * at / width, area.bottom() - area.height() * share))
+    return found
+
+
+class CellDelegate(RowDelegate):
+    """Rows with room to breathe."""
+
+    def sizeHint(  # noqa: N802 - Qt's name
+        self,
+        option: QStyleOptionViewItem,
+        index: QModelIndex | QPersistentModelIndex,  # noqa: ARG002 - Qt's arguments
+    ) -> QSize:
+        """Without a look at what it says: columns get their widths elsewhere, and Qt asks at every change."""
+        return QSize(option.rect.width(), option.fontMetrics.height() + GAP + 2)
+
+
+class StateDelegate(CellDelegate):
+    """Sign and word, or the sign alone in a narrow column."""
+
+    def initStyleOption(  # noqa: N802 - Qt's name
+        self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
+    ) -> None:
+        super().initStyleOption(option, index)
+        if option.fontMetrics.horizontalAdvance(option.text) + GAP > option.rect.width():
+            option.text = option.text[:1]
+
+
+class SparklineDelegate(CellDelegate):
+    """Draws the loss: the curve on the left, the number on the right of its cell."""
+
+    def __init__(self, theme: Theme, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._theme = theme
+
+    def paint(
+        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
+    ) -> None:
+        super().paint(painter, option, index)
+        row = index.data(ROW)
+        if not isinstance(row, Row) or not row.entry.loss_curve:
+            return
+        area = QRectF(option.rect)
+        room = area.width() - option.fontMetrics.horizontalAdvance("88.8888") - 3 * GAP
+        if room < 2 * GAP:
+            return
+        area = QRectF(area.left() + GAP, area.top() + 6, room, area.height() - 12)
+        curve = points(row.entry.loss_curve, area)
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        colour = QColor(self._theme.palette.series[0])
+        if len(curve) == 1:
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(colour)
+            painter.drawEllipse(curve[0], 1.5, 1.5)
+        else:
+            painter.setPen(QPen(colour, 1.0))
+            painter.drawPolyline(curve)
+        painter.restore()

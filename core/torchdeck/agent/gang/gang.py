@@ -8,14 +8,15 @@ before every start.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.attempt_state import AttemptState, Ending
 from torchdeck.agent.gang.escalation import Escalation
+from torchdeck.agent.gang.events import StopRequested
 from torchdeck.agent.gang.gathering import Gathering, refusal_text
 from torchdeck.agent.gang.gone_node import not_answering, ranks_on
-from torchdeck.agent.gang.intent import Intent
 from torchdeck.agent.gang.past import Past
 from torchdeck.agent.gang.recovery import Recovery, Restart
 from torchdeck.agent.gang.verdict import describe_failure, final_state
@@ -327,3 +328,23 @@ class Gang:
     def _finish(self, state: str, why: str) -> list[do.Command]:
         self.phase, self.deadline = "finished", None
         return [do.Finish(state, why)]
+
+
+class Intent(NamedTuple):
+    """A wish to stop. It never goes away, it only gets more urgent."""
+
+    kind: str
+    why: str
+    detail: str
+
+    @classmethod
+    def after(cls, before: Intent | None, event: StopRequested) -> Intent:
+        """The wish with `event` heard too; `before` itself where that is as urgent.
+
+        Who wished first stays named.
+        """
+        if before is None:
+            return cls(event.kind, event.why, event.detail)
+        if before.kind == "now" or event.kind != "now":
+            return before
+        return before._replace(kind=event.kind)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import secrets
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -12,9 +14,8 @@ from typing import Any, TextIO
 
 from torchdeck.agent.probe import files, network, pythons, run_folders, run_stop, runs, system
 from torchdeck.agent.probe.gpus import gpu_facts
-from torchdeck.agent.probe.marks import Marks
 from torchdeck.agent.probe.reach import Listener, reach
-from torchdeck.agent.probe.seen import seen
+from torchdeck.agent.probe.system import nearest
 from torchdeck.agent.probe.trial import Trial, free_port
 from torchdeck.agent.process_title import set_process_title
 from torchdeck.contract.layout import HOME_VARIABLE, Home
@@ -203,3 +204,73 @@ def main() -> None:
     os.umask(0o077)
     set_process_title("torchdeck probe", "torchdeck-probe")  # in place of the source that was sent
     serve(sys.stdin, sys.stdout)
+
+
+# What is at some paths of this node: whether another machine's files are seen here.
+
+HASHED_LIMIT = 16 * 2**20
+"""Bytes of a file whose content is told; scripts are smaller."""
+
+
+def seen(question: Mapping[str, Any]) -> dict[str, Any]:
+    """For each of `paths`: `kind` (file, folder or empty), `size` and, of smaller files, `sha256`."""
+    return {"seen": [_seen(Path(str(path)).expanduser()) for path in question["paths"]]}
+
+
+def _seen(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = {"path": str(path), "kind": "", "size": 0, "sha256": "", "readable": False}
+    try:
+        # a network file system remembers for a while that a file was not there, until its folder is listed
+        os.listdir(path.parent)  # noqa: PTH208 - for its effect alone
+        found["size"] = path.stat().st_size
+    except OSError:
+        return found
+    found["kind"] = "folder" if path.is_dir() else "file"
+    found["readable"] = os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0))
+    if path.is_file() and found["readable"] and found["size"] <= HASHED_LIMIT:
+        import hashlib  # takes a while to load
+
+        found["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+# Files laid into folders for a moment, by which nodes find out whether they have the same folder.
+
+
+class Marks:
+    """Those of one conversation; all are removed at its end.
+
+    A folder that is not there yet stands for the nearest around it that is, as it would be made in that.
+    """
+
+    def __init__(self) -> None:
+        self._laid: list[Path] = []
+
+    def lay(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        """Lay a file of a `name` that nobody else has into `folder`. Raises OSError."""
+        path = _place(question) / f".torchdeck-{secrets.token_hex(8)}.mark"
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        self._laid.append(path)
+        return {"name": path.name}
+
+    def see(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        """Which of the marks `names` that nodes have laid are in this node's `folder`."""
+        folder, names = _place(question), [str(name) for name in question["names"]]
+        try:
+            # listed, as a network file system remembers for a while that a file was not there
+            found = set(os.listdir(folder))  # noqa: PTH208 - names are enough
+        except OSError:
+            # of os.path: a folder that may not be entered shows nothing, and is no error
+            found = {name for name in names if os.path.exists(folder / name)}  # noqa: PTH110
+        return {"seen": [name for name in names if name in found]}
+
+    def remove(self, _question: Mapping[str, Any]) -> dict[str, Any]:
+        """Those that were laid."""
+        while self._laid:
+            with contextlib.suppress(OSError):
+                self._laid.pop().unlink()
+        return {}
+
+
+def _place(question: Mapping[str, Any]) -> Path:
+    return nearest(Path(str(question["folder"])).expanduser())

@@ -12,15 +12,91 @@ from collections.abc import Iterator
 from torchdeck.config.keys import all_keys
 from torchdeck.config.problems import shown
 from torchdeck.config.rules.checkpoint_rules import CHECKPOINT_RULES
-from torchdeck.config.rules.deepspeed_rules import DEEPSPEED_RULES
 from torchdeck.config.rules.estimate_rules import ESTIMATE_RULES
 from torchdeck.config.rules.findings import Finding, Given, Rule
 from torchdeck.config.rules.placement_rules import PLACEMENT_RULES
 from torchdeck.config.rules.recipe_rules import RECIPE_RULES
-from torchdeck.config.rules.training_rules import TRAINING_RULES
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.config.toml.document import KeyPath
 from torchdeck.config.values.spelling import nearest
+
+# Contradictions of the options of DeepSpeed's ZeRO.
+
+_STRATEGY: KeyPath = ("distributed", "strategy")
+_STAGE: KeyPath = ("distributed", "deepspeed", "zero_stage")
+_WEIGHTS_DIVIDED = 3
+
+
+def offloaded_parameters(given: Given) -> Iterator[Finding]:
+    """Only weights that are divided among the ranks can wait in the machine's memory."""
+    distributed = given.config.distributed
+    options = distributed.deepspeed
+    if distributed.strategy != "deepspeed" or not options.offload_parameters:
+        return
+    if options.zero_stage != _WEIGHTS_DIVIDED:
+        wrong = f"with zero_stage = {options.zero_stage} every device holds all weights"
+        right = "zero_stage = 3, or no offload_parameters"
+        yield Finding(("distributed", "deepspeed", "offload_parameters"), wrong, right, (_STAGE, _STRATEGY))
+
+
+def fp16(given: Given) -> Iterator[Finding]:
+    """DeepSpeed has a loss scaler of its own, which would scale what ours has scaled."""
+    if given.config.distributed.strategy == "deepspeed" and given.config.training.precision == "fp16":
+        wrong = "DeepSpeed scales the loss by itself under fp16, which Torchdeck does not follow"
+        right = '"bf16" or "fp32", or another distributed.strategy'
+        yield Finding(("training", "precision"), wrong, right, (_STRATEGY,))
+
+
+def ema(given: Given) -> Iterator[Finding]:
+    """A rank averages the weights it computes with: they must be there whole, and be the ones that train."""
+    distributed, training = given.config.distributed, given.config.training
+    if distributed.strategy != "deepspeed" or training.ema is None:
+        return
+    stage = distributed.deepspeed.zero_stage
+    if stage == _WEIGHTS_DIVIDED or training.precision != "fp32":
+        where = "zero_stage = 3" if stage == _WEIGHTS_DIVIDED else f'precision = "{training.precision}"'
+        wrong = f"under DeepSpeed with {where} no rank computes with whole fp32 weights to average"
+        right = 'no ema, or distributed.strategy = "fsdp"'
+        yield Finding(("training", "ema"), wrong, right, (_STAGE, _STRATEGY, ("training", "precision")))
+
+
+DEEPSPEED_RULES: tuple[Rule, ...] = (offloaded_parameters, fp16, ema)
+
+
+# Rules of what a recipe's training does around its steps: early stopping, traces.
+
+_PATIENCE, _MIN_DELTA = ("training", "patience"), ("training", "min_delta")
+_EVAL_EVERY, _STEPS = ("training", "eval_every"), ("training", "steps")
+_PROFILE_STEPS: KeyPath = ("telemetry", "profile_steps")
+
+
+def early_stopping(given: Given) -> Iterator[Finding]:
+    """Patience is counted in evaluations, and min_delta says what they are compared by."""
+    training = given.config.training
+    if training.patience is not None and training.eval_every is None:
+        wrong = "patience counts evaluations, and there are none: training.eval_every is absent"
+        yield Finding(_PATIENCE, wrong, "training.eval_every = 100, or no patience", (_EVAL_EVERY,))
+    if training.min_delta and training.patience is None:
+        wrong = "it has no effect without training.patience"
+        yield Finding(_MIN_DELTA, wrong, "training.patience = 3, or no min_delta", (_PATIENCE,))
+
+
+def profile_steps(given: Given) -> Iterator[Finding]:
+    """A window of steps from the first on that training reaches."""
+    window, steps = given.config.telemetry.profile_steps, given.config.training.steps
+    if window is None:
+        return
+    first, last = window
+    right = "two steps from 1 on, the second not before the first, such as [10, 12]"
+    if first < 1 or last < first:
+        yield Finding(_PROFILE_STEPS, f"steps {first} to {last} are no part of a training", right)
+    elif steps is not None and first > steps:
+        wrong = f"training ends at step {steps}, before step {first}"
+        yield Finding(_PROFILE_STEPS, wrong, f"steps up to {steps}", (_STEPS,))
+
+
+TRAINING_RULES: tuple[Rule, ...] = (early_stopping, profile_steps)
+
 
 RUN_KINDS = (("run", "recipe"), ("run", "script"), ("run", "module"))
 RECIPE_KEYS: tuple[KeyPath, ...] = (

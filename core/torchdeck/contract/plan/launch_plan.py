@@ -6,11 +6,12 @@ Standard library only, Python 3.10: nodes read it too.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from torchdeck.contract.plan.fingerprint import fingerprint_of, plain
 from torchdeck.contract.plan.policy import CheckpointPolicy, Policy, StdoutPolicy
 from torchdeck.contract.plan.prediction import Prediction
 from torchdeck.contract.plan.slots import fill
@@ -328,3 +329,37 @@ def _prediction(value: Mapping[str, Any]) -> Prediction | None:
 
 def _tupled(value: Mapping[str, Any]) -> dict[str, Any]:
     return {name: tuple(item) if isinstance(item, list) else item for name, item in value.items()}
+
+
+# A plan as plain values, and their SHA-256. Standard library only, Python 3.10: nodes check it too.
+
+_UNSEEN = frozenset({"name", "warnings", "prediction", "absent"})
+_UNSEEN_CODE = frozenset({"uncopied", "left_out", "knowingly"})
+"""Parts that change nothing in what is executed."""
+_ATOMS = frozenset({str, int, float, bool, type(None)})
+
+
+def fingerprint_of(value: Mapping[str, Any]) -> str:
+    """SHA-256 over `to_json` of a plan, but for what no process sees."""
+    executed = {name: part for name, part in value.items() if name not in _UNSEEN}
+    if "code" in value:
+        executed["code"] = {name: part for name, part in value["code"].items() if name not in _UNSEEN_CODE}
+    if "smaller" in value:
+        sizes = value["smaller"]
+        executed["smaller"] = [{k: part for k, part in size.items() if k not in _UNSEEN} for size in sizes]
+    text = json.dumps(executed, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def plain(value: Any) -> Any:
+    """Dataclasses and mappings as dicts, sequences as lists."""
+    # dataclasses.asdict would copy everything deeply, of each of thousands of nodes
+    if type(value) in _ATOMS:
+        return value
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(name): plain(item) for name, item in value.items()}
+    if dataclasses.is_dataclass(value):
+        return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
+    return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,10 +14,9 @@ from torch.optim import Optimizer
 
 from torchdeck.distributed.batches import Collate
 from torchdeck.distributed.fit import datasets
-from torchdeck.distributed.fit.given_recipe import given_recipe, with_data
 from torchdeck.distributed.fit.history import History, HistoryCallback
 from torchdeck.distributed.fit.losses import Score, make_loss
-from torchdeck.distributed.fit.optimizers import own_optimizer
+from torchdeck.distributed.fit.optimizers import OwnOptimizer, own_optimizer
 from torchdeck.distributed.fit.options import check_work_left, chosen_strategy, fitted, make_settings
 from torchdeck.distributed.fit.resume_point import ResumePoint
 from torchdeck.distributed.fit.session import Session
@@ -27,6 +27,7 @@ from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.distributed.units import Blocks
 from torchdeck.environment import DistributedConfig, RunContext
+from torchdeck.recipes.loader import Recipe
 
 
 class DistributedTrainer:
@@ -295,3 +296,30 @@ class DistributedTrainer:
         """Leave the other ranks, unless the script had joined them itself; nothing may follow."""
         self._training.close(self._callbacks)
         self._callbacks = []
+
+
+# Model, loss and data that are given in memory, as the recipe that the trainer takes.
+
+
+def given_recipe(
+    model: nn.Module,
+    loss: Callable[[Any, Any], Any],
+    blocks: Blocks | None,
+    collate: Collate | None,
+    optimizer: OwnOptimizer | None,
+) -> Recipe:
+    """A recipe of no data yet; `loss` as `make_loss` gives it."""
+    return Recipe(
+        name="given to DistributedTrainer",
+        build_model=lambda _: model,
+        build_data=lambda _, __: None,
+        loss=loss,
+        blocks=blocks,
+        collate=collate or datasets.collate,
+        build_optimizer=None if optimizer is None else optimizer.build,
+    )
+
+
+def with_data(recipe: Recipe, training: Any, validation: Any) -> Recipe:
+    """The recipe for one call of fit; `validation` is None where there is none."""
+    return dataclasses.replace(recipe, build_data=lambda _, part: training if part == "train" else validation)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from contextlib import nullcontext
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from torchdeck.data.step_order import DataPosition
 from torchdeck.distributed.fit import datasets
 from torchdeck.distributed.fit.resume_point import ResumePoint
 from torchdeck.distributed.fit.session import Session
-from torchdeck.distributed.fit.stop_signal import StopSignal
 from torchdeck.distributed.group.agreement import check_agreement
 from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.distributed.trainer.callback import Callback
@@ -97,3 +99,41 @@ class Training:
         """Close `callbacks`, and leave the other ranks; nothing may follow."""
         self._session.close(callbacks)
         self._trainer = None
+
+
+class StopSignal:
+    """Takes SIGTERM for the wish to finish the step, save and return, beside the stop file of a run.
+
+    Any rank may get it; the others hear of it in the reduction of the step.
+
+    Args:
+        file: the stop file, for rank 0.
+    """
+
+    def __init__(self, file: StopFlag) -> None:
+        self._file = file
+        self._came = False
+
+    def wished(self) -> bool:
+        """Whether this rank was asked; it stays so."""
+        return self._came or self._file.wished()
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """SIGTERM is a wish in here; afterwards it does what it did before.
+
+        A script that has a handler of its own keeps it, as one that trains in another thread than the main
+        one, where Python lets nobody set handlers.
+        """
+        own = signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+        if own or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        signal.signal(signal.SIGTERM, self._note)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - what handlers get
+        self._came = True

@@ -2,27 +2,112 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
+from torchdeck.distributed.group.process_group import ProcessGroup
+from torchdeck.distributed.precision import Precision
 from torchdeck.distributed.settings import DistributedSettings
-from torchdeck.distributed.strategies.gradient_norm import factor_within, square_of_norm
-from torchdeck.distributed.strategies.membership import Membership
-from torchdeck.distributed.strategies.nested_batch import on_device
 from torchdeck.distributed.units import Blocks
-from torchdeck.environment import DistributedConfig
+from torchdeck.environment import DistributedConfig, Place
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from torchdeck.distributed.checkpoints.state import LoadedState
     from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
+
+
+class Membership:
+    """What every strategy is before it does anything: one rank of a group.
+
+    Args:
+        settings: backend and timeout among them.
+        precision: number formats of the run.
+        place: this rank; a DistributedConfig also says where the ranks meet, else the variables do.
+    """
+
+    def __init__(self, settings: DistributedSettings, precision: Precision, place: Place) -> None:
+        self.settings = settings
+        self.precision = precision
+        self.place = place
+        self._group: ProcessGroup | None = None
+
+    def __enter__(self) -> Self:
+        self.setup()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def setup(self) -> None:
+        """Join the other ranks, once; waits for them up to the timeout. A group that is there is joined.
+
+        Raises:
+            RendezvousError: a rank did not come within the timeout; the message names it.
+            RecipeError: there is no GPU for this rank, or the group that is there is another one.
+        """
+        if self._group is None:
+            self._group = self._join()
+
+    def _join(self) -> ProcessGroup:
+        return ProcessGroup(self.place, backend=self.settings.backend, timeout=self.settings.timeout)
+
+    @property
+    def is_set_up(self) -> bool:
+        """Whether `setup` was called, and `close` was not."""
+        return self._group is not None
+
+    @property
+    def group(self) -> ProcessGroup:
+        """The ranks together."""
+        if self._group is None:
+            raise RuntimeError("the strategy is not set up: call setup() first")
+        return self._group
+
+    @property
+    def rank(self) -> int:
+        return self.place.rank
+
+    @property
+    def world_size(self) -> int:
+        return self.place.world_size
+
+    @property
+    def local_rank(self) -> int:
+        return self.place.local_rank
+
+    @property
+    def is_main_process(self) -> bool:
+        """The one rank that speaks for all."""
+        return self.place.rank == 0
+
+    @property
+    def device(self) -> torch.device:
+        return self.group.device
+
+    def close(self) -> None:
+        """Leave the other ranks, unless somebody else had joined them; once more does nothing."""
+        if self._group is not None:
+            self._group.close()
+            self._group = None
 
 
 class DistributedStrategy(Membership, ABC):
@@ -238,3 +323,44 @@ class DistributedStrategy(Membership, ABC):
         from torchdeck.distributed.strategies.saved_training import load_training
 
         return load_training(self, Path(folder), model, optimizer)
+
+
+# The norm of a gradient in parts, and what keeps it within a limit.
+
+_NORM_FLOOR = 1e-6
+
+
+def square_of_norm(gradients: list[Tensor]) -> float:
+    """The square of the norm of `gradients` as one vector."""
+    if len({(gradient.device, gradient.dtype) for gradient in gradients}) == 1:
+        # what get_total_norm comes to, without its sorting by device and type
+        norms = torch._foreach_norm(gradients)  # noqa: SLF001 - as torch's own does; has no public name
+        return float(torch.linalg.vector_norm(torch.stack(norms))) ** 2
+    return float(get_total_norm(gradients)) ** 2
+
+
+def factor_within(norm: float, limit: float) -> float:
+    """What a gradient of `norm` is multiplied by to have at most `limit`, as torch's clip_grad_norm_ does."""
+    return min(1.0, limit / (norm + _NORM_FLOOR))
+
+
+def on_device(batch: Any, device: torch.device) -> Any:
+    """`batch` with its tensors on `device`, in mappings, tuples, lists and dataclasses to any depth.
+
+    Containers are made anew, mappings as dicts; the batch itself is left as it was. What is none of these
+    (texts, numbers, objects) is passed through.
+    """
+    if isinstance(batch, Tensor):
+        return batch.to(device, non_blocking=True)
+    if isinstance(batch, Mapping):
+        return {key: on_device(value, device) for key, value in batch.items()}
+    if isinstance(batch, (tuple, list)):
+        values = [on_device(value, device) for value in batch]
+        return type(batch)(*values) if hasattr(batch, "_fields") else type(batch)(values)
+    if dataclasses.is_dataclass(batch) and not isinstance(batch, type):
+        moved = copy.copy(batch)
+        for field in dataclasses.fields(batch):
+            # past a frozen one's own __setattr__, and whether or not the field is an argument of __init__
+            object.__setattr__(moved, field.name, on_device(getattr(batch, field.name), device))
+        return moved
+    return batch

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState
+from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
-from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
+from torchdeck.distributed.checkpoints.tensors.training_tensors import ModuleTensors, TrainingTensors
 from torchdeck.distributed.precision import Precision
 from torchdeck.distributed.settings import DistributedSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
-from torchdeck.distributed.strategies.bf16_gradients import reduce_in_bf16
-from torchdeck.distributed.strategies.ddp_buckets import has_sparse_gradients, with_settled_buckets
-from torchdeck.distributed.strategies.powersgd import PowerSgdTensors, compress_by_powersgd
 from torchdeck.distributed.strategies.same_model import (
     check_same_shapes,
     check_same_trained,
@@ -123,3 +120,157 @@ class DdpStrategy(DistributedStrategy):
             for part in ("logger", "reducer", "process_group"):
                 wrapped.__dict__[part] = None
         super().close()
+
+
+# Gradients that DDP sends cut to bf16: half the bytes.
+#
+# torch has such a hook (`bf16_compress_hook`) and refuses it where there is no NCCL; gloo can do the same.
+
+# no `from __future__ import annotations`: DDP looks at the annotations of a hook themselves
+
+
+def reduce_in_bf16(
+    group: dist.ProcessGroup | None,
+    bucket: dist.GradBucket,  # type: ignore[name-defined]  # torch's stubs lack it
+) -> torch.futures.Future[torch.Tensor]:
+    """A communication hook of DDP: the mean over the ranks, added up in bf16.
+
+    Divided before it is added up, as torch's hook does, so that no sum is larger than its parts.
+    """
+    gradients: torch.Tensor = bucket.buffer()
+    sent = gradients.to(torch.bfloat16).div_(dist.get_world_size(group))
+    future = dist.all_reduce(sent, group=group, async_op=True).get_future()
+
+    def back(done: torch.futures.Future[list[torch.Tensor]]) -> torch.Tensor:
+        gradients.copy_(done.value()[0])
+        return gradients
+
+    return future.then(back)  # type: ignore[no-any-return]  # torch's futures are loosely typed
+
+
+# DDP whose buckets of gradients are the same from the first step on.
+#
+# DDP lays its buckets out anew after its first backward, in the order in which gradients came. Three ranks
+# and more add up in an order that depends on where in a bucket a number lies, so a resumed training, whose
+# first step has the first layout again, was off in the last digits. Here the layout is settled when the
+# model is wrapped: parameters in reverse, embeddings last, which is the order that gradients come in where
+# modules are declared in the order they are used. There it is the layout that DDP would come to. Where they
+# are not, a bucket waits for its last gradient, and those behind it wait with it: the numbers are the same,
+# and less of their sending is hidden behind the rest of the backward.
+
+Make = Callable[[nn.Module], DistributedDataParallel]
+
+_LOOKUPS = (nn.Embedding, nn.EmbeddingBag)
+_IGNORED = "_ddp_params_and_buffers_to_ignore"
+"""Where torch keeps names of what DDP leaves alone."""
+
+
+class _Reversed(nn.Module):
+    """A model's parameters as their gradients come, the last one first, and its buffers."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        # nothing comes before a lookup, wherever its module is declared
+        lookups = {id(module.weight) for module in model.modules() if isinstance(module, _LOOKUPS)}
+        backwards = reversed(list(model.named_parameters()))
+        for name, parameter in sorted(backwards, key=lambda named: id(named[1]) in lookups):
+            self.register_parameter(_flat(name), parameter)
+        for name, buffer in model.named_buffers():
+            self.register_buffer(_flat(name), buffer)
+        setattr(self, _IGNORED, {_flat(name) for name in getattr(model, _IGNORED, ())})
+
+
+def with_settled_buckets(model: nn.Module, make: Make) -> DistributedDataParallel:
+    """`make(model)`, whose buckets never change.
+
+    Not for find_unused_parameters, under which DDP keeps its first layout anyway, nor for embeddings with
+    sparse gradients, which DDP knows by their modules.
+    """
+    wrapped = make(_Reversed(model))
+    wrapped.module = model
+    # looked up by the model's own names from here on
+    wrapped.parameters_to_ignore = set(getattr(model, _IGNORED, ()))
+    # what torch itself calls on ranks that have run out of data (DDP's join hook)
+    wrapped.reducer._push_all_rebuilt_params()  # noqa: SLF001 - has no public name
+    wrapped.reducer._rebuild_buckets()  # noqa: SLF001 - as above
+    return wrapped
+
+
+def has_sparse_gradients(model: nn.Module) -> bool:
+    return any(isinstance(module, _LOOKUPS) and module.sparse for module in model.modules())
+
+
+def _flat(name: str) -> str:
+    """`name` without dots, which a name of a module's own parameter must not have."""
+    return name.replace(".", "/")
+
+
+# PowerSGD (Vogels et al., 2019) on DDP's gradients, and what it remembers in a checkpoint.
+
+# no `from __future__ import annotations`: DDP looks at the annotations of a hook themselves
+
+
+WHOLE_STEPS = 10
+"""Steps at the beginning whose gradients are sent whole: they change too fast to be approximated."""
+
+_PREFIX = "powersgd."
+_MEMORIES = ("error", "p", "q")
+"""`error`: what earlier approximations left out of this rank's gradients; `p`, `q`: the last factors."""
+
+
+def compress_by_powersgd(wrapped: DistributedDataParallel, rank: int) -> PowerSGDState:
+    """Send gradients of `wrapped` as products of matrices of `rank` columns, from the first step on."""
+    state = PowerSGDState(process_group=None, matrix_approximation_rank=rank, start_powerSGD_iter=WHOLE_STEPS)
+    wrapped.register_comm_hook(state, _one_bucket_after_the_other)
+    return state
+
+
+def _one_bucket_after_the_other(
+    state: PowerSGDState,
+    bucket: dist.GradBucket,  # type: ignore[name-defined]  # torch's stubs lack it
+) -> torch.futures.Future[torch.Tensor]:
+    """torch's hook, which waits for collectives in callbacks: gloo's two threads were soon all waiting."""
+    done = powerSGD_hook(state, bucket)
+    if bucket.buffer().device.type == "cpu":
+        done.wait()
+    return done
+
+
+class PowerSgdTensors(ModuleTensors):
+    """With the approximation's memory among what is each rank's own.
+
+    It is of one world size: at another the memory starts anew, with whole gradients at first.
+    """
+
+    def __init__(self, model: nn.Module, optimizers: Sequence[Optimizer], state: PowerSGDState) -> None:
+        super().__init__(model, optimizers)
+        self._state = state
+
+    def buffers(self) -> dict[str, torch.Tensor]:
+        found = super().buffers()
+        found[_PREFIX + "steps"] = torch.tensor(self._state.iter)
+        for memory in _MEMORIES:
+            for bucket, value in _memory(self._state, memory).items():
+                found[f"{_PREFIX}{memory}.{bucket}"] = value.detach().cpu().clone()
+        return found
+
+    def restore_buffers(self, saved: Mapping[str, torch.Tensor]) -> None:
+        super().restore_buffers(saved)
+        if _PREFIX + "steps" not in saved:
+            return  # saved by a run that sent gradients whole
+        device = next(self._model.parameters()).device
+        self._state.iter = int(saved[_PREFIX + "steps"])
+        for memory in _MEMORIES:
+            prefix = f"{_PREFIX}{memory}."
+            buckets = {
+                int(name.removeprefix(prefix)): value.to(device)
+                for name, value in saved.items()
+                if name.startswith(prefix)
+            }
+            _memory(self._state, memory).clear()
+            _memory(self._state, memory).update(buckets)
+
+
+def _memory(state: PowerSGDState, name: str) -> dict[int, torch.Tensor]:
+    """One of `_MEMORIES`, by bucket."""
+    return {"error": state.error_dict, "p": state.p_memory_dict, "q": state.q_memory_dict}[name]

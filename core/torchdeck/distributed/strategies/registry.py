@@ -2,22 +2,188 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import (
+    CPUOffloadPolicy,
+    FSDPModule,
+    MixedPrecisionPolicy,
+    OffloadPolicy,
+    fully_shard,
+)
+from torch.distributed.tensor import DTensor
 
 from torchdeck.distributed.checked import SettingsError, read_fields
+from torchdeck.distributed.group.process_group import ProcessGroup
 from torchdeck.distributed.group.processes import this_rank
 from torchdeck.distributed.precision import DTYPES, Precision
 from torchdeck.distributed.settings import DistributedSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.strategies.ddp import DdpStrategy
 from torchdeck.distributed.strategies.deepspeed.strategy import DeepSpeedStrategy
-from torchdeck.distributed.strategies.fsdp import FsdpStrategy
-from torchdeck.distributed.strategies.hsdp import HsdpStrategy
-from torchdeck.distributed.strategies.single import SingleStrategy
+from torchdeck.distributed.strategies.same_model import begin_alike
+from torchdeck.distributed.units import Blocks, units_of
 from torchdeck.environment import DistributedConfig, Place
+from torchdeck.recipes.errors import RecipeError
+
+# Weights, gradients and optimizer state sharded over the ranks: torch's FSDP2 (`fully_shard`).
+
+
+class FsdpStrategy(DistributedStrategy):
+    """Fully sharded data parallel; a unit's weights are gathered while it computes."""
+
+    name = "fsdp"
+
+    def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:
+        options = self.settings.fsdp
+        begin_alike(self.group, model)
+        shard = partial(
+            fully_shard,
+            mesh=self.mesh(),
+            mp_policy=self._mixed_precision(),
+            offload_policy=self._offload(),
+            reshard_after_forward=options.reshard_after_forward,
+        )
+        for unit in units_of(model, blocks, options):
+            shard(unit)
+        shard(model)
+        # weights are where they belong; what fully_shard leaves alone is not
+        for module in model.modules():
+            for name, buffer in module.named_buffers(recurse=False):
+                setattr(module, name, buffer.to(self.device))
+        return model
+
+    def mesh(self) -> DeviceMesh:
+        """The ranks that shard the weights among them; replicas of them on a first axis, where there are."""
+        return init_device_mesh(self.device.type, (self.world_size,))
+
+    @contextmanager
+    def no_sync(self, wrapped: nn.Module) -> Iterator[None]:
+        if not isinstance(wrapped, FSDPModule):
+            yield
+            return
+        _reduce_gradients(wrapped, now=False)
+        try:
+            yield
+        finally:
+            _reduce_gradients(wrapped, now=True)
+
+    def sync_gradients(self, model: nn.Module) -> None:
+        # whole gradients wait in the units, where no public function reaches them
+        groups = [
+            group
+            for module in model.modules()
+            if isinstance(module, FSDPModule)
+            for group in _parameter_groups(module)
+        ]
+        with torch.no_grad():
+            for group in groups:
+                group.post_backward()
+            for group in groups:
+                group.finalize_backward()
+
+    @property
+    def weight_parts(self) -> int:
+        return self.world_size
+
+    def weights_changed(self, model: nn.Module) -> None:
+        # a forward without backward leaves the root's weights gathered
+        for module in model.modules():
+            if isinstance(module, FSDPModule):
+                module.reshard()
+
+    def local_gradients(self, model: nn.Module) -> list[Tensor]:
+        return [g.to_local() if isinstance(g, DTensor) else g for g in super().local_gradients(model)]
+
+    def total_square(self, local: float) -> float:
+        # each element lies on one rank: padding is not part of a local tensor
+        return self.group.sum([local])[0]
+
+    def _offload(self) -> OffloadPolicy:
+        if not self.settings.fsdp.cpu_offload:
+            return OffloadPolicy()
+        # pages that a GPU can copy from by itself; a machine without one cannot pin any
+        return CPUOffloadPolicy(pin_memory=self.device.type == "cuda")
+
+    def _mixed_precision(self) -> MixedPrecisionPolicy:
+        options, run = self.settings.fsdp, self.precision.dtype
+        parameters = run if options.param_dtype == "auto" else DTYPES[options.param_dtype]
+        # sums over ranks in fp32: bf16 has 8 bits of mantissa
+        reduction = torch.float32 if options.reduce_dtype == "auto" else DTYPES[options.reduce_dtype]
+        return MixedPrecisionPolicy(param_dtype=parameters, reduce_dtype=reduction)
+
+
+def _reduce_gradients(wrapped: FSDPModule, *, now: bool) -> None:
+    """Whether the next backward passes reduce gradients, or keep them whole on each rank."""
+    wrapped.set_requires_gradient_sync(now)
+    wrapped.set_is_last_backward(now)
+
+
+def _parameter_groups(module: FSDPModule) -> list[Any]:
+    """FSDP2's own records of a unit's parameters (`FSDPParamGroup`), by either of the names they have had."""
+    state = module._get_fsdp_state()  # noqa: SLF001 - has no public name
+    groups = getattr(state, "_fsdp_param_groups", None)
+    if groups is None:
+        groups = [state._fsdp_param_group]  # noqa: SLF001 - as above
+    return [group for group in groups if group is not None]
+
+
+class HsdpStrategy(FsdpStrategy):
+    """Hybrid sharding: weights are gathered inside a group, gradients summed inside it, then across groups.
+
+    Ranks that follow each other are a group, so that it lies inside a node where the plan laid it there.
+    """
+
+    name = "hsdp"
+
+    def mesh(self) -> DeviceMesh:
+        return init_device_mesh(
+            self.device.type,
+            (self._replicas, self.settings.hsdp.shard),
+            mesh_dim_names=("replicate", "shard"),
+        )
+
+    @property
+    def weight_parts(self) -> int:
+        return self.settings.hsdp.shard
+
+    def total_square(self, local: float) -> float:
+        # every group holds the whole gradient
+        return super().total_square(local) / self._replicas
+
+    @property
+    def _replicas(self) -> int:
+        shard = self.settings.hsdp.shard
+        if shard < 1 or self.world_size % shard:
+            raise SettingsError(
+                f"distributed.hsdp.shard is {shard}; right is a number that divides {self.world_size} ranks"
+            )
+        return self.world_size // shard
+
+
+class SingleStrategy(DistributedStrategy):
+    """Training in this process alone."""
+
+    name = "single"
+
+    def _join(self) -> ProcessGroup:
+        if self.world_size != 1:
+            raise RecipeError(
+                f'distributed.strategy "single" is one rank, but there are {self.world_size}: '
+                'use "ddp" or "fsdp", or start one process (distributed.nproc = 1)'
+            )
+        settings = self.settings
+        return ProcessGroup(self.place, backend=settings.backend, timeout=settings.timeout, alone=True)
+
+    def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:  # noqa: ARG002 - nothing to shard
+        return model.to(self.device)
+
 
 Kind = TypeVar("Kind", bound=type[DistributedStrategy])
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from torch.utils.data import default_collate
 
@@ -24,7 +26,6 @@ from torchdeck.distributed.trainer.monitoring.drift import DriftCheck
 from torchdeck.distributed.trainer.monitoring.phases import Phases
 from torchdeck.distributed.trainer.order import check_collate, make_order
 from torchdeck.distributed.trainer.parts import build_parts
-from torchdeck.distributed.trainer.progress import Progress
 from torchdeck.distributed.trainer.saving import Saving
 from torchdeck.distributed.trainer.setup import Datasets, build_datasets, loader_workers
 from torchdeck.distributed.trainer.step import Stepper, TrainingParts
@@ -205,3 +206,20 @@ class Trainer:
         return Evaluation(
             self.parts, data, collate, microbatch=training.microbatch, limit=training.eval_batches
         )
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a training is and what it has seen."""
+
+    position: dict[str, Any]
+    """`DataPosition.to_json()`: it is checked against the data that training goes on with."""
+    tokens: float = 0.0
+    """Trained on since the very start."""
+    samples: int = 0
+    tokens_per_sample: float | None = None
+    """`Stepper.tokens_per_sample`."""
+    evaluated_step: int | None = None
+    """The newest step that was evaluated."""
+    early_stopping: Mapping[str, Any] = field(default_factory=dict)
+    """`EarlyStopping.state_dict()`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,12 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from torchdeck.contract.layout import RunLayout
-from torchdeck.data.sample_log import SampleRecord
+from torchdeck.data.sample_log import SampleLog, SampleLogError, SampleRecord
 from torchdeck.data.step_order import DataPosition, OrderedStep, StepOrder
-from torchdeck.runs.audit.epochs import EpochIds
 from torchdeck.runs.audit.kept_steps import KeptSteps, RecordedAttempt, kept_steps
 from torchdeck.runs.audit.planned_order import CannotRecomputeError, PlannedAttempt, planned_attempt
-from torchdeck.runs.audit.records import RankRecords
 from torchdeck.runs.audit.result import SamplesCheck
 
 SENTENCES = 8
@@ -253,3 +251,75 @@ def _said(position: Mapping[str, Any]) -> str:
     """`epoch 0, consumed 80, step 10`."""
     items = ((name, value) for name, value in position.items() if name != "v")
     return ", ".join(f"{name} {value[:12] if isinstance(value, str) else value}" for name, value in items)
+
+
+class RankRecords:
+    """Where one rank's log was left.
+
+    Attributes:
+        problem: why no more of it can be read, as a sentence; empty while it can.
+    """
+
+    def __init__(self, log: SampleLog) -> None:
+        self._log = log
+        self.problem = ""
+
+    def take(self, count: int) -> list[SampleRecord]:
+        """The next records, at most `count`; fewer where the log ends or is damaged."""
+        records: list[SampleRecord] = []
+        if self.problem:
+            return records
+        try:
+            for record in self._log.records():
+                records.append(record)
+                if len(records) == count:
+                    break
+        except (SampleLogError, OSError) as error:
+            self.problem = str(error)
+        return records
+
+
+_WITHIN_EPOCH = ("consumed", "microbatches")
+"""What positions call the part of an epoch that is used."""
+
+
+class EpochIds:
+    """Gathers the ids of one epoch after the other.
+
+    Attributes:
+        whole: epochs in which each sample was used exactly once.
+    """
+
+    def __init__(self) -> None:
+        self.whole = 0
+        self._ids: list[npt.NDArray[Any]] = []
+        self._gathers = False
+
+    def begin(self, start: DataPosition) -> None:
+        """Steps follow from `start` on; an epoch that began before cannot be judged."""
+        self._ids.clear()
+        self._gathers = not any(start.to_json().get(name) for name in _WITHIN_EPOCH)
+
+    def add(self, ids: Iterable[npt.NDArray[Any]]) -> None:
+        """What was used in one step, by all ranks."""
+        if self._gathers:
+            self._ids.extend(ids)
+
+    def end(self, order: StepOrder, epoch: int) -> str:
+        """What is wrong with the epoch that ends here, as a sentence; empty where nothing is."""
+        gathered, self._gathers = self._gathers, True
+        if not gathered:
+            return ""
+        ids = np.concatenate(self._ids)
+        self._ids.clear()
+        times = np.bincount(ids, minlength=order.size)
+        twice = np.flatnonzero(times > 1)
+        missing = order.epoch_samples(epoch) - np.count_nonzero(times)
+        if len(twice):
+            more = f", and {len(twice) - 1} others more than once" if len(twice) > 1 else ""
+            return f"sample {twice[0]} was used {times[twice[0]]} times in epoch {epoch}{more}"
+        if missing:
+            first = f", such as sample {np.argmin(times)}" if order.epoch_samples(epoch) == order.size else ""
+            return f"{missing} samples were never used in epoch {epoch}{first}"
+        self.whole += 1
+        return ""

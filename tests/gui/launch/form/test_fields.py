@@ -12,9 +12,8 @@ from PySide6.QtWidgets import QApplication, QCheckBox, QComboBox, QLineEdit
 
 from support.form_user import User, messages
 from support.run_files import MINIMAL
-from torchdeck_app.launch.form.controls.lines import LinesControl
+from torchdeck_app.launch.form.controls.make import LinesControl, PathControl, written_path
 from torchdeck_app.launch.form.controls.pairs import PairsControl
-from torchdeck_app.launch.form.controls.path import PathControl, written_path
 from torchdeck_app.launch.form.controls.tables import TablesControl
 
 

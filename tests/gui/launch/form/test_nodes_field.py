@@ -11,8 +11,8 @@ from shiboken6 import delete
 from support.form_user import User
 from support.run_files import MINIMAL
 from torchdeck.nodes.book.schema import NodeBook, NodeEntry, NodeGroup
-from torchdeck_app.launch.form.controls.nodes import NodesControl
-from torchdeck_app.launch.node_names import names_in
+from torchdeck_app.launch.form.controls.make import NodesControl
+from torchdeck_app.launch.place import names_in
 from torchdeck_app.theme.theme import Theme
 
 NAMES = ["all", "a", "b", "tag:fast"]

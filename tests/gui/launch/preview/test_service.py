@@ -22,7 +22,7 @@ from torchdeck.config.problems import Problem
 from torchdeck.launching.previewer import Previewed, Previewer
 from torchdeck.plan.known import Known
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.launch.preview import free_watch
+from torchdeck_app.launch.preview import service as free_watch
 from torchdeck_app.launch.preview.service import PreviewService
 from torchdeck_app.launch.preview.state import PreviewState
 

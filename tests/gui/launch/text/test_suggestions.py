@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from torchdeck_app.launch.text.editor import matches, next_match
 from torchdeck_app.launch.text.positions import characters, units
-from torchdeck_app.launch.text.search import matches, next_match
 from torchdeck_app.launch.text.spot import key_at, spot_at
 from torchdeck_app.launch.text.suggestions import explained, suggestions
 

@@ -12,8 +12,7 @@ from torchdeck.runs.failures import reasons
 from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, STATES, UP, Links, LinkState
 from torchdeck.runs.state import RunState
 from torchdeck_app.runs.commands.abilities import abilities
-from torchdeck_app.runs.header.doing import doing, facts
-from torchdeck_app.runs.header.header import RunHeader
+from torchdeck_app.runs.header.header import RunHeader, doing, facts
 from torchdeck_app.runs.header.node_links import LOOKS, MOST, NodeLinks
 from torchdeck_app.runs.run_watch import RunSeen
 from torchdeck_app.theme.theme import Theme

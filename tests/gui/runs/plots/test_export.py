@@ -11,7 +11,7 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.metrics.segment import Rows, Segment
 from torchdeck_app.bridge.operations import Cancel, CancelledError
 from torchdeck_app.runs.plots.catalogue import Metric
-from torchdeck_app.runs.plots.export import write_csv
+from torchdeck_app.runs.plots.exporting import write_csv
 
 LOSS = Metric("loss", "Loss", "", "rank", ("loss",), ("train",))
 

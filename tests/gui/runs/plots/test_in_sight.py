@@ -16,7 +16,7 @@ from torchdeck_app.runs.plots.exchange import Curve, PlotData
 from torchdeck_app.runs.plots.marks import Mark
 from torchdeck_app.runs.plots.overlay import quiet_place
 from torchdeck_app.runs.plots.painting import Frame
-from torchdeck_app.runs.plots.strip import MarkStrip
+from torchdeck_app.runs.plots.plot_sheet import MarkStrip
 from torchdeck_app.runs.plots.toolbar import PlotToolbar
 from torchdeck_app.theme.theme import Theme
 

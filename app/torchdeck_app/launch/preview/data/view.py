@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QPushButton, QToolButton, QVBoxLayout, QWidget
 
 from torchdeck.plan.preview import Preview
-from torchdeck.plan.preview.data import DataPreview
+from torchdeck.plan.preview.data import DataPreview, Policy
 from torchdeck.plan.preview.data_lines import counted, passes
 from torchdeck.plan.preview.microbatches import MicrobatchTable, microbatch_table
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.preview.data.heat_map import HeatMap
-from torchdeck_app.launch.preview.data.policies import PolicyTable
 from torchdeck_app.launch.preview.data.rank_bars import RankBars
-from torchdeck_app.launch.preview.data.step_choice import StepChoice
+from torchdeck_app.launch.preview.parts.calm_spin_box import CalmSpinBox
 from torchdeck_app.launch.preview.parts.figure import Figure
 from torchdeck_app.launch.preview.parts.latest import Latest
 from torchdeck_app.launch.preview.parts.sentences import once_traced
@@ -181,3 +182,129 @@ def _read_out(chart: Chart, readout: QLabel, otherwise: str) -> None:
     readout.setTextFormat(Qt.TextFormat.PlainText)
     readout.setText(otherwise)
     chart.pointed.connect(lambda text: readout.setText(text or otherwise))
+
+
+class StepChoice(QWidget):
+    """The first step that is shown, from 0."""
+
+    chosen = Signal(int)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._together = 1
+        self.field = CalmSpinBox()
+        self.field.setAccessibleName("First step that is shown")
+        self.field.setToolTip("First step that is shown; steps count from 0")
+        self.field.setGroupSeparatorShown(True)
+        self.field.setKeyboardTracking(False)
+        self.field.setMinimumWidth(88)
+        self.field.valueChanged.connect(self._changed)
+        self.of = label(role="secondary")
+        self.before, self.after = (
+            self._button("‹", "Steps before these", -1),
+            self._button("›", "Steps after these", 1),
+        )
+        caption = label("From &step", role="secondary")
+        caption.setBuddy(self.field)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(GRID)
+        for widget in (caption, self.before, self.field, self.after, self.of):
+            row.addWidget(widget)
+
+    @property
+    def step(self) -> int:
+        """The first one."""
+        return self.field.value()
+
+    def set_range(self, steps: int, together: int) -> None:
+        """A run of `steps` steps, of which `together` are in sight."""
+        self._together = max(1, together)
+        self.field.blockSignals(True)  # noqa: FBT003 - Qt's own signature
+        self.field.setRange(0, max(0, steps - 1))
+        self.field.setSingleStep(1)
+        self.field.blockSignals(False)  # noqa: FBT003 - Qt's own signature
+        self.of.setText(f"of {steps:,}")
+        self._enable()
+
+    def _button(self, text: str, what: str, direction: int) -> QToolButton:
+        button = QToolButton()
+        button.setText(text)
+        button.setAccessibleName(what)
+        button.setToolTip(what)
+        button.clicked.connect(lambda: self.field.setValue(self.step + direction * self._together))
+        return button
+
+    def _changed(self, step: int) -> None:
+        self._enable()
+        self.chosen.emit(step)
+
+    def _enable(self) -> None:
+        self.before.setEnabled(self.step > 0)
+        self.after.setEnabled(self.step + self._together <= self.field.maximum())
+
+
+# How even the ranks would be under each balance of a batch plan, and a button that takes it.
+
+_MEANS = {
+    "none": "in the plan's order",
+    "tokens": "as many tokens each",
+    "attention": "as much attention each",
+}
+_HEADS = ("Balance", "", "Slowest of a step", "Fullest in all", "")
+
+
+class PolicyTable(QWidget):
+    """A row a policy."""
+
+    def __init__(self, asked: Callable[[str], None], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._asked = asked
+        self._shown: tuple[Policy, ...] = ()
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setHorizontalSpacing(3 * GRID)
+        self._grid.setVerticalSpacing(GRID // 2)
+        self._grid.setColumnStretch(1, 1)
+        self.buttons: dict[str, QPushButton] = {}
+
+    def show_policies(self, policies: tuple[Policy, ...]) -> None:
+        """Show them; what is shown already stays, and keeps the focus."""
+        if policies == self._shown:
+            return
+        self._shown = policies
+        self._clear()
+        right = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        for column, head in enumerate(_HEADS):
+            text = label(head, Type.SMALL, "secondary")
+            self._grid.addWidget(text, 0, column, right if column in (2, 3) else Qt.AlignmentFlag(0))
+        for row, policy in enumerate(policies, 1):
+            self._grid.addWidget(label(policy.name), row, 0)
+            self._grid.addWidget(label(_MEANS.get(policy.name, ""), role="secondary", wrap=True), row, 1)
+            self._grid.addWidget(_number(policy.slowest), row, 2, right)
+            self._grid.addWidget(_number(policy.imbalance), row, 3, right)
+            self._grid.addWidget(self._chooser(policy), row, 4)
+
+    def _chooser(self, policy: Policy) -> QWidget:
+        if policy.chosen:
+            return label("✓ chosen", role="secondary")
+        button = QPushButton("Use")
+        button.setAccessibleName(f"Use balance {policy.name}")
+        button.setToolTip(f'Set training.balance = "{policy.name}"')
+        button.clicked.connect(lambda: self._asked(policy.name))
+        self.buttons[policy.name] = button
+        return button
+
+    def _clear(self) -> None:
+        self.buttons.clear()
+        while self._grid.count():
+            item = self._grid.takeAt(0)
+            widget = None if item is None else item.widget()
+            if widget is not None:
+                widget.deleteLater()
+
+
+def _number(value: float) -> QLabel:
+    made = label(f"{value:.3f}")
+    made.setToolTip(f"{value:.9g}")
+    return made

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QLabel, QWidget
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QBrush, QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from torchdeck.contract.plan.prediction import PredictedMemory
-from torchdeck.plan.memory.spec import StrategySpec
+from torchdeck.plan.memory.spec import Kind, StrategySpec
+from torchdeck.plan.memory.suggest import Suggestion
 from torchdeck.plan.preview import Preview
 from torchdeck.plan.preview.bars import capacity_in_sight, facts, magnified, most_needed, scale_of
 from torchdeck.plan.preview.headline import percent
 from torchdeck.plan.preview.memory import MemoryPreview, fullness, ranks_text
-from torchdeck.plan.preview.strategies import StrategyRow
+from torchdeck.plan.preview.strategies import StrategyRow, compare_strategies
 from torchdeck.plan.preview.strategy_change import strategy_change
-from torchdeck.plan.preview.terms import VERDICT_SIGNS
-from torchdeck.quantities import size
+from torchdeck.plan.preview.terms import TERMS, VERDICT_SIGNS, by_family
+from torchdeck.quantities import brief, size
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.preview.memory.bar_rows import BarRow, BarRows
-from torchdeck_app.launch.preview.memory.legend import Legend
-from torchdeck_app.launch.preview.memory.strategies import compared, strategy_rows
-from torchdeck_app.launch.preview.memory.suggestions import SuggestionList
+from torchdeck_app.launch.preview.memory.colours import term_colour
 from torchdeck_app.launch.preview.parts.figure import Figure
 from torchdeck_app.launch.preview.parts.latest import Latest
 from torchdeck_app.launch.preview.parts.sentences import once_traced, sentence
@@ -28,7 +31,7 @@ from torchdeck_app.launch.preview.verdicts import VERDICT_COLOURS
 from torchdeck_app.theme.fonts import Type
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.flow import Flow
-from torchdeck_app.widgets.panel import Panel, label
+from torchdeck_app.widgets.panel import GRID, Panel, label
 
 _SOURCES = {
     "traced": "traced, a step of the model itself",
@@ -201,3 +204,173 @@ def _marks(groups: list[PredictedMemory], scale: float) -> set[str]:
 def _plain(text: QLabel) -> QLabel:
     text.setTextFormat(Qt.TextFormat.PlainText)
     return text
+
+
+# Strategies side by side: what each would need and send.
+
+COMPARED: tuple[Kind, ...] = ("ddp", "fsdp", "hsdp", "zero1", "zero2", "zero3")
+
+
+def compared(preview: Preview) -> tuple[StrategyRow, ...]:
+    """Every strategy, the chosen one among them.
+
+    Raises:
+        ValueError: nothing is known of the model.
+    """
+    own = None if preview.spec is None else preview.spec.kind
+    alone: tuple[Kind, ...] = ("single",) if own == "single" else ()
+    return compare_strategies(preview, (*alone, *COMPARED))
+
+
+def strategy_rows(rows: Sequence[StrategyRow], *, can_apply: bool) -> list[BarRow]:
+    """How they are shown; `can_apply`: a strategy may be written into the run file."""
+    return [
+        BarRow(
+            row.name,
+            row.compared.worst,
+            below=row.compared.problem or _sends(row),
+            chosen=row.chosen,
+            choice=row.compared.spec.kind if can_apply and not row.compared.problem else "",
+        )
+        for row in rows
+    ]
+
+
+def _sends(row: StrategyRow) -> str:
+    """`12.0 GiB stay between steps; sends 1.2 GiB a step, 0.4 GiB between nodes, 80 ms`."""
+    group = row.compared.worst
+    text = "" if group is None else f"{size(sum(group.state.values()))} stay between steps"
+    if row.traffic is None:
+        return text
+    text += f"; sends {size(row.traffic.sent)} a step"
+    if row.traffic.between:
+        text += f", {size(row.traffic.between)} between nodes"
+    return text if row.traffic.seconds is None else f"{text}, at least {brief(row.traffic.seconds)}"
+
+
+class SuggestionList(QWidget):
+    """A sentence and a button for each."""
+
+    def __init__(self, asked: Callable[[Mapping[str, Any]], None], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._asked = asked
+        self._shown: tuple[tuple[Suggestion, ...], bool] = ((), True)
+        self._rows = QVBoxLayout(self)
+        self._rows.setContentsMargins(0, 0, 0, 0)
+        self._rows.setSpacing(GRID)
+        self.buttons: list[QPushButton] = []
+
+    def show_suggestions(self, suggestions: tuple[Suggestion, ...], *, can_apply: bool) -> None:
+        """Show them; what is shown already stays, and keeps the focus.
+
+        Args:
+            suggestions: the cheapest first.
+            can_apply: whether they are changes of the run file; a script's training is not in it.
+        """
+        if (suggestions, can_apply) == self._shown:
+            return
+        self._shown = (suggestions, can_apply)
+        self.buttons.clear()
+        while self._rows.count():
+            item = self._rows.takeAt(0)
+            widget = None if item is None else item.widget()
+            if widget is not None:
+                widget.deleteLater()
+        for suggestion in suggestions:
+            self._rows.addWidget(self._row(suggestion, can_apply=can_apply))
+
+    def _row(self, suggestion: Suggestion, *, can_apply: bool) -> QWidget:
+        made = QWidget()
+        row = QHBoxLayout(made)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(2 * GRID)
+        text = label(suggestion.sentence, wrap=True)
+        text.setTextFormat(Qt.TextFormat.PlainText)
+        row.addWidget(text, 1)
+        if can_apply:
+            button = QPushButton("Apply")
+            button.setAccessibleName(f"Apply {suggestion.sentence}")
+            button.setToolTip("Write it into the run file; can be undone")
+            button.clicked.connect(lambda: self._asked(dict(suggestion.change)))
+            row.addWidget(button, 0, Qt.AlignmentFlag.AlignTop)
+            self.buttons.append(button)
+        return made
+
+
+# What the colours and marks of memory's bars mean, with how much of each the fullest rank has.
+
+Mark = Literal["range", "capacity", "taken"]
+_MARKS: tuple[tuple[Mark, str], ...] = (
+    ("capacity", "what the device has"),
+    ("range", "where the peak is expected"),
+    ("taken", "in use by others now"),
+)
+_SIDE = 12
+
+
+class Swatch(QWidget):
+    """A small sample of a colour or a mark."""
+
+    def __init__(self, theme: Theme, name: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme, self._name = theme, name
+        self.setFixedSize(QSize(_SIDE, _SIDE))
+        theme.changed.connect(self.update)
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 - Qt's name
+        painter = QPainter(self)
+        text = self._theme.colour("text")
+        match self._name:
+            case "range":
+                painter.fillRect(QRectF(0, 5, _SIDE, 3), text)
+            case "capacity":
+                painter.fillRect(QRectF(_SIDE / 2 - 1, 0, 2, _SIDE), text)
+            case "taken":
+                hatched = QBrush(text, Qt.BrushStyle.BDiagPattern)
+                painter.fillRect(QRectF(self.rect()), hatched)
+            case name:
+                painter.fillRect(QRectF(self.rect()), term_colour(name, self._theme.palette))
+        painter.end()
+
+
+class Legend(QWidget):
+    """Six parts, always in the same colours and order; below, the marks that are in sight."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._entries = {term.name: Entry(theme, term.name) for term in TERMS}
+        self._marks = {name: Entry(theme, name, text) for name, text in _MARKS}
+        flow = Flow(across=2 * GRID)
+        for entry in (*self._entries.values(), *self._marks.values()):
+            flow.add(entry)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(flow)
+
+    def show_memory(self, memory: PredictedMemory, *, marks: set[str]) -> None:
+        """The parts of `memory`, and those of the marks that are in sight."""
+        parts = by_family(memory.terms)
+        for name, entry in self._entries.items():
+            entry.show_size(parts.get(name, 0))
+        for name, entry in self._marks.items():
+            entry.setVisible(name in marks)
+
+
+class Entry(QWidget):
+    """A swatch and its name, with a size where it has one."""
+
+    def __init__(self, theme: Theme, name: str, text: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._name = name
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(6)
+        self.text = label(text or name, Type.SMALL, "secondary" if text else "")
+        row.addWidget(Swatch(theme, name))
+        row.addWidget(self.text)
+
+    def show_size(self, count: int) -> None:
+        """Bytes of it; a part that there is none of stays, dim."""
+        self.text.setText(f"{self._name} {size(count)}" if count else self._name)
+        self.text.setToolTip(f"{count:,} bytes")
+        self.text.setEnabled(count > 0)

@@ -7,11 +7,23 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from PySide6.QtCore import QItemSelectionModel, Qt, QTimer
-from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut
+from PySide6.QtCore import (
+    QItemSelectionModel,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    QRectF,
+    QSize,
+    Qt,
+    QTimer,
+)
+from PySide6.QtGui import QGuiApplication, QKeySequence, QPainter, QResizeEvent, QShortcut
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QPushButton,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QTreeView,
     QVBoxLayout,
     QWidget,
 )
@@ -21,8 +33,7 @@ from torchdeck.plan.preview import Preview
 from torchdeck.plan.preview.data_lines import counted
 from torchdeck.quantities import size
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.launch.preview.parameters.model import ParameterModel
-from torchdeck_app.launch.preview.parameters.table import ParameterTable
+from torchdeck_app.launch.preview.parameters.model import BAR, Column, ParameterModel
 from torchdeck_app.launch.preview.parameters.tree import ROOT, ParameterTree, parameter_tree
 from torchdeck_app.launch.preview.parameters.words import as_text, number_text
 from torchdeck_app.launch.preview.parts.calm_spin_box import CalmSpinBox
@@ -30,6 +41,7 @@ from torchdeck_app.launch.preview.parts.figure import Figure
 from torchdeck_app.launch.preview.parts.latest import Latest
 from torchdeck_app.launch.preview.parts.sentences import once_traced, sentence
 from torchdeck_app.launch.preview.parts.tab import PreviewTab
+from torchdeck_app.theme.fonts import Type, font
 from torchdeck_app.theme.theme import Theme
 from torchdeck_app.widgets.flow import Flow
 from torchdeck_app.widgets.panel import GRID, label
@@ -251,3 +263,106 @@ def _search(tree: ParameterTree, words: str) -> _Found:
 def _pause() -> None:
     """In a worker: long enough for the GUI thread to get the interpreter, which a busy one keeps for 5 ms."""
     time.sleep(0.001)
+
+
+# The tree as a table whose columns share the room there is.
+
+_LEAST = {
+    Column.NAME: 128,
+    Column.SHAPE: 104,
+    Column.TYPE: 60,
+    Column.SIZE: 74,
+    Column.ROWS: 102,
+    Column.HELD: 78,
+    Column.SHARE: 58,
+}
+_ROOMY = {
+    Column.NAME: 236,
+    Column.SHAPE: 132,
+    Column.TYPE: 84,
+    Column.SIZE: 98,
+    Column.ROWS: 156,
+    Column.HELD: 98,
+    Column.SHARE: 92,
+}
+"""Pixels of each column where there is little room, and where there is enough."""
+
+
+def column_widths(room: int) -> dict[Column, int]:
+    """All columns in `room` pixels, if they fit at all; what is left when all are roomy is the names'."""
+    least, roomy = sum(_LEAST.values()), sum(_ROOMY.values())
+    part = min(1.0, max(0.0, (room - least) / (roomy - least)))
+    widths = {column: int(_LEAST[column] + part * (_ROOMY[column] - _LEAST[column])) for column in Column}
+    widths[Column.NAME] += max(0, room - sum(widths.values()))
+    return widths
+
+
+class ParameterTable(QTreeView):
+    """Shows a `ParameterModel`."""
+
+    def __init__(self, theme: Theme, model: ParameterModel, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName("Parameters of the model")
+        self.setModel(model)
+        for part in (self, self.header()):
+            part.setFont(font(Type.SMALL))
+        self.setUniformRowHeights(True)
+        self.setIndentation(14)
+        self.setStyleSheet("QTreeView::item { padding: 0 5px; }")  # as much as the header's
+        self.setSelectionMode(QTreeView.SelectionMode.ExtendedSelection)
+        self.setItemDelegateForColumn(Column.ROWS, RowsDelegate(theme, self))
+        self.setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        self.header().setStretchLastSection(False)
+        self.header().setMinimumSectionSize(40)
+        self.header().sectionResized.connect(self._resized)
+        self._own: set[int] = set()
+        self._sharing = False
+        theme.changed.connect(self.viewport().update)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+        super().resizeEvent(event)
+        self._sharing = True
+        for column, width in column_widths(self.viewport().width()).items():
+            if column not in self._own:
+                self.setColumnWidth(column, width)
+        self._sharing = False
+
+    def _resized(self, column: int, _old: int, _new: int) -> None:
+        """A column that a person has drawn to a width keeps it."""
+        if not self._sharing:
+            self._own.add(column)
+
+
+_HEIGHT = 3
+_INSET = 4
+_ROW = 28
+
+
+class RowsDelegate(QStyledItemDelegate):
+    """Draws the column of held rows."""
+
+    def __init__(self, theme: Theme, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+
+    def paint(
+        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
+    ) -> None:
+        super().paint(painter, option, index)
+        part = index.data(BAR)
+        if part is None:
+            return
+        area = QRectF(option.rect)
+        track = QRectF(area.left() + _INSET, area.bottom() - _HEIGHT - 1, area.width() - 2 * _INSET, _HEIGHT)
+        painter.fillRect(track, self._theme.colour("line"))
+        begin, end = part
+        if end > begin:
+            width = max(1.0, (end - begin) * track.width())
+            held = QRectF(track.left() + begin * track.width(), track.top(), width, _HEIGHT)
+            painter.fillRect(held, self._theme.palette.series[0])
+
+    def sizeHint(  # noqa: N802 - Qt's name
+        self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
+    ) -> QSize:
+        hint = super().sizeHint(option, index)
+        return QSize(hint.width(), max(hint.height(), _ROW))

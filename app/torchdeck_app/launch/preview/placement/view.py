@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QPoint, Signal
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt, Signal
+from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
 from torchdeck.plan.preview import Preview
@@ -12,7 +13,7 @@ from torchdeck.plan.preview.headline import placement_line
 from torchdeck.plan.preview.rank import RankPreview
 from torchdeck_app.bridge.operations import Operation, Operations
 from torchdeck_app.launch.preview.placement.board import PlacementBoard
-from torchdeck_app.launch.preview.placement.book_drop import BookDrop
+from torchdeck_app.launch.preview.placement.book_model import dragged_name
 from torchdeck_app.launch.preview.placement.changes import (
     Change,
     RefusedError,
@@ -283,3 +284,34 @@ def _button(text: str, name: str, tip: str, pressed: Callable[[], None]) -> QToo
     made.setToolTip(tip)
     made.clicked.connect(pressed)
     return made
+
+
+class BookDrop(QObject):
+    """Takes nothing else: files are the window's, and nodes of the board are moved without Qt's dragging."""
+
+    dropped = Signal(str, str)
+    """Name of a node or group, and the node of the board that it comes before; empty: behind all."""
+
+    def __init__(self, board: PlacementBoard) -> None:
+        super().__init__(board)
+        self._board = board
+        board.viewport().setAcceptDrops(True)
+        board.viewport().installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        if event.type() is QEvent.Type.DragLeave:
+            self._board.mark_drop(None)
+            return True
+        if not isinstance(event, QDropEvent):  # a drag that enters or moves is one too
+            return super().eventFilter(watched, event)
+        name = dragged_name(event.mimeData())
+        if not name:
+            event.ignore()
+            return True
+        event.setDropAction(Qt.DropAction.CopyAction)
+        event.accept()
+        before = self._board.mark_drop(event.position())
+        if event.type() is QEvent.Type.Drop:
+            self._board.mark_drop(None)
+            self.dropped.emit(name, before)
+        return True

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import random
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError
-from torchdeck.distributed.checkpoints.exchange.imported import open_deepspeed, open_weights
-from torchdeck.distributed.checkpoints.exchange.output_folder import output_folder
+from torchdeck.contract.atomic import sync_folder
+from torchdeck.contract.bounded_file import open_regular
+from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError, Manifest, read_manifest
+from torchdeck.distributed.checkpoints.exchange.safetensors_file import SafetensorsFile
 from torchdeck.distributed.checkpoints.exchange.sharded import open_sharded, verified_manifest, write_sharded
 from torchdeck.distributed.checkpoints.exchange.single import (
     MODEL_JSON,
@@ -19,9 +27,22 @@ from torchdeck.distributed.checkpoints.exchange.single import (
     size_of,
     write_single,
 )
-from torchdeck.distributed.checkpoints.exchange.whole import Progress, WholeCheckpoint, with_averages
-from torchdeck.distributed.checkpoints.files.deepspeed_import import is_deepspeed
+from torchdeck.distributed.checkpoints.exchange.whole import (
+    InMemory,
+    Progress,
+    Renamed,
+    Tensors,
+    WholeCheckpoint,
+    listing_of_specs,
+    with_averages,
+)
+from torchdeck.distributed.checkpoints.files.deepspeed_import import is_deepspeed, read_deepspeed
 from torchdeck.distributed.checkpoints.files.metadata import METADATA_NAME
+from torchdeck.distributed.checkpoints.files.refusal import refusal
+from torchdeck.distributed.checkpoints.files.tensor_archive import check_archive
+from torchdeck.distributed.checkpoints.files.trainer_file import TrainerFile
+from torchdeck.distributed.checkpoints.tensors.model_state import bare_name, model_fingerprint
+from torchdeck.distributed.checkpoints.tensors.snapshot import MODEL_PREFIX
 
 
 def to_single(
@@ -136,3 +157,168 @@ def _check_resumable(source: Path, whole: WholeCheckpoint) -> None:
 
 def _told(target: Path, step: int, size: int, files: int, notice: str) -> dict[str, Any]:
     return {"path": str(target), "step": step, "size": size, "files": files, "notice": notice}
+
+
+# A folder that appears whole, or not at all.
+
+_SPARE = 16 << 20
+"""Bytes that must be free besides: for headers, and for what others write meanwhile."""
+
+
+@contextmanager
+def output_folder(target: Path, *, source: Path, needed: int, force: bool) -> Iterator[Path]:
+    """A new folder beside `target` that takes its name when the block ends well, and goes otherwise.
+
+    Args:
+        target: what shall be there in the end; its parent must exist.
+        source: what is read meanwhile.
+        needed: bytes that will be written.
+        force: a checkpoint or export that lies there already is replaced; nothing else ever is.
+
+    Raises:
+        CheckpointError: something lies there, or the disk has too little room; nothing was changed.
+    """
+    target = Path(os.path.abspath(target))  # noqa: PTH100 - a link in its place is not followed
+    _check(target, source.resolve(), needed, force=force)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        temporary.mkdir()
+        yield temporary
+        sync_folder(temporary)
+        _put(temporary, target)
+    except OSError as error:
+        raise CheckpointError(f"{target} could not be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _check(target: Path, source: Path, needed: int, *, force: bool) -> None:
+    parent = target.parent
+    if not parent.is_dir():
+        raise CheckpointError(f"there is no folder {parent} to write {target.name} into")
+    real = parent.resolve() / target.name
+    if real in (source, *source.parents) or source in real.parents:
+        raise CheckpointError(f"{target} and {source} overlap: write elsewhere")
+    if os.path.lexists(target):
+        if not force:
+            raise CheckpointError(f"{target} is there already: give --force to replace it")
+        if target.is_symlink() or not _is_ours(target):
+            raise CheckpointError(f"{target} is neither a checkpoint nor an export: it is not replaced")
+    free = shutil.disk_usage(parent).free
+    if free < needed + _SPARE:
+        raise CheckpointError(
+            f"{target} needs {needed / 2**20:.1f} MiB, and {free / 2**20:.1f} MiB are free in {parent}"
+        )
+
+
+def _is_ours(folder: Path) -> bool:
+    """A sound manifest lies there, and nothing but what it names."""
+    try:
+        names = {*read_manifest(folder).files, MANIFEST_NAME}
+    except CheckpointError:
+        return False
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()} <= names
+
+
+def _put(temporary: Path, target: Path) -> None:
+    aside = target.with_name(f".{target.name}.{os.getpid()}.replaced")
+    if target.exists():
+        target.rename(aside)
+    try:
+        temporary.rename(target)
+    except OSError:
+        if aside.exists():
+            aside.rename(target)
+        raise
+    sync_folder(target.parent)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+# Checkpoints made of what others wrote: weights in one file, or a folder of DeepSpeed's.
+
+WEIGHTS_ONLY = "it holds weights only: an optimizer starts afresh, and random state is derived from the file"
+_INSIDE = ("model", "state_dict", "model_state_dict", "module")
+"""Where programs keep the weights in what they save."""
+
+
+def open_weights(path: Path, world_size: int) -> WholeCheckpoint:
+    """The weights in a `torch.save` file or a safetensors file, as a checkpoint before the first step.
+
+    A pickle is read with `weights_only`: whatever is in it, nothing of it is executed.
+
+    Args:
+        path: the file.
+        world_size: ranks that shall find a random state in the checkpoint.
+
+    Raises:
+        CheckpointError: it holds no weights, or more than weights.
+    """
+    weights = SafetensorsFile(path) if path.suffix == ".safetensors" else InMemory(_from_pickle(path))
+    return _of_weights(weights, path.name, world_size)
+
+
+def open_deepspeed(folder: Path, world_size: int, *, trusted: bool) -> WholeCheckpoint:
+    """The fp32 weights in a folder that DeepSpeed wrote, as a checkpoint before the first step.
+
+    Raises:
+        CheckpointError: it is not trusted, and its pickles were not touched; or it cannot be read.
+    """
+    weights = InMemory(read_deepspeed(folder, trusted=trusted))
+    return _of_weights(weights, folder.name, world_size)
+
+
+def _from_pickle(path: Path) -> dict[str, torch.Tensor]:
+    try:
+        with open_regular(path) as file:
+            check_archive(file)
+        value = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except Exception as error:
+        raise CheckpointError(f"{path} cannot be read as weights alone: {refusal(error)}") from error
+    inside = [value[key] for key in _INSIDE if isinstance(value, dict) and isinstance(value.get(key), dict)]
+    weights = inside[0] if inside else value
+    if not isinstance(weights, dict) or not weights:
+        raise CheckpointError(f"{path} holds no weights: a {type(value).__name__}")
+    for name, tensor in weights.items():
+        if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
+            raise CheckpointError(
+                f"{path}: {name!r} is a {type(tensor).__name__}, not a tensor; save model.state_dict() alone"
+            )
+    if all(name.startswith("module.") for name in weights):  # saved inside DistributedDataParallel
+        return {name.removeprefix("module."): tensor for name, tensor in weights.items()}
+    return weights
+
+
+def _of_weights(weights: Tensors, source: str, world_size: int) -> WholeCheckpoint:
+    tensors = Renamed(weights, {MODEL_PREFIX + bare_name(name): name for name in weights.specs})
+    listing = listing_of_specs(
+        {name.removeprefix(MODEL_PREFIX): spec for name, spec in tensors.specs.items()}
+    )
+    trainer = TrainerFile(
+        step=0, position={}, scheduler={}, scaler={}, extra={}, model=listing, optimizers=[]
+    )
+    fingerprint = model_fingerprint(listing)
+    manifest = Manifest(
+        step=0,
+        world_size=world_size,
+        strategy="imported",
+        run_id=source,
+        attempt=1,
+        created=time.time(),
+        seconds=0.0,
+        position={},
+        model_fingerprint=fingerprint,
+        files={},
+    )
+    ranks = [
+        {"rng": derived_rng(f"{fingerprint}/{rank}/{world_size}"), "buffers": {}}
+        for rank in range(world_size)
+    ]
+    return WholeCheckpoint(manifest, trainer, tensors, ranks, WEIGHTS_ONLY)
+
+
+def derived_rng(text: str) -> dict[str, Any]:
+    """A random state as of `rng.rng_state`, seeded by the first 8 bytes of SHA-256 over `text`."""
+    seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+    version, words, gauss = random.Random(seed).getstate()  # noqa: S311 - a training's, not a secret
+    state = torch.Generator().manual_seed(seed % (1 << 63)).get_state()
+    return {"python": [version, list(words), gauss], "torch": state, "numpy": None, "cuda": None}

@@ -21,7 +21,7 @@ from torchdeck.plan.preview import Preview
 from torchdeck.plan.preview.strategy_change import strategy_change
 from torchdeck.plan.preview.terms import TERMS
 from torchdeck_app.bridge.operations import Operations
-from torchdeck_app.launch.preview.memory.stacked_bar import StackedBar
+from torchdeck_app.launch.preview.memory.bar_rows import StackedBar
 from torchdeck_app.launch.preview.memory.view import MemoryView
 from torchdeck_app.theme.theme import Theme
 

@@ -16,8 +16,7 @@ from torchdeck.plan.known import Known
 from torchdeck.plan.preview import Preview
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.preview.parameters.model import BAR, Column
-from torchdeck_app.launch.preview.parameters.table import column_widths
-from torchdeck_app.launch.preview.parameters.view import ParametersView
+from torchdeck_app.launch.preview.parameters.view import ParametersView, column_widths
 from torchdeck_app.theme.theme import Theme
 
 LAYERS = 4
