@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from support.waiting import wait_until
 from torchdeck.agent.ranks.hang import HangWatch, Standing, culprit, hang_limit
 from torchdeck.contract.processes import read_stat
+from torchdeck.contract.run_states import RankPhase
 
 
 def standing(
-    rank: int, still: float, *, step: int = 5, phase: str = "training", watched: bool = True
+    rank: int, still: float, *, step: int = 5, phase: RankPhase = RankPhase.TRAINING, watched: bool = True
 ) -> Standing:
     return Standing(rank, phase, step, still, 1.0, watched, None)
 
@@ -41,9 +42,9 @@ def test_phases_that_are_not_watched_are_never_flagged() -> None:
     """Compiling and saving take as long as they take; a flagged rank that begins to save is no hang
     any more."""
     watch = HangWatch(30.0)
-    assert watch.look({0: standing(0, 1e6, phase="compiling", watched=False)}) == ([], [])
+    assert watch.look({0: standing(0, 1e6, phase=RankPhase.COMPILING, watched=False)}) == ([], [])
     watch.look({0: standing(0, 31)})
-    assert watch.look({0: standing(0, 31, phase="saving", watched=False)}) == ([], [0])
+    assert watch.look({0: standing(0, 31, phase=RankPhase.SAVING, watched=False)}) == ([], [0])
 
 
 def test_a_rank_that_exits_hangs_no_more() -> None:
@@ -89,7 +90,7 @@ def test_who_holds_the_others_up_is_flagged_first() -> None:
         stopped = standing(1, 29.5)._replace(pid=child.pid)
         hangs, _ = HangWatch(30.0).look({0: standing(0, 31), 1: stopped, 2: standing(2, 29.5)})
         assert [hang.rank for hang in hangs] == [1, 0]
-        saving = standing(1, 31, phase="saving", watched=False)
+        saving = standing(1, 31, phase=RankPhase.SAVING, watched=False)
         hangs, _ = HangWatch(30.0).look({0: saving, 1: saving._replace(pid=child.pid)})
         assert [hang.rank for hang in hangs] == [1], "a process stopped in mid-save will never end it"
     finally:

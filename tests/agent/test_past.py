@@ -8,6 +8,7 @@ from torchdeck.agent.gang.events import ResumePoint
 from torchdeck.agent.gang.past import Launching, Past, fold_past
 from torchdeck.contract.journal import Event
 from torchdeck.contract.plan.elastic import Place
+from torchdeck.contract.run_states import StartReason
 
 HISTORY: list[tuple[str, dict[str, Any]]] = [
     ("agent_started", {}),
@@ -65,7 +66,7 @@ def test_a_lead_knows_how_the_attempt_was_begun_before_its_own_part_was() -> Non
     past = folded(LEAD[:3])
     assert (past.attempt, past.open, past.gang_open) == (1, False, True)
     assert past.launching == Launching(
-        1, "first", 7, ResumePoint("own", "step_00000020", 20), (Place("c", None),)
+        1, StartReason.FIRST, 7, ResumePoint("own", "step_00000020", 20), (Place("c", None),)
     )
     past = folded(LEAD[:5])
     assert (past.open, past.running) == (True, True), "another node's ranks may have trained first"

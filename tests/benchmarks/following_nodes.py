@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+from torchdeck.contract.run_states import GangPhase, RankPhase
+
 sys.path.insert(0, sys.argv[1])
 
 import numpy as np
@@ -81,10 +83,10 @@ class Agent:
 
     def beat(self, step: int) -> None:
         """What it writes once a second."""
-        state = RankState("training", step, 100_000, time.time(), 0.1, 4711)
+        state = RankState(RankPhase.TRAINING, step, 100_000, time.time(), 0.1, 4711)
         self._beat.beat(
             attempt=1,
-            phase="running",
+            phase=GangPhase.RUNNING,
             ranks=dict.fromkeys(self._ranks, state),
             torchrun=None,
             holder=None,

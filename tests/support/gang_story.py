@@ -8,6 +8,7 @@ from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.gang import Gang
 from torchdeck.contract.plan.policy import Policy
+from torchdeck.contract.run_states import StopCause, StopKind
 
 POLICY = Policy(stop_grace=100.0, kill_grace=10.0, restart_delay=2.0)
 
@@ -15,10 +16,10 @@ POLICY = Policy(stop_grace=100.0, kill_grace=10.0, restart_delay=2.0)
 RECIPE = dataclasses.replace(POLICY, cooperative_stop=True)
 
 
-GRACEFUL = on.StopRequested("graceful", "user", "r1")
+GRACEFUL = on.StopRequested(StopKind.GRACEFUL, StopCause.USER, "r1")
 
 
-NOW = on.StopRequested("now", "user", "r2")
+NOW = on.StopRequested(StopKind.NOW, StopCause.USER, "r2")
 
 
 class Story:

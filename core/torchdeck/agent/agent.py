@@ -31,6 +31,7 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.elastic import Elastic
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.plan.policy import Policy
+from torchdeck.contract.run_states import GangPhase, StopCause, StopKind
 
 if TYPE_CHECKING:
     from torchdeck.agent.ranks.observation import Observation
@@ -43,7 +44,7 @@ BEAT_INTERVAL = 1.0
 """Seconds between two heartbeats, and between two looks at all that may wait."""
 END_LIMIT = 30.0
 """Seconds to wait for room on a full disk for the run's last events."""
-_WISHES = {CONTROLLER: "node", REPLACED: "replaced"}
+_STOP_CAUSES = {CONTROLLER: StopCause.NODE, REPLACED: StopCause.REPLACED}
 """Who asks for a stop → why, as `StopRequested` has it; all others are users."""
 URGENT_INTERVAL = 0.01
 """Seconds between two looks while something starts or ends that no descriptor announces."""
@@ -159,7 +160,7 @@ class Agent:
         self._events.append(on.Tick())
         while self._events and not self._execution.finished:
             self._execute(self._part.handle(self._events.popleft(), self._clock()))
-        if self._part.phase == "stopping":
+        if self._part.phase is GangPhase.STOPPING:
             abandoned = self._node.abandon()
             if abandoned is not None:
                 self._events.append(abandoned)
@@ -190,7 +191,7 @@ class Agent:
             hand_on(self._layout.node(self._name).inbox, self._handover)
         for request in self._inbox.read_new():
             self._journal.append("request", id=request.id, kind=request.kind)
-            why = _WISHES.get(request.origin, "user")
+            why = _STOP_CAUSES.get(request.origin, StopCause.USER)
             self._events.append(on.StopRequested(KINDS[request.kind], why, request.id, request.detail))
         self._events.extend(self._seen.look(self._name))
 
@@ -204,7 +205,7 @@ class Agent:
         # by its plan: who still writes there may have made the folder anew
         if not self._vanished and not self._layout.plan.exists():
             self._vanished = True
-            self._events.append(on.StopRequested("now", "gone", None, str(self._layout.root)))
+            self._events.append(on.StopRequested(StopKind.NOW, StopCause.GONE, None, str(self._layout.root)))
 
     def _look_closely(self) -> None:
         self._events.extend(self._seen.look_closely())
@@ -218,7 +219,7 @@ class Agent:
         )
         if over and not self._limit_reached:
             self._limit_reached = True
-            self._events.append(on.StopRequested("graceful", "limit", None, f"{limit:.0f} s"))
+            self._events.append(on.StopRequested(StopKind.GRACEFUL, StopCause.LIMIT, None, f"{limit:.0f} s"))
 
     def _from_node(self) -> list[on.Event]:
         events = []

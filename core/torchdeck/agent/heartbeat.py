@@ -12,6 +12,7 @@ from torchdeck.agent.ranks.rank_watch import RankState
 from torchdeck.contract.atomic import read_json, write_json
 from torchdeck.contract.layout import FORMAT_VERSION
 from torchdeck.contract.processes import ProcessIdentity
+from torchdeck.contract.run_states import GangPhase
 
 
 class Heartbeat:
@@ -26,7 +27,7 @@ class Heartbeat:
         self,
         *,
         attempt: int,
-        phase: str,
+        phase: GangPhase,
         ranks: Mapping[int, RankState],
         torchrun: ProcessIdentity | None,
         holder: ProcessIdentity | None,

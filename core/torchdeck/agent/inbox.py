@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.layout import FORMAT_VERSION
+from torchdeck.contract.run_states import StopKind
 
 CONTROLLER = "controller"
 REPLACED = "replaced"
 """Who asks agents to end whose life of the run is over, or was given up."""
 REQUEST_LIMIT = 64 * 1024
 """Bytes of a request."""
-KINDS = {"stop": "graceful", "stop_now": "now"}
+KINDS = {"stop": StopKind.GRACEFUL, "stop_now": StopKind.NOW}
 """Kind of a request → kind of the stop it asks for."""
 _NAMED = re.compile(r"(\d+-(stop|stop_now)-[0-9a-f]+)\.json")
 

@@ -32,6 +32,7 @@ from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.processes import NODE_VARIABLE, ProcessIdentity, boot_id
+from torchdeck.contract.run_states import StartReason
 
 SWEEP_LIMIT = 10.0
 """Seconds after SIGKILL until what still lives is given up."""
@@ -81,7 +82,7 @@ class LocalNode:
         self._preparation: Preparation | None = None
         self._number = 0
         self._killed = 0
-        self._reason = ""
+        self._reason = StartReason.FIRST
         self._sweep: Sweep | None = None
         self._swept_at = 0.0
         self._tree = TorchrunTree()
@@ -114,7 +115,7 @@ class LocalNode:
 
     # orders
 
-    def launch(self, number: int, reason: str, plan: LaunchPlan, given: Given | None = None) -> None:
+    def launch(self, number: int, reason: StartReason, plan: LaunchPlan, given: Given | None = None) -> None:
         """Begin an attempt by its own plan, slots empty; `poll` tells when torchrun is up."""
         self._retire_holder()
         self._take_part(plan)
@@ -223,7 +224,7 @@ class LocalNode:
         """Whether torchrun waits for other nodes' ranks too, as it does unless it was told to end."""
         return len(self._attempt_plan.nodes) > 1 and self.stopped_at is None
 
-    def journal_start(self, reason: str) -> None:
+    def journal_start(self, reason: StartReason) -> None:
         """Journal the attempt whose torchrun is up."""
         assert self.local is not None  # noqa: S101 - for the type checker: somebody just found it running
         prepared, holder = self.prepared, self.local.holder

@@ -8,13 +8,14 @@ from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.gang import Gang
 from torchdeck.agent.gang.past import Past
+from torchdeck.contract.run_states import GangPhase
 
 
 class Part(Protocol):
     """Events of this node in, what is to be done on this node out."""
 
     @property
-    def phase(self) -> str:
+    def phase(self) -> GangPhase:
         """As Gang.phase; a follower says whether it hears its lead."""
 
     @property

@@ -14,6 +14,7 @@ from torchdeck.contract.layout import AttemptNodeLayout, NodeLayout, RunLayout
 from torchdeck.contract.lock_file import try_lock
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.contract.processes import ProcessIdentity
+from torchdeck.contract.run_states import StartReason
 
 LOOKED_AT = 0.2
 """Seconds in which whoever only looks whether an agent lives (`lock_file.is_held`) lets go of its lock."""
@@ -68,7 +69,7 @@ def read_past(layout: RunLayout, node: NodeLayout, name: str, life: int) -> tupl
         "port": None,
         "resume": "" if plan is None else plan.node(name).env.get("TORCHDECK_RESUME", ""),
         "resume_step": None,
-        "reason": past.restart_reason or "first",
+        "reason": past.restart_reason or StartReason.FIRST,
         "holder": held.get("holder"),
         **({} if plan is None else describe_size(plan, read_plan(layout), name)),
     }

@@ -18,6 +18,7 @@ from typing import NoReturn
 
 from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.contract.metrics.progress import ProgressFile
+from torchdeck.contract.run_states import RankPhase
 from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.order import PositionError
 from torchdeck.distributed.checked import SettingsError
@@ -48,7 +49,7 @@ def main() -> int:
         layout = context.rank_layout(place.rank)
         if layout is not None:
             # before torch is imported, which takes seconds
-            ProgressFile(layout.progress).report("starting", 0)
+            ProgressFile(layout.progress).report(RankPhase.STARTING, 0)
         _train(_settings(os.environ), place, context)
     except Exception as error:  # noqa: BLE001 - whatever it is ends up in error.json
         _fail(error, place, context)

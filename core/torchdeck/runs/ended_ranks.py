@@ -8,10 +8,11 @@ import signal
 
 from torchdeck.agent.ranks.failures import read_exit, signal_of
 from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.run_states import Outcome, StopCause
 from torchdeck.runs.state import AttemptView, Failure, RankExit
 
 _RANK = re.compile(r"[0-9]{1,7}", re.ASCII)
-_CANCELLED = ("user", "limit")
+_CANCELLED = (StopCause.USER, StopCause.LIMIT)
 """Why a run is stopped without having failed."""
 
 
@@ -43,14 +44,16 @@ def judged_by_ranks(
     if attempt.outcome is not None or ranks == 0 or len(exits) < ranks:
         return attempt
     if stopping is not None:
-        return dataclasses.replace(attempt, outcome="stopped" if stopping[1] in _CANCELLED else "failed")
+        return dataclasses.replace(
+            attempt, outcome=Outcome.STOPPED if stopping[1] in _CANCELLED else Outcome.FAILED
+        )
     failed = [exit_ for exit_ in exits.values() if exit_.code != 0]
     if not failed:
-        return dataclasses.replace(attempt, outcome="succeeded")
+        return dataclasses.replace(attempt, outcome=Outcome.SUCCEEDED)
     # torchrun ends the others with SIGTERM when one fails
     first = min(failed, key=lambda exit_: exit_.signal == signal.SIGTERM.name)
     failure = Failure(first.rank, first.code, first.signal, node=first.node)
-    return dataclasses.replace(attempt, outcome="failed", first_failure=failure)
+    return dataclasses.replace(attempt, outcome=Outcome.FAILED, first_failure=failure)
 
 
 def _signal_name(code: int) -> str | None:

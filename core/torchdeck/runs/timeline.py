@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from torchdeck.contract.journal import Event, JournalReader, reader_of_node
 from torchdeck.contract.layout import NodeLayout, RunLayout
+from torchdeck.contract.run_states import StopKind
 from torchdeck.quantities import brief, duration, size
 from torchdeck.runs.failures import reasons
 from torchdeck.runs.replay import fields as read
@@ -164,7 +165,7 @@ def _checkpoint(fields: Mapping[str, Any]) -> str:
 
 def _stopping(fields: Mapping[str, Any]) -> str:
     why = read.text(fields, "why", "user")
-    how = "now" if read.text(fields, "kind") == "now" else "after the step, with a checkpoint"
+    how = "now" if read.text(fields, "kind") == StopKind.NOW else "after the step, with a checkpoint"
     return f"stopping {how}: {reasons.STOP_REASONS.get(why, why)}"
 
 

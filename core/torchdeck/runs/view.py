@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchdeck.contract.journal import Event
+from torchdeck.contract.run_states import Outcome, StopCause
 from torchdeck.runs.ended_ranks import judged_by_ranks
 from torchdeck.runs.failures import reasons
 from torchdeck.runs.failures.node_troubles import NodeTrouble, clock_ahead, node_troubles
@@ -273,7 +274,7 @@ def _state(
 
 def _hidden_end(history: RunHistory, hidden: Sequence[JournalDamage]) -> tuple[RunState, str]:
     """Nothing says that the run failed; the line that says how it ended may be one that cannot be read."""
-    if history.stopping is not None and history.stopping[1] == "user":
+    if history.stopping is not None and history.stopping[1] == StopCause.USER:
         return RunState.CANCELLED, reasons.stopped_unread(hidden[0].path)
     return RunState.LOST, reasons.end_unread([each.path for each in hidden])
 
@@ -282,7 +283,11 @@ def _left_alone(history: RunHistory, current: AttemptView | None, liveness: Live
     """Nothing of the run is alive and nobody wrote its end: what can still be known."""
     if current is None:
         return RunState.FAILED, reasons.never_started(history.agents)
-    outcomes = {"succeeded": RunState.SUCCEEDED, "stopped": RunState.CANCELLED, "failed": RunState.FAILED}
+    outcomes: dict[str, RunState] = {
+        Outcome.SUCCEEDED: RunState.SUCCEEDED,
+        Outcome.STOPPED: RunState.CANCELLED,
+        Outcome.FAILED: RunState.FAILED,
+    }
     known = outcomes.get(current.outcome or "")
     if known is not None:
         return known, reasons.of_outcome(current)

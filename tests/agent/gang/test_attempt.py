@@ -8,20 +8,21 @@ from support.gang_story import POLICY, RECIPE, Story, finish, kinds
 from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.gang import QUEUE_RETRY, SWEEP_SLACK
+from torchdeck.contract.run_states import FinalState, Outcome, StartReason
 
 
 def test_a_good_run_goes_through_its_states() -> None:
     """Ready, leased, launched, running, exited, swept, judged, finished."""
     story = Story()
     assert story.tell(on.NodeReady("a")) == [do.AcquireLeases("a")]
-    assert story.tell(on.LeasesGranted("a")) == [do.LaunchAttempt(1, "first")]
+    assert story.tell(on.LeasesGranted("a")) == [do.LaunchAttempt(1, StartReason.FIRST)]
     assert story.tell(on.AttemptLaunched("a", 1)) == []
     assert story.gang.phase == "starting"
     assert story.tell(on.RanksUp("a", 1)) == [do.AnnounceRunning(1)]
     assert story.exit(0) == [do.Sweep("a", 1, 10.0)]
     assert story.clean() == [
-        do.EndAttempt(1, "succeeded", None, 0),
-        do.Finish("SUCCEEDED", "all ranks finished"),
+        do.EndAttempt(1, Outcome.SUCCEEDED, None, 0),
+        do.Finish(FinalState.SUCCEEDED, "all ranks finished"),
     ]
 
 
@@ -47,7 +48,7 @@ def test_devices_of_another_run_are_refused_or_waited_for() -> None:
     assert story.tell(on.Tick(), after=QUEUE_RETRY) == [do.AcquireLeases("a")]
     assert story.tell(held) == []
     story.tell(on.Tick(), after=QUEUE_RETRY)
-    assert story.tell(on.LeasesGranted("a")) == [do.LaunchAttempt(1, "first")]
+    assert story.tell(on.LeasesGranted("a")) == [do.LaunchAttempt(1, StartReason.FIRST)]
 
 
 def test_leases_are_all_or_nothing_over_nodes() -> None:
@@ -58,7 +59,7 @@ def test_leases_are_all_or_nothing_over_nodes() -> None:
     assert commands[0] == do.ReleaseLeases("a")
     story.tell(on.Tick(), after=QUEUE_RETRY)
     assert story.tell(on.LeasesGranted("b")) == []
-    assert story.tell(on.LeasesGranted("a")) == [do.LaunchAttempt(1, "first")]
+    assert story.tell(on.LeasesGranted("a")) == [do.LaunchAttempt(1, StartReason.FIRST)]
 
 
 def test_a_sweep_without_an_answer_ends() -> None:

@@ -15,6 +15,7 @@ from torchdeck.agent.gang.recovery import PORT_RETRIES
 from torchdeck.contract.journal import Event
 from torchdeck.contract.plan.elastic import Elastic, Place
 from torchdeck.contract.plan.policy import Policy
+from torchdeck.contract.run_states import FinalState, StartReason, StopCause, StopKind
 
 RECIPE = Policy(cooperative_stop=True, max_restarts=2, restart_delay=2.0, kill_grace=10.0)
 ONE_NODE = Elastic([("a", 3)], [(1, 2)])
@@ -100,10 +101,10 @@ class Story:
 def test_a_rank_that_fails_twice_without_progress_is_given_up() -> None:
     """First all start again; the second time the gang goes on without it, and says so."""
     story = Story()
-    assert story.fail(2) == do.AnnounceRestart(1, 2.0, "restart", Place("a", 2))
-    assert story.again() == do.LaunchAttempt(2, "restart", ())
-    assert story.fail(2) == do.AnnounceRestart(2, 2.0, "smaller", Place("a", 2), TWICE, 2)
-    assert story.again() == do.LaunchAttempt(3, "smaller", (Place("a", 2),))
+    assert story.fail(2) == do.AnnounceRestart(1, 2.0, StartReason.RESTART, Place("a", 2))
+    assert story.again() == do.LaunchAttempt(2, StartReason.RESTART, ())
+    assert story.fail(2) == do.AnnounceRestart(2, 2.0, StartReason.SMALLER, Place("a", 2), TWICE, 2)
+    assert story.again() == do.LaunchAttempt(3, StartReason.SMALLER, (Place("a", 2),))
 
 
 def test_a_checkpoint_in_between_is_progress() -> None:
@@ -112,7 +113,7 @@ def test_a_checkpoint_in_between_is_progress() -> None:
     story.fail(2)
     story.again()
     story.tell(on.CheckpointSaved(10))
-    assert story.fail(2) == do.AnnounceRestart(2, 2.0, "restart", Place("a", 2))
+    assert story.fail(2) == do.AnnounceRestart(2, 2.0, StartReason.RESTART, Place("a", 2))
     story.again()
     story.tell(on.CheckpointSaved(20))
     last = story.fail(2)
@@ -124,9 +125,9 @@ def test_a_checkpoint_in_between_is_progress() -> None:
 def test_another_rank_is_another_failure() -> None:
     """Two ranks that fail in turn are no proof against either, until the restarts are used up."""
     story = Story()
-    assert story.fail(2) == do.AnnounceRestart(1, 2.0, "restart", Place("a", 2))
+    assert story.fail(2) == do.AnnounceRestart(1, 2.0, StartReason.RESTART, Place("a", 2))
     story.again()
-    assert story.fail(1) == do.AnnounceRestart(2, 2.0, "restart", Place("a", 1))
+    assert story.fail(1) == do.AnnounceRestart(2, 2.0, StartReason.RESTART, Place("a", 1))
     story.again()
     assert reason_and_suspect(story.fail(2)) == ("smaller", Place("a", 2))
 
@@ -141,7 +142,7 @@ def test_every_size_has_restarts_of_its_own_and_the_minimum_ends() -> None:
     last = story.fail(1)
     assert reasons == ["restart", "smaller", "restart"]
     why = "rank 1 failed first: ended by SIGKILL; it ran on the fewest ranks that it may, 2"
-    assert last == do.Finish("FAILED", why)
+    assert last == do.Finish(FinalState.FAILED, why)
 
 
 def test_ranks_are_places_of_the_full_plan() -> None:
@@ -161,7 +162,7 @@ def test_a_device_that_is_gone_is_done_without_at_once() -> None:
     why = "GPU x is not there any more"
     story.tell(on.LaunchFailed("a", 2, why, Place("a", 1)))
     (*_, last) = story.tell(on.NodeClean("a", 2, 0, 0, None))
-    assert last == do.AnnounceRestart(2, 2.0, "smaller", Place("a", 1), why, 2)
+    assert last == do.AnnounceRestart(2, 2.0, StartReason.SMALLER, Place("a", 1), why, 2)
 
 
 def test_a_program_that_fails_before_it_trains_is_not_tried_on_fewer_ranks() -> None:
@@ -196,7 +197,7 @@ def test_a_stop_is_looked_at_before_the_smaller_gang_starts() -> None:
     """While the gang waits, and when it fails."""
     story = Story(dataclasses.replace(RECIPE, max_restarts=0))
     story.fail(2)
-    (*_, last) = story.tell(on.StopRequested("graceful", "user", "r1"))
+    (*_, last) = story.tell(on.StopRequested(StopKind.GRACEFUL, StopCause.USER, "r1"))
     assert isinstance(last, do.Finish)
     assert last.state == "CANCELLED"
 
@@ -220,7 +221,7 @@ def test_of_several_nodes_as_many_ranks_as_can_go_on(
     for node in nodes:
         story.tell(on.TorchrunExited(node, 2, 0, completed=True))
     commands = [story.tell(on.NodeClean(node, 2, 0, 0, None)) for node in nodes][-1]
-    assert commands[-1] == do.Finish("SUCCEEDED", f"all ranks finished, {ranks} in place of 8")
+    assert commands[-1] == do.Finish(FinalState.SUCCEEDED, f"all ranks finished, {ranks} in place of 8")
 
 
 def test_a_node_whose_torchrun_cannot_start_is_given_up() -> None:

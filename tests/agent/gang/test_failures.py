@@ -14,15 +14,16 @@ from torchdeck.agent.gang.gang import NODE_GRACE
 from torchdeck.agent.gang.past import fold_past
 from torchdeck.agent.gang.recovery import NEVER_RAN_RETRIES
 from torchdeck.contract.journal import Event
+from torchdeck.contract.run_states import FinalState, StartReason
 
 
 def test_restarts_are_counted_and_delayed() -> None:
     """max_restarts new attempts, each after its delay, then FAILED naming the first failing rank."""
     story = Story(dataclasses.replace(POLICY, max_restarts=1)).train()
     story.exit(1)
-    assert story.clean(failure=failure())[-1] == do.AnnounceRestart(1, 2.0, "restart")
+    assert story.clean(failure=failure())[-1] == do.AnnounceRestart(1, 2.0, StartReason.RESTART)
     assert story.tell(on.Tick(), after=1.9) == []
-    assert story.tell(on.Tick(), after=0.2) == [do.LaunchAttempt(2, "restart")]
+    assert story.tell(on.Tick(), after=0.2) == [do.LaunchAttempt(2, StartReason.RESTART)]
     story.up().exit(1)
     assert "rank 1 failed first: ValueError: no" in finish(story.clean(failure=failure())).why
 
@@ -90,7 +91,7 @@ def test_a_lost_node_ends_the_attempt_and_is_not_waited_for() -> None:
     assert story.tell(on.NodeLost("b", 121.0)) == []
     story.exit(143, "a")
     why = "node b has not answered for 120 s; its rank 1 is gone"
-    assert finish(story.clean("a")) == do.Finish("FAILED", why)
+    assert finish(story.clean("a")) == do.Finish(FinalState.FAILED, why)
 
 
 def test_a_node_that_never_comes_fails_the_run() -> None:
@@ -98,7 +99,7 @@ def test_a_node_that_never_comes_fails_the_run() -> None:
     story = Story(nodes=("a", "b"))
     story.tell(on.NodeReady("a"))
     lost = on.NodeLost("b", 120.0)
-    assert story.tell(lost) == [do.Finish("FAILED", "node b has not answered for 120 s")]
+    assert story.tell(lost) == [do.Finish(FinalState.FAILED, "node b has not answered for 120 s")]
 
 
 @pytest.mark.parametrize(
@@ -157,7 +158,7 @@ def test_an_attempt_that_started_no_rank_burns_no_restart() -> None:
     story = Story(dataclasses.replace(POLICY, max_restarts=2), ("a", "b")).train()
     story.tell(on.NodeLost("b", 120.0))
     story.exit(1, "a")
-    assert story.clean("a")[-1] == do.AnnounceRestart(1, 2.0, "restart", None)
+    assert story.clean("a")[-1] == do.AnnounceRestart(1, 2.0, StartReason.RESTART, None)
     for _ in range(NEVER_RAN_RETRIES - 1):
         story.tell(on.Tick(), after=2.0)
         last = _try_without_b(story)[-1]

@@ -14,6 +14,7 @@ from torchdeck.agent.gang.gang import Gang
 from torchdeck.agent.gang.recovery import NEVER_RAN_RETRIES, PORT_RETRIES
 from torchdeck.contract.plan.elastic import Elastic, Place, Roster
 from torchdeck.contract.plan.policy import Policy
+from torchdeck.contract.run_states import StopCause, StopKind
 
 POLICIES = st.builds(
     Policy,
@@ -39,9 +40,7 @@ HAPPENINGS = st.one_of(
     st.tuples(st.just("gone"), st.integers(0, 2), st.integers(0, 2)),
     st.tuples(st.just("saved")),
     st.tuples(st.just("holder"), st.integers(0, 2)),
-    st.tuples(
-        st.just("stop"), st.sampled_from(["graceful", "now"]), st.sampled_from(["user", "disk", "limit"])
-    ),
+    st.tuples(st.just("stop"), st.sampled_from(StopKind), st.sampled_from(StopCause)),
     st.tuples(st.just("hang"), st.integers(0, 2)),
     st.tuples(st.sampled_from(["silent", "back", "lost"]), st.integers(0, 4)),
     st.tuples(st.just("again"), st.integers(0, 5)),
@@ -198,7 +197,7 @@ def test_a_stop_ends_every_history_though_nothing_obeys(
     for what in history:
         world.happen(what)
     before = len(world.orders)
-    world.happen(("stop", "graceful", "user"))
+    world.happen(("stop", StopKind.GRACEFUL, StopCause.USER))
     for _ in range(12):
         world.happen(("time", 40.0))
     assert world.gang.phase == "finished"

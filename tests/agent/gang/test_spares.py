@@ -10,6 +10,7 @@ from torchdeck.agent.gang.gone_node import not_answering
 from torchdeck.agent.gang.past import fold_past
 from torchdeck.contract.journal import Event
 from torchdeck.contract.plan.elastic import Elastic, Place
+from torchdeck.contract.run_states import FinalState, StartReason
 
 SPARE = Elastic([("a", 1), ("b", 1)], (), [("s", 1), ("t", 1)])
 GONE = not_answering("b", 5.0, [1])
@@ -50,8 +51,8 @@ def test_a_spare_takes_the_place_of_a_lost_node() -> None:
     """At once, with as many ranks; it is named with who it replaces."""
     gang = trains(SPARE, "a", "b", "s", "t")
     told = loses(gang, "b", "a")
-    assert told == do.AnnounceRestart(1, 2.0, "replaced", Place("b", None), GONE, None, "s")
-    assert gang.handle(on.Tick(), 10.0) == [do.LaunchAttempt(2, "replaced", (Place("b", None),))]
+    assert told == do.AnnounceRestart(1, 2.0, StartReason.REPLACED, Place("b", None), GONE, None, "s")
+    assert gang.handle(on.Tick(), 10.0) == [do.LaunchAttempt(2, StartReason.REPLACED, (Place("b", None),))]
     (event,) = [Event("restarting", 1.0, 0.0, {**told._asdict(), "suspect": Place("b", None)._asdict()})]
     assert fold_past([event], 0).left_out == (Place("b", None),)
 
@@ -64,7 +65,7 @@ def test_a_spare_that_does_not_answer_is_passed_over() -> None:
     assert isinstance(told, do.AnnounceRestart)
     assert (told.reason, told.instead, told.skipped) == ("replaced", "t", ("s",))
     left_out = (Place("b", None), Place("s", None))
-    assert gang.handle(on.Tick(), 10.0) == [do.LaunchAttempt(2, "replaced", left_out)]
+    assert gang.handle(on.Tick(), 10.0) == [do.LaunchAttempt(2, StartReason.REPLACED, left_out)]
     event = Event("restarting", 1.0, 0.0, {**told._asdict(), "suspect": Place("b", None)._asdict()})
     assert fold_past([event], 0).left_out == left_out
     gang = trains(SPARE, "a", "b", "s", "t")
@@ -80,23 +81,27 @@ def test_without_a_spare_left_the_run_ends() -> None:
     gang = trains(SPARE, "a", "b")
     gang.handle(on.NodeLost("s", 5.0), 1.0)
     gang.handle(on.NodeLost("t", 5.0), 1.0)
-    assert loses(gang, "b", "a") == do.Finish("FAILED", f"{GONE}; no spare node is left")
+    assert loses(gang, "b", "a") == do.Finish(FinalState.FAILED, f"{GONE}; no spare node is left")
 
 
 def test_a_node_that_is_lost_before_the_first_attempt_is_left_out() -> None:
     """While nodes are waited for, and while devices are; the others begin, or a spare with them."""
     gang = ready(RANGE, "a", "b")
-    told = do.AnnounceLeftOut("smaller", Place("c", None), not_answering("c", 5.0), 2, "", ())
+    told = do.AnnounceLeftOut(StartReason.SMALLER, Place("c", None), not_answering("c", 5.0), 2, "", ())
     leases: list[do.Command] = [do.AcquireLeases("a"), do.AcquireLeases("b")]
     assert gang.handle(on.NodeLost("c", 5.0), 1.0) == [told, *leases]
     gang.handle(on.LeasesGranted("a"), 1.0)
-    assert gang.handle(on.LeasesGranted("b"), 1.0) == [do.LaunchAttempt(1, "first", (Place("c", None),))]
+    assert gang.handle(on.LeasesGranted("b"), 1.0) == [
+        do.LaunchAttempt(1, StartReason.FIRST, (Place("c", None),))
+    ]
     event = Event("left_out", 1.0, 0.0, {**told._asdict(), "suspect": Place("c", None)._asdict()})
     assert fold_past([event], 0).left_out == (Place("c", None),)
     gang = ready(SPARE, "a", "b")
     gang.handle(on.LeasesGranted("a"), 1.0)
     (said,) = gang.handle(on.NodeLost("b", 5.0), 1.0)
-    assert said == do.AnnounceLeftOut("replaced", Place("b", None), not_answering("b", 5.0), None, "s", ())
+    assert said == do.AnnounceLeftOut(
+        StartReason.REPLACED, Place("b", None), not_answering("b", 5.0), None, "s", ()
+    )
     assert gang.handle(on.NodeReady("s"), 2.0) == [do.AcquireLeases("a"), do.AcquireLeases("s")]
 
 
@@ -108,11 +113,13 @@ def test_an_agent_that_takes_over_before_the_first_attempt_waits_for_no_lost_nod
     gang.handle(on.NodeReady("a"), 1.0)
     assert gang.handle(on.NodeReady("b"), 1.0) == [do.AcquireLeases("a"), do.AcquireLeases("b")]
     gang.handle(on.LeasesGranted("a"), 1.0)
-    assert gang.handle(on.LeasesGranted("b"), 1.0) == [do.LaunchAttempt(1, "first", (Place("c", None),))]
+    assert gang.handle(on.LeasesGranted("b"), 1.0) == [
+        do.LaunchAttempt(1, StartReason.FIRST, (Place("c", None),))
+    ]
 
 
 def test_below_the_range_nothing_begins() -> None:
     """The run ends with the reason of the last node that was lost."""
     gang = ready(RANGE, "a")
     gang.handle(on.NodeLost("c", 5.0), 1.0)
-    assert gang.handle(on.NodeLost("b", 5.0), 1.0) == [do.Finish("FAILED", not_answering("b", 5.0))]
+    assert gang.handle(on.NodeLost("b", 5.0), 1.0) == [do.Finish(FinalState.FAILED, not_answering("b", 5.0))]

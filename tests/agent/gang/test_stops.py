@@ -10,12 +10,16 @@ from support.gang_story import GRACEFUL, NOW, POLICY, RECIPE, Story, failure, fi
 from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.escalation import KILL_LIMIT
+from torchdeck.contract.run_states import StopCause, StopKind
 
 
 def test_graceful_stop_of_a_recipe_escalates_by_its_graces() -> None:
     """Stop file, stop_grace, SIGTERM, kill_grace, SIGKILL, then a verdict even if nothing dies."""
     story = Story(RECIPE).train()
-    assert story.tell(GRACEFUL) == [do.AnnounceStopping("graceful", "user", "r1", ""), do.TouchStop(1)]
+    assert story.tell(GRACEFUL) == [
+        do.AnnounceStopping(StopKind.GRACEFUL, StopCause.USER, "r1", ""),
+        do.TouchStop(1),
+    ]
     assert story.tell(on.Tick(), after=99.9) == []
     assert story.tell(on.Tick(), after=0.1) == [do.Terminate("a")]
     assert story.tell(on.Tick(), after=9.9) == []
@@ -35,7 +39,7 @@ def test_a_running_script_has_the_long_grace_after_sigterm() -> None:
     story = Story().train()
     assert story.tell(GRACEFUL)[1:] == [do.Terminate("a")]
     assert story.gang.deadline == 100.0
-    assert story.tell(NOW, after=5.0) == [do.AnnounceStopping("now", "user", "r2", "")]
+    assert story.tell(NOW, after=5.0) == [do.AnnounceStopping(StopKind.NOW, StopCause.USER, "r2", "")]
     assert story.gang.deadline == 15.0
 
 
@@ -97,12 +101,13 @@ def test_a_recipe_that_finished_before_the_stop_reached_it_succeeded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("why", "state"), [("user", "CANCELLED"), ("limit", "CANCELLED"), ("disk", "FAILED")]
+    ("why", "state"),
+    [(StopCause.USER, "CANCELLED"), (StopCause.LIMIT, "CANCELLED"), (StopCause.DISK, "FAILED")],
 )
-def test_why_a_run_was_stopped_decides_its_state(why: str, state: str) -> None:
+def test_why_a_run_was_stopped_decides_its_state(why: StopCause, state: str) -> None:
     """Wished ends are CANCELLED, forced ones FAILED, and the sentence says which."""
     story = Story(RECIPE).train()
-    story.tell(on.StopRequested("graceful", why, None, "the detail"))
+    story.tell(on.StopRequested(StopKind.GRACEFUL, why, None, "the detail"))
     story.exit(0)
     finished = finish(story.clean())
     assert finished.state == state

@@ -8,6 +8,7 @@ from support.gang_story import GRACEFUL, POLICY, RECIPE, Story, finish, kinds
 from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.past import Past
+from torchdeck.contract.run_states import Outcome, StartReason, StopCause, StopKind
 
 
 def test_a_gang_taken_over_in_an_attempt_goes_on() -> None:
@@ -17,7 +18,7 @@ def test_a_gang_taken_over_in_an_attempt_goes_on() -> None:
     assert story.gang.resume(Past(attempt=4, open=True, running=True), 0.0) == []
     assert story.tell(GRACEFUL)[1:] == [do.TouchStop(4)]
     story = Story(RECIPE)
-    past = Past(attempt=4, open=True, running=True, stop=("graceful", "user", ""))
+    past = Past(attempt=4, open=True, running=True, stop=(StopKind.GRACEFUL, StopCause.USER, ""))
     assert story.gang.resume(past, 0.0) == [do.TouchStop(4)]
     story = Story(RECIPE)
     assert story.gang.resume(past._replace(signalled=True), 0.0) == [do.Terminate("a")]
@@ -33,13 +34,16 @@ def test_an_adopted_script_keeps_its_long_grace() -> None:
 
 def test_a_gang_taken_over_between_attempts_goes_on() -> None:
     """A restart that was due is made; with a stop journaled it is not; an unjudged end is judged."""
-    due = Past(attempt=1, outcome="failed", restart_reason="restart", restarts=1)
+    due = Past(attempt=1, outcome=Outcome.FAILED, restart_reason=StartReason.RESTART, restarts=1)
     story = Story(dataclasses.replace(POLICY, max_restarts=1))
     assert story.gang.resume(due, 0.0) == []
-    assert story.tell(on.Tick(), after=2.0) == [do.LaunchAttempt(2, "restart")]
+    assert story.tell(on.Tick(), after=2.0) == [do.LaunchAttempt(2, StartReason.RESTART)]
     story = Story(dataclasses.replace(POLICY, max_restarts=1))
-    assert finish(story.gang.resume(due._replace(stop=("now", "user", "")), 0.0)).state == "CANCELLED"
+    assert (
+        finish(story.gang.resume(due._replace(stop=(StopKind.NOW, StopCause.USER, "")), 0.0)).state
+        == "CANCELLED"
+    )
     story = Story(dataclasses.replace(POLICY, max_restarts=1))
-    assert kinds(story.gang.resume(Past(attempt=1, outcome="failed"), 0.0)) == ["AnnounceRestart"]
+    assert kinds(story.gang.resume(Past(attempt=1, outcome=Outcome.FAILED), 0.0)) == ["AnnounceRestart"]
     story = Story()
-    assert finish(story.gang.resume(Past(attempt=1, outcome="failed"), 0.0)).state == "FAILED"
+    assert finish(story.gang.resume(Past(attempt=1, outcome=Outcome.FAILED), 0.0)).state == "FAILED"

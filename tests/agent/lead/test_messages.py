@@ -19,6 +19,7 @@ from torchdeck.agent.lead.messages import (
     number_of,
     to_json,
 )
+from torchdeck.contract.run_states import TextEnum
 
 ATOMS: dict[Any, st.SearchStrategy[Any]] = {
     str: st.text(max_size=5),
@@ -35,6 +36,8 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
     arguments = get_args(kind)
     if kind in ATOMS:
         return ATOMS[kind]
+    if isinstance(kind, type) and issubclass(kind, TextEnum):
+        return st.sampled_from(kind)
     if hasattr(kind, "_fields"):
         hints = get_type_hints(kind)
         return st.builds(kind, **{name: values(hints[name]) for name in kind._fields})

@@ -5,6 +5,7 @@ import pytest
 from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.lead.opening import Opening
+from torchdeck.contract.run_states import StartReason
 
 NODES = ("alpha", "beta", "gamma")
 
@@ -12,7 +13,7 @@ NODES = ("alpha", "beta", "gamma")
 @pytest.fixture
 def opening() -> Opening:
     """One for which every node has said what it can begin with."""
-    made = Opening(do.LaunchAttempt(2, "restart"), NODES)
+    made = Opening(do.LaunchAttempt(2, StartReason.RESTART), NODES)
     for node in NODES:
         assert made.offered(on.Offered(node, 2, 29500 if node == "alpha" else None, (), "")) == []
     assert [launch.node for launch in made.chosen] == list(NODES)
@@ -44,7 +45,7 @@ def test_who_has_not_begun_never_does_once_the_attempt_is_given_up(opening: Open
 @pytest.mark.parametrize("name", ["../x", "a/b", "..", ".", "a\0b"])
 def test_a_node_that_offers_a_folder_elsewhere_ends_the_attempt(name: str) -> None:
     """Else all nodes would make, fill and remove folders there."""
-    made = Opening(do.LaunchAttempt(2, "restart"), NODES)
+    made = Opening(do.LaunchAttempt(2, StartReason.RESTART), NODES)
     point = on.ResumePoint("own", name, 10**6, "s", parts=("p",), here=("p",))
     (failed,) = made.offered(on.Offered("beta", 2, None, (point,), ""))
     assert isinstance(failed, on.LaunchFailed)

@@ -9,6 +9,7 @@ from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.recovery import NEVER_RAN_RETRIES
 from torchdeck.agent.lead.unled import WHY, Unled
 from torchdeck.contract.plan.policy import Policy
+from torchdeck.contract.run_states import Outcome, StopCause, StopKind
 
 GRACE = 5.0
 
@@ -26,7 +27,7 @@ def test_ranks_go_on_and_torchrun_waits_for_nobody_after_them() -> None:
     gone = node.handle(on.TorchrunExited("b", 2, 0, completed=True), 1000.0)
     assert [type(command) for command in gone] == [do.Sweep]
     ended = node.handle(on.NodeClean("b", 2, 0, 0, None), 1001.0)
-    assert ended == [do.CloseAttempt(2, "succeeded"), do.ReleaseLeases("b")]
+    assert ended == [do.CloseAttempt(2, Outcome.SUCCEEDED), do.ReleaseLeases("b")]
     assert node.tick(1001.0 + GRACE - 0.1) == []
     assert node.tick(1001.0 + GRACE) == [do.Depart(WHY, may_return=True)]
 
@@ -61,10 +62,10 @@ def test_a_stop_ends_the_waiting_for_the_lead(*, running: bool) -> None:
     node.begin(100.0)
     if running:
         node.handle(on.TorchrunExited("b", 2, 143, completed=False), 101.0)
-        node.handle(on.StopRequested("now", "replaced"), 101.5)
+        node.handle(on.StopRequested(StopKind.NOW, StopCause.REPLACED), 101.5)
         node.handle(on.NodeClean("b", 2, 0, 0, None), 102.0)
     else:
-        node.handle(on.StopRequested("now", "replaced"), 102.0)
+        node.handle(on.StopRequested(StopKind.NOW, StopCause.REPLACED), 102.0)
     assert node.tick(102.0) == [do.Depart(WHY)]
 
 

@@ -1,5 +1,6 @@
 """Phases as the agent gets to know them."""
 
+from torchdeck.contract.run_states import RankPhase
 from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.distributed.trainer.monitoring.phases import Phases
 
@@ -18,11 +19,11 @@ def test_the_first_batch_of_each_size_is_compiling() -> None:
     phases = Phases([heard], compiles=True)
     phases.total = 9
     for phase, samples in (
-        ("training", 4),
-        ("training", 4),
-        ("training", 3),
-        ("evaluating", 4),
-        ("training", 3),
+        (RankPhase.TRAINING, 4),
+        (RankPhase.TRAINING, 4),
+        (RankPhase.TRAINING, 3),
+        (RankPhase.EVALUATING, 4),
+        (RankPhase.TRAINING, 3),
     ):
         phases.compute(phase, 1, [samples].copy)
     assert [phase for phase, _, _ in heard.phases] == [
@@ -39,6 +40,6 @@ def test_without_compile_nothing_is_compiling() -> None:
     """Uncompiled models are watched from the first batch on."""
     heard = Heard()
     phases = Phases([heard], compiles=False)
-    phases.compute("training", 0, lambda: [4])
-    phases.enter("saving", 1)
+    phases.compute(RankPhase.TRAINING, 0, lambda: [4])
+    phases.enter(RankPhase.SAVING, 1)
     assert heard.phases == [("training", 0, None), ("saving", 1, None)]

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from torchdeck.contract.run_states import RankPhase
 from torchdeck.data.order import Position, SampleOrder
 from torchdeck.data.sample_log import SampleLog
 from torchdeck.data.step_order import SeededSteps
@@ -41,7 +42,7 @@ def test_what_a_step_says_is_recorded(tmp_path: Path) -> None:
     hook.step(result(1))  # before anything began there is nothing to record
     hook.begin(ORDER, Position(0, 12, 1))
     hook.step(result(2))
-    hook.phase("saving", 2, 9)
+    hook.phase(RankPhase.SAVING, 2, 9)
     hook.close()
     log = SampleLog(path)
     assert (log.header.size, log.header.rank, log.header.world_size) == (20, 1, 3)
@@ -66,7 +67,7 @@ def test_a_full_disk_is_said_once_and_training_goes_on(
     with caplog.at_level(logging.WARNING, "torchdeck"):
         hook.step(result(2))
         hook.step(result(3))
-        hook.phase("saving", 3, 9)
+        hook.phase(RankPhase.SAVING, 3, 9)
         hook.close()
     (message,) = caplog.messages
     assert message.startswith("which samples rank 1 uses is no longer recorded")

@@ -8,6 +8,7 @@ from enum import Enum
 from torchdeck.agent.gang.events import Failure, NodeClean
 from torchdeck.agent.ranks.failures import CRASHES, EXIT_DELAY
 from torchdeck.contract.plan.elastic import Place
+from torchdeck.contract.run_states import Outcome
 
 
 class Ending(Enum):
@@ -128,22 +129,22 @@ class AttemptState:
         tied = (found.rank for found in own if found is not first and _cannot_tell(found, first))
         return first._replace(tied=tuple(sorted(rank for rank in tied if rank is not None)))
 
-    def outcome(self, *, stopped: bool, cooperative: bool) -> str:
-        """`succeeded`, `stopped` or `failed`.
+    def outcome(self, *, stopped: bool, cooperative: bool) -> Outcome:
+        """How it ended.
 
         A run that came to its end before the stop reached it succeeded. A recipe's ranks exit with 0 for a
         stop too, so they must say that they did all their steps; torchrun never exits with 0 after SIGTERM.
         """
         whole = all(code == 0 for code in self.codes.values())
         if whole and (not stopped or not cooperative or all(self.completed.values())):
-            return "succeeded"
-        return "stopped" if stopped else "failed"
+            return Outcome.SUCCEEDED
+        return Outcome.STOPPED if stopped else Outcome.FAILED
 
-    def failure_of(self, outcome: str) -> Failure | None:
+    def failure_of(self, outcome: Outcome) -> Failure | None:
         """What an attempt with that outcome failed of; None where nothing did."""
-        if outcome == "succeeded":
+        if outcome is Outcome.SUCCEEDED:
             return None
-        if outcome == "stopped" or self.failure is not None:
+        if outcome is Outcome.STOPPED or self.failure is not None:
             return self.failure
         code = next((code for code in self.codes.values() if code != 0), None)
         return Failure(None, code, None, self.hang or "torchrun failed", None, 0.0)

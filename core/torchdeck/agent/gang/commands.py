@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from torchdeck.agent.gang.events import Failure, ResumePoint
 from torchdeck.contract.plan.elastic import Place
+from torchdeck.contract.run_states import FinalState, Outcome, StartReason, StopCause, StopKind
 
 
 class AcquireLeases(NamedTuple):
@@ -43,8 +44,7 @@ class LaunchAttempt(NamedTuple):
     """Fill the slots, write the attempt's plan, start torchrun on every node."""
 
     attempt: int
-    reason: str
-    """`first`, `restart`, `port`, `smaller` or `replaced`."""
+    reason: StartReason
     left_out: tuple[Place, ...] = ()
     """Who takes no part in it."""
 
@@ -62,7 +62,7 @@ class Launch(NamedTuple):
 
     node: str
     attempt: int
-    reason: str
+    reason: StartReason
     port: int
     resume: ResumePoint | None
     left_out: tuple[Place, ...] = ()
@@ -93,7 +93,7 @@ class CloseAttempt(NamedTuple):
     """The lead has judged the attempt: the node's part of it is over."""
 
     attempt: int
-    outcome: str
+    outcome: Outcome
 
 
 class Depart(NamedTuple):
@@ -113,8 +113,8 @@ class AnnounceRunning(NamedTuple):
 class AnnounceStopping(NamedTuple):
     """Journal the intent to stop, before anything is done about it."""
 
-    kind: str
-    why: str
+    kind: StopKind
+    why: StopCause
     request: str | None
     detail: str
 
@@ -149,8 +149,7 @@ class EndAttempt(NamedTuple):
     """Journal how the attempt ended."""
 
     attempt: int
-    outcome: str
-    """`succeeded`, `failed` or `stopped`."""
+    outcome: Outcome
     failure: Failure | None
     killed: int
 
@@ -160,7 +159,7 @@ class AnnounceRestart(NamedTuple):
 
     attempt: int
     delay: float
-    reason: str
+    reason: StartReason
     suspect: Place | None = None
     """Whose failure it follows, if the gang may go on without; given up if `smaller` or `replaced`."""
     why: str = ""
@@ -176,7 +175,7 @@ class AnnounceRestart(NamedTuple):
 class AnnounceLeftOut(NamedTuple):
     """Journal that the run begins without a node; fields as of AnnounceRestart."""
 
-    reason: str
+    reason: StartReason
     suspect: Place | None
     why: str
     world_size: int | None
@@ -187,8 +186,7 @@ class AnnounceLeftOut(NamedTuple):
 class Finish(NamedTuple):
     """The run is over."""
 
-    state: str
-    """SUCCEEDED, FAILED or CANCELLED."""
+    state: FinalState
     why: str
 
 

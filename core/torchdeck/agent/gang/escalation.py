@@ -8,6 +8,7 @@ from typing import NamedTuple
 from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang.attempt_state import AttemptState, Ending
 from torchdeck.contract.plan.policy import Policy
+from torchdeck.contract.run_states import StopKind
 
 KILL_LIMIT = 15.0
 """Seconds after SIGKILL until a process in the kernel's hands is given up."""
@@ -28,14 +29,14 @@ class Escalation:
         self._policy = policy
 
     def end(
-        self, attempt: AttemptState, nodes: Sequence[str], kind: str, now: float, deadline: float | None
+        self, attempt: AttemptState, nodes: Sequence[str], kind: StopKind, now: float, deadline: float | None
     ) -> Step:
         """Tell the attempt to end, unless it was told as urgently.
 
         Args:
             attempt: the living one; its `ending` goes on.
             nodes: all that take part.
-            kind: `graceful`: what it does may be finished and saved; else SIGTERM at once.
+            kind: how urgent it is.
             now: monotonic seconds.
             deadline: what the gang waits for until now, if anything.
         """
@@ -43,11 +44,11 @@ class Escalation:
         if not alive or attempt.ending is Ending.KILL:
             return Step([], deadline)  # only the sweep is left, which has a limit of its own
         cooperative = self._policy.cooperative_stop and attempt.progressed
-        if kind == "graceful" and cooperative and attempt.ending is None:
+        if kind is StopKind.GRACEFUL and cooperative and attempt.ending is None:
             attempt.ending = Ending.STOP_FILE
             return Step([do.TouchStop(attempt.number)], now + self._policy.stop_grace)
         # a script that is asked to stop may save on SIGTERM, so it has the long grace
-        saving = kind == "graceful" and not self._policy.cooperative_stop and attempt.announced
+        saving = kind is StopKind.GRACEFUL and not self._policy.cooperative_stop and attempt.announced
         until = now + (self._policy.stop_grace if saving else self._policy.kill_grace)
         if attempt.ending is Ending.TERM:
             return Step([], until if deadline is None else min(until, deadline))

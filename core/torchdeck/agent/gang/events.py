@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from torchdeck.contract.plan.elastic import Place
+from torchdeck.contract.run_states import StopCause, StopKind
 
 
 class Failure(NamedTuple):
@@ -191,11 +192,8 @@ class HolderLost(NamedTuple):
 class StopRequested(NamedTuple):
     """A person, or a limit, wants the run to end."""
 
-    kind: str
-    """`graceful` or `now`."""
-    why: str
-    """`user`, `disk`, `inodes` (of the disk), `hang`, `limit`, `gone` (the run directory), `node` (cannot be
-    had), or `replaced`."""
+    kind: StopKind
+    why: StopCause
     request: str | None = None
     detail: str = ""
 

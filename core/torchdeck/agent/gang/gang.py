@@ -22,6 +22,7 @@ from torchdeck.agent.gang.recovery import Recovery, Restart
 from torchdeck.agent.gang.verdict import describe_failure, final_state
 from torchdeck.contract.plan.elastic import Elastic
 from torchdeck.contract.plan.policy import Policy
+from torchdeck.contract.run_states import FinalState, GangPhase, Outcome, StartReason, StopCause, StopKind
 
 QUEUE_RETRY = 1.0
 """Seconds between two tries to lease devices while queued."""
@@ -35,7 +36,7 @@ class Gang:
     """State of one run's processes on all nodes.
 
     Attributes:
-        phase: `preparing`, `leasing`, `queued`, `starting`, `running`, `stopping`, `waiting` or `finished`.
+        phase: of this side of the gang.
         number: the current attempt, 0 before the first.
         intent: the wish to stop, once there is one.
         deadline: monotonic seconds at which a Tick may bring news; None when only events can.
@@ -43,7 +44,7 @@ class Gang:
 
     def __init__(self, nodes: Sequence[str], policy: Policy, elastic: Elastic | None = None) -> None:
         """Lead `nodes`; with `elastic` the gang may go on without who fails for good."""
-        self.phase = "preparing"
+        self.phase: GangPhase = GangPhase.PREPARING
         self.number = 0
         self.intent: Intent | None = None
         self.deadline: float | None = None
@@ -52,14 +53,14 @@ class Gang:
         self._recovery = Recovery(policy, elastic or Elastic([(node, 1) for node in nodes]))
         self._gathering = Gathering(nodes)
         self._escalation = Escalation(policy)
-        self._reason = "first"
+        self._reason = StartReason.FIRST
         self._attempt = AttemptState(0)
         self._silent: dict[str, tuple[float, float]] = {}
         """Nodes that do not answer → when they were heard last: monotonic seconds, and since the epoch."""
 
     def handle(self, event: on.Event, now: float) -> list[do.Command]:
         """Take in one event; `now` in monotonic seconds. Those of earlier attempts do nothing."""
-        if self.phase == "finished":
+        if self.phase is GangPhase.FINISHED:
             return []
         if isinstance(event, on.StopRequested):
             return self._stop(event, now)
@@ -74,7 +75,7 @@ class Gang:
             return self._silence(event, now)
         if isinstance(event, on.Offered):
             return []
-        if event.attempt != self.number or self.phase not in ("starting", "running", "stopping"):
+        if event.attempt != self.number or not self.phase.has_attempt:
             return []
         return self._attempt_event(event, now)
 
@@ -90,18 +91,18 @@ class Gang:
             self._attempt = AttemptState(past.attempt)
             self._attempt.launched = set(self._nodes)
             self._attempt.progressed = self._attempt.announced = past.running
-            self.phase = "running" if past.running else "starting"
+            self.phase = GangPhase.RUNNING if past.running else GangPhase.STARTING
             if self.intent is not None:
-                return self._end_attempt("signal" if past.signalled else self.intent.kind, now)
+                return self._end_attempt(StopKind.NOW if past.signalled else self.intent.kind, now)
             # the watch tells of a hang once, and what it was to lead to may not have begun
             return [] if past.hang is None else self._hang(on.HangFlagged(self.number, *past.hang), now)
         if past.attempt == 0 or past.outcome is None:
             if self.intent is not None:
                 return self._finish(*final_state(self.intent.why, self.intent.detail, None))
             return []
-        self._reason = past.restart_reason or "restart"
+        self._reason = past.restart_reason or StartReason.RESTART
         if past.restart_reason is not None and self.intent is None:
-            self.phase, self.deadline = "waiting", now + self._policy.restart_delay
+            self.phase, self.deadline = GangPhase.WAITING, now + self._policy.restart_delay
             return []
         return self._go_on(past.outcome, past.failure, now)
 
@@ -112,41 +113,41 @@ class Gang:
     ) -> list[do.Command]:
         if isinstance(event, on.NodeReady):
             self._recovery.heard(event.node, there=True)
-            if not self._gathering.ready(event.node) or self.phase != "preparing":
+            if not self._gathering.ready(event.node) or self.phase is not GangPhase.PREPARING:
                 return []
-            self.phase = "leasing"
+            self.phase = GangPhase.LEASING
             return [do.AcquireLeases(node) for node in self._nodes]
-        if self.phase not in ("leasing", "queued"):
+        if self.phase not in (GangPhase.LEASING, GangPhase.QUEUED):
             return []
         if isinstance(event, on.LeasesHeld):
             return self._leases_held(event, now)
-        return self._launch("first") if self._gathering.granted(event.node) else []
+        return self._launch(StartReason.FIRST) if self._gathering.granted(event.node) else []
 
     def _leases_held(self, event: on.LeasesHeld, now: float) -> list[do.Command]:
         holding, news = self._gathering.refused(event)
         given_back: list[do.Command] = [do.ReleaseLeases(node) for node in holding]
         if not self._policy.queue:
             refused = do.AnnounceRefused(event.held_by)
-            return [*given_back, refused, *self._finish("FAILED", refusal_text(event))]
-        self.phase, self.deadline = "queued", now + QUEUE_RETRY
+            return [*given_back, refused, *self._finish(FinalState.FAILED, refusal_text(event))]
+        self.phase, self.deadline = GangPhase.QUEUED, now + QUEUE_RETRY
         return [*given_back, do.AnnounceQueued(event.held_by)] if news else given_back
 
     def _begin_without(self, node: str, why: str) -> list[do.Command]:
         """A node is lost before the first attempt: a spare, or fewer nodes, begin it."""
         change = self._recovery.lost_early(node, why)
         if change is None:
-            return self._finish("FAILED", why)
+            return self._finish(FinalState.FAILED, why)
         self._nodes = self._recovery.roster.nodes
         told = do.AnnounceLeftOut(*change)
-        self.phase, self.deadline = "preparing", None
+        self.phase, self.deadline = GangPhase.PREPARING, None
         if not self._gathering.change(self._nodes):
             return [told]
-        self.phase = "leasing"
+        self.phase = GangPhase.LEASING
         return [told, *(do.AcquireLeases(node) for node in self._nodes)]
 
-    def _launch(self, reason: str) -> list[do.Command]:
+    def _launch(self, reason: StartReason) -> list[do.Command]:
         self.number += 1
-        self.phase, self.deadline = "starting", None
+        self.phase, self.deadline = GangPhase.STARTING, None
         self._attempt = AttemptState(self.number)
         return [do.LaunchAttempt(self.number, reason, self._recovery.left_out)]
 
@@ -189,20 +190,20 @@ class Gang:
             attempt.progressed = True
         if not attempt.is_running(self._nodes, cooperative=self._policy.cooperative_stop):
             return []
-        if attempt.announced or self.phase != "starting":
+        if attempt.announced or self.phase is not GangPhase.STARTING:
             return []
         attempt.announced = True
-        self.phase = "running"
+        self.phase = GangPhase.RUNNING
         self._recovery.running()
         return [do.AnnounceRunning(self.number)]
 
     def _hang(self, event: on.HangFlagged, now: float) -> list[do.Command]:
         if self._policy.on_hang == "stop":
-            return self._stop(on.StopRequested("now", "hang", None, event.detail), now)
+            return self._stop(on.StopRequested(StopKind.NOW, StopCause.HANG, None, event.detail), now)
         if self._policy.on_hang != "restart" or self._attempt.ending is not None:
             return []
         self._attempt.hang, self._attempt.hung = event.detail, event.rank
-        return self._end_attempt("now", now)
+        return self._end_attempt(StopKind.NOW, now)
 
     def _torchrun_gone(self, node: str, code: int | None, *, completed: bool, now: float) -> list[do.Command]:
         attempt = self._attempt
@@ -213,7 +214,9 @@ class Gang:
         if not attempt.alive(self._nodes):
             self.deadline = now + grace + SWEEP_SLACK
         elif attempt.ending is None and code != 0:
-            orders += self._end_attempt("now", now)  # static rendezvous: the others would wait for ever
+            orders += self._end_attempt(
+                StopKind.NOW, now
+            )  # static rendezvous: the others would wait for ever
         elif attempt.ending is None and self.deadline is None:
             self.deadline = now + NODE_GRACE
         return orders
@@ -235,9 +238,9 @@ class Gang:
         """Go on as if its torchrun were gone, and nothing left there."""
         attempt = self._attempt
         self._recovery.heard(node, there=False)
-        if node not in self._nodes or self.phase == "waiting":
+        if node not in self._nodes or self.phase is GangPhase.WAITING:
             return []
-        if self.phase not in ("starting", "running", "stopping"):
+        if not self.phase.has_attempt:
             return self._begin_without(node, not_answering(node, now - self._silent[node][0]))
         if node in attempt.clean:
             return []
@@ -256,16 +259,20 @@ class Gang:
     def _stop(self, event: on.StopRequested, now: float) -> list[do.Command]:
         before, self.intent = self.intent, Intent.after(self.intent, event)
         if self.intent is before:
-            again = event.kind == "now" and self._attempt.ending is Ending.TERM and self.phase == "stopping"
+            again = (
+                event.kind is StopKind.NOW
+                and self._attempt.ending is Ending.TERM
+                and self.phase is GangPhase.STOPPING
+            )
             return self._kill(now) if again else []
         kind, why, detail = self.intent
         orders: list[do.Command] = [do.AnnounceStopping(kind, why, event.request, detail)]
-        if self.phase in ("starting", "running", "stopping"):
+        if self.phase.has_attempt:
             return orders + self._end_attempt(kind, now)
         return orders + self._finish(*final_state(why, detail, None))
 
-    def _end_attempt(self, kind: str, now: float) -> list[do.Command]:
-        self.phase = "stopping"
+    def _end_attempt(self, kind: StopKind, now: float) -> list[do.Command]:
+        self.phase = GangPhase.STOPPING
         orders, self.deadline = self._escalation.end(self._attempt, self._nodes, kind, now, self.deadline)
         return orders
 
@@ -277,11 +284,11 @@ class Gang:
         if self.deadline is None or now < self.deadline:
             return []
         self.deadline = None
-        if self.phase == "queued":
+        if self.phase is GangPhase.QUEUED:
             return [do.AcquireLeases(node) for node in self._nodes]
-        if self.phase == "waiting":
+        if self.phase is GangPhase.WAITING:
             return self._launch(self._reason)
-        if self.phase not in ("starting", "running", "stopping"):
+        if not self.phase.has_attempt:
             return []
         return self._overdue(now)
 
@@ -289,7 +296,7 @@ class Gang:
         attempt = self._attempt
         alive = attempt.alive(self._nodes)
         if alive and attempt.ending is not Ending.KILL:
-            return self._kill(now) if attempt.ending is Ending.TERM else self._end_attempt("now", now)
+            return self._kill(now) if attempt.ending is Ending.TERM else self._end_attempt(StopKind.NOW, now)
         for node in self._nodes:
             if node in self._silent and node not in attempt.clean:
                 self._blame_silent(node, now)
@@ -307,34 +314,34 @@ class Gang:
         ended = do.EndAttempt(self.number, outcome, failure, attempt.killed)
         return [ended, *self._go_on(outcome, failure, now)]
 
-    def _go_on(self, outcome: str, failure: on.Failure | None, now: float) -> list[do.Command]:
+    def _go_on(self, outcome: Outcome, failure: on.Failure | None, now: float) -> list[do.Command]:
         attempt = self._attempt
-        if outcome == "succeeded":
-            return self._finish("SUCCEEDED", self._recovery.finished)
+        if outcome is Outcome.SUCCEEDED:
+            return self._finish(FinalState.SUCCEEDED, self._recovery.finished)
         if self.intent is not None:
             return self._finish(*final_state(self.intent.why, self.intent.detail, failure))
         restart = self._recovery.after(attempt, failure)
         if restart is None:
             why = attempt.hang or describe_failure(failure)
-            return self._finish("FAILED", f"{why}{self._recovery.at_least}")
+            return self._finish(FinalState.FAILED, f"{why}{self._recovery.at_least}")
         return self._restart(restart, now)
 
     def _restart(self, restart: Restart, now: float) -> list[do.Command]:
         delay = self._policy.restart_delay
-        self.phase, self.deadline, self._reason = "waiting", now + delay, restart.reason
+        self.phase, self.deadline, self._reason = GangPhase.WAITING, now + delay, restart.reason
         self._nodes = self._recovery.roster.nodes
         return [do.AnnounceRestart(self.number, delay, *restart)]
 
-    def _finish(self, state: str, why: str) -> list[do.Command]:
-        self.phase, self.deadline = "finished", None
+    def _finish(self, state: FinalState, why: str) -> list[do.Command]:
+        self.phase, self.deadline = GangPhase.FINISHED, None
         return [do.Finish(state, why)]
 
 
 class Intent(NamedTuple):
     """A wish to stop. It never goes away, it only gets more urgent."""
 
-    kind: str
-    why: str
+    kind: StopKind
+    why: StopCause
     detail: str
 
     @classmethod
@@ -345,6 +352,6 @@ class Intent(NamedTuple):
         """
         if before is None:
             return cls(event.kind, event.why, event.detail)
-        if before.kind == "now" or event.kind != "now":
+        if before.kind is StopKind.NOW or event.kind is not StopKind.NOW:
             return before
         return before._replace(kind=event.kind)

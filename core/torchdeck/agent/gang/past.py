@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 from torchdeck.agent.gang.events import Failure, ResumePoint
 from torchdeck.contract.journal import Event
 from torchdeck.contract.plan.elastic import Place
+from torchdeck.contract.run_states import Outcome, StartReason, StopCause, StopKind
 
-SMALLER, REPLACED = "smaller", "replaced"
-"""Reasons of an attempt that does without a place: with fewer ranks, or with a spare node in its stead."""
 ENDS = ("finished", "node_finished")
 """The last event of a life: of the run, or of a node that does not lead."""
 
@@ -19,7 +18,7 @@ class Launching(NamedTuple):
     """How an attempt on several nodes was begun, as its lead journaled it."""
 
     attempt: int
-    reason: str
+    reason: StartReason
     port: int
     resume: ResumePoint | None
     left_out: tuple[Place, ...]
@@ -35,10 +34,10 @@ class Past(NamedTuple):
     running: bool = False
     signalled: bool = False
     """SIGTERM or worse has been sent in this attempt."""
-    outcome: str | None = None
+    outcome: Outcome | None = None
     """Of the last attempt of this life, once it ended."""
     failure: Failure | None = None
-    restart_reason: str | None = None
+    restart_reason: StartReason | None = None
     """Set while another attempt is due."""
     restarts: int = 0
     """At the size that the gang has now."""
@@ -51,7 +50,7 @@ class Past(NamedTuple):
     """Whose failure ended the last attempt, where the gang may go on without and nothing was saved since."""
     left_out: tuple[Place, ...] = ()
     """Who was given up."""
-    stop: tuple[str, str, str] | None = None
+    stop: tuple[StopKind, StopCause, str] | None = None
     """(kind, why, detail)"""
     finishes: int = 0
     requests: frozenset[str] = frozenset()
@@ -125,7 +124,9 @@ def _step(past: Past, event: Event) -> Past:
     if event.name == "hang_over":
         return past._replace(hung=past.hung - _rank(fields))
     if event.name == "stopping":
-        stop = (str(fields.get("kind")), str(fields.get("why")), str(fields.get("detail") or ""))
+        kind = StopKind.read(fields.get("kind"), StopKind.NOW)
+        why = StopCause.read(fields.get("why"), StopCause.USER)
+        stop = (kind, why, str(fields.get("detail") or ""))
         return past._replace(stop=stop if past.stop is None else (stop[0], *past.stop[1:]))
     if event.name == "attempt_ended":
         failure = _failure(fields.get("first_failure"))
@@ -133,7 +134,7 @@ def _step(past: Past, event: Event) -> Past:
             attempt=max(past.attempt, int(fields.get("attempt", 0))),
             open=False,
             launching=None,
-            outcome=str(fields.get("outcome")),
+            outcome=Outcome.read(fields.get("outcome"), Outcome.FAILED),
             failure=failure,
         )
     if event.name == "restarting":
@@ -158,7 +159,7 @@ def _launching(past: Past, event: Event) -> Past:
         open=False,
         launching=Launching(
             attempt=begun.attempt,
-            reason=str(fields.get("reason")),
+            reason=StartReason.read(fields.get("reason"), StartReason.RESTART),
             port=int(fields.get("port") or 0),
             resume=_resume_point(point) if isinstance(point, dict) else None,
             left_out=tuple(place for place in left_out if place is not None),
@@ -191,17 +192,17 @@ def _attempt_started(past: Past, event: Event) -> Past:
 
 
 def _restarting(past: Past, fields: Mapping[str, Any]) -> Past:
-    reason, given_up = fields.get("reason"), _given_up(fields)
-    if reason == "port":
-        return past._replace(restart_reason="port", port_retries=past.port_retries + 1)
-    if reason == "never_ran":
-        return past._replace(restart_reason="never_ran", never_ran=past.never_ran + 1)
+    reason, given_up = StartReason.read(fields.get("reason"), StartReason.RESTART), _given_up(fields)
+    if reason is StartReason.PORT:
+        return past._replace(restart_reason=reason, port_retries=past.port_retries + 1)
+    if reason is StartReason.NEVER_RAN:
+        return past._replace(restart_reason=reason, never_ran=past.never_ran + 1)
     past = past._replace(never_ran=0)
-    if reason in (SMALLER, REPLACED) and given_up:
+    if reason in (StartReason.SMALLER, StartReason.REPLACED) and given_up:
         left_out = (*past.left_out, *given_up)
         return past._replace(restart_reason=reason, restarts=0, suspect=None, left_out=left_out)
     suspect = _place(fields.get("suspect"))
-    return past._replace(restart_reason="restart", restarts=past.restarts + 1, suspect=suspect)
+    return past._replace(restart_reason=StartReason.RESTART, restarts=past.restarts + 1, suspect=suspect)
 
 
 def _given_up(fields: Mapping[str, Any]) -> tuple[Place, ...]:

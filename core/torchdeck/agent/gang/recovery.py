@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 from torchdeck.agent.gang.attempt_state import AttemptState
 from torchdeck.agent.gang.events import Failure
-from torchdeck.agent.gang.past import REPLACED, SMALLER, Past
+from torchdeck.agent.gang.past import Past
 from torchdeck.contract.plan.elastic import Elastic, Place, Roster
 from torchdeck.contract.plan.policy import Policy
+from torchdeck.contract.run_states import StartReason
 
 PORT_RETRIES = 3
 """Attempts that follow a lost port; they do not count against max_restarts."""
@@ -22,8 +23,7 @@ it for `launch.node_grace`, and none counts against max_restarts."""
 class Restart(NamedTuple):
     """Another attempt is due."""
 
-    reason: str
-    """`restart`, `port`, `smaller`, `replaced`, or `never_ran`: the last one started no rank."""
+    reason: StartReason
     suspect: Place | None = None
     """Whose failure ended the attempt, if the gang may go on without; given up if `smaller` or `replaced`."""
     why: str = ""
@@ -85,7 +85,7 @@ class Recovery:
         """What follows the failed `attempt`; None where the run is over."""
         if attempt.port_lost and self._port_retries < PORT_RETRIES:
             self._port_retries += 1
-            return Restart("port")
+            return Restart(StartReason.PORT)
         suspect = self._blamed(attempt, failure)
         used_up = self._restarts >= self._policy.max_restarts
         why = self._why(attempt, suspect, used_up=used_up)
@@ -95,7 +95,7 @@ class Recovery:
             if self._never_ran >= NEVER_RAN_RETRIES:
                 return None
             self._never_ran += 1
-            return Restart("never_ran")
+            return Restart(StartReason.NEVER_RAN)
         self._never_ran = 0
         if used_up:
             if suspect is not None:
@@ -103,7 +103,7 @@ class Recovery:
             return None
         self._restarts += 1
         self._suspect = suspect
-        return Restart("restart", suspect)
+        return Restart(StartReason.RESTART, suspect)
 
     def lost_early(self, node: str, why: str) -> Restart | None:
         """A node of the first attempt is lost before it: who does without it; None if the run is over."""
@@ -171,5 +171,5 @@ class Recovery:
         self._restarts, self._never_ran, self._suspect = 0, 0, None
         if roster.world_size < before.world_size:
             size = roster.world_size
-            return Restart(SMALLER, suspect, why, size, skipped=tuple(skipped))
-        return Restart(REPLACED, suspect, why, None, ", ".join(fresh), tuple(skipped))
+            return Restart(StartReason.SMALLER, suspect, why, size, skipped=tuple(skipped))
+        return Restart(StartReason.REPLACED, suspect, why, None, ", ".join(fresh), tuple(skipped))

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from torchdeck.agent.gang.events import Failure
+from torchdeck.contract.run_states import FinalState, StopCause
 
-_STATES = {"user": "CANCELLED", "limit": "CANCELLED"}
-"""Of those who wished for it; all other stops are failures."""
+_WANTED = (StopCause.USER, StopCause.LIMIT)
+"""All other stops are failures."""
 _SENTENCES = {
-    "user": "stopped by the user",
-    "limit": "stopped at its time limit",
-    "disk": "stopped because the disk is nearly full",
-    "inodes": "stopped because the disk has nearly no inodes left",
-    "hang": "stopped because a rank stood still",
-    "gone": "stopped because its run directory was deleted",
-    "node": "stopped because a node cannot take part",
-    "replaced": "this part of the run was replaced",
+    StopCause.USER: "stopped by the user",
+    StopCause.LIMIT: "stopped at its time limit",
+    StopCause.DISK: "stopped because the disk is nearly full",
+    StopCause.INODES: "stopped because the disk has nearly no inodes left",
+    StopCause.HANG: "stopped because a rank stood still",
+    StopCause.GONE: "stopped because its run directory was deleted",
+    StopCause.NODE: "stopped because a node cannot take part",
+    StopCause.REPLACED: "this part of the run was replaced",
 }
 
 
-def final_state(why: str, detail: str, failure: Failure | None) -> tuple[str, str]:
+def final_state(why: StopCause, detail: str, failure: Failure | None) -> tuple[FinalState, str]:
     """State and sentence of a run that was stopped for `why`; what failed while it stopped is named too."""
     sentence = _SENTENCES.get(why, f"stopped ({why})")
     if detail:
         sentence = f"{sentence}: {detail}"
-    if failure is not None and why == "user":
+    if failure is not None and why is StopCause.USER:
         sentence = f"{sentence}; while stopping, {describe_failure(failure)}"
-    return _STATES.get(why, "FAILED"), sentence
+    return FinalState.CANCELLED if why in _WANTED else FinalState.FAILED, sentence
 
 
 def describe_failure(failure: Failure | None) -> str:
@@ -46,6 +47,6 @@ def describe_failure(failure: Failure | None) -> str:
     return f"rank {failure.rank} failed first: {failure.message}{code}"
 
 
-def is_resumable(state: str, checkpoint: str) -> bool:
+def is_resumable(state: FinalState, checkpoint: str) -> bool:
     """Whether the run can go on later: it did not reach its end, and left a complete checkpoint."""
-    return state != "SUCCEEDED" and bool(checkpoint)
+    return state is not FinalState.SUCCEEDED and bool(checkpoint)

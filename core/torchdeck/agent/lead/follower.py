@@ -16,10 +16,11 @@ from torchdeck.agent.gang.past import Past
 from torchdeck.agent.lead.channel import FOLLOWER, Channel, ChannelError
 from torchdeck.agent.lead.exchange import Entry, Exchange
 from torchdeck.agent.lead.messages import MessageError, command_from_json, to_json
-from torchdeck.agent.lead.silence import SilenceWatch
+from torchdeck.agent.lead.silence import NodeNews, SilenceWatch
 from torchdeck.agent.lead.unled import Unled
 from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.run_states import GangPhase
 
 FIRST_DELAY = 0.1
 """Seconds before a lost connection is made again; doubles with each that fails."""
@@ -53,7 +54,7 @@ class Follower:
         lead: tuple[str, int],
         now: float,
     ) -> None:
-        self.phase = "connecting"
+        self.phase: GangPhase = GangPhase.CONNECTING
         self.number = 0
         self._name, self._journal, self._policy = name, journal, plan.policy
         self._run_id, self._token, self._lead = run_id, token, lead
@@ -106,7 +107,7 @@ class Follower:
         elif isinstance(event, on.NodeClean):
             self._running = False
         value = self._exchange.tell(getattr(event, "attempt", self.number), to_json(event))
-        if self.phase == "following":
+        if self.phase is GangPhase.FOLLOWING:
             self._send(value)
         return [] if self._unled is None else self._unled.handle(event, now)
 
@@ -119,7 +120,7 @@ class Follower:
             here += self._heard(message, now)
         for news in self._silence.look(now):
             seconds = round(news.seconds, 3)
-            if news.what == "lost":
+            if news.what is NodeNews.LOST:
                 self._journal.append("lead_lost", seconds=seconds, unattended=self._policy.unattended)
                 here += self._begin_unled(now)
             else:
@@ -196,8 +197,8 @@ class Follower:
         if self._channel is not None:
             self._channel.close()
         self._channel = None
-        if self.phase == "following":
-            self.phase = "connecting"
+        if self.phase is GangPhase.FOLLOWING:
+            self.phase = GangPhase.CONNECTING
         self._retry(self._now, why)
 
     def _receive(self) -> list[dict[str, Any]]:
@@ -245,7 +246,7 @@ class Follower:
 
     def _follow(self, greeting: dict[str, Any]) -> None:
         missing = self._exchange.greeted(greeting)
-        self.phase, self._delay, self._said = "following", FIRST_DELAY, ""
+        self.phase, self._delay, self._said = GangPhase.FOLLOWING, FIRST_DELAY, ""
         for entry in missing:
             self._send(entry)
 

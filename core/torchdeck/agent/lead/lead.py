@@ -18,11 +18,12 @@ from torchdeck.agent.lead.exchange import Exchange
 from torchdeck.agent.lead.listener import Listener
 from torchdeck.agent.lead.messages import MessageError, event_from_json, number_of, to_json
 from torchdeck.agent.lead.opening import Opening
-from torchdeck.agent.lead.silence import Silence, SilenceWatch
+from torchdeck.agent.lead.silence import NodeNews, Silence, SilenceWatch
 from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.plan.elastic import Elastic
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.plan.smaller_plan import smaller_plan
+from torchdeck.contract.run_states import GangPhase
 
 PING_INTERVAL = 2.0
 """Seconds between two questions to each follower; less where silence is flagged sooner."""
@@ -59,7 +60,7 @@ class Lead:
         self._end = ""
 
     @property
-    def phase(self) -> str:
+    def phase(self) -> GangPhase:
         return self._gang.phase
 
     @property
@@ -195,9 +196,9 @@ class Lead:
             seconds=round(news.seconds, 3),
             grace=self._plan.policy.node_grace,
         )
-        if news.what == "back":
+        if news.what is NodeNews.BACK:
             return self._tell(on.NodeBack(news.node), now)
-        kind = on.NodeLost if news.what == "lost" else on.NodeSilent
+        kind = on.NodeLost if news.what is NodeNews.LOST else on.NodeSilent
         return self._tell(kind(news.node, news.seconds, time.time() - news.seconds), now)
 
     # what the gang decides
@@ -214,7 +215,7 @@ class Lead:
         here = []
         for failed in opening.offered(event):
             here += self._after(self._gang.handle(failed, now), now)
-        if opening.chosen and not opening.given_up and self._gang.phase == "starting":
+        if opening.chosen and not opening.given_up and self._gang.phase is GangPhase.STARTING:
             here += self._start(opening, now)
         return here
 
@@ -240,7 +241,7 @@ class Lead:
     def _after(self, commands: list[do.Command], now: float) -> list[do.Command]:
         here = self._route(commands, now)
         opening = self._opening
-        if self._gang.phase == "stopping" and opening is not None and not opening.given_up:
+        if self._gang.phase is GangPhase.STOPPING and opening is not None and not opening.given_up:
             # who has started torchrun already is ended by it; who has not must not begin
             opening.given_up = True
             here += self._route([do.Abandon(node, opening.number) for node in opening.nodes], now)

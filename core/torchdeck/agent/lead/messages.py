@@ -10,6 +10,7 @@ from typing import Any, get_args, get_origin
 
 from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
+from torchdeck.contract.run_states import TextEnum
 
 _UNIONS = (typing.Union, types.UnionType)
 _WHOLE_LIMIT = 1 << 63
@@ -96,6 +97,8 @@ def _checked(value: object, kind: Any, where: str) -> Any:
         return {name: _shallow(item, f"{where}.{name[:40]}") for name, item in value.items()}
     if hasattr(kind, "_fields"):
         return _tuple(value, kind, where)
+    if issubclass(kind, TextEnum):
+        return _member(value, kind, where)
     if type(value) is int and abs(value) >= _WHOLE_LIMIT:
         raise MessageError(f"{where} is larger than any number of a run")
     if kind is float and type(value) is int:
@@ -103,6 +106,13 @@ def _checked(value: object, kind: Any, where: str) -> Any:
     if type(value) is not kind or (isinstance(value, float) and not math.isfinite(value)):
         raise MessageError(f"{where} is {_shown(value)}, not {kind.__name__}")
     return value
+
+
+def _member(value: object, kind: type[TextEnum], where: str) -> TextEnum:
+    try:
+        return kind(value)
+    except ValueError:
+        raise MessageError(f"{where} is {_shown(value)}, none of {', '.join(kind)}") from None
 
 
 def _shallow(value: object, where: str) -> object:

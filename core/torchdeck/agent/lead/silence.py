@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from torchdeck.contract.run_states import TextEnum
+
+
+class NodeNews(TextEnum):
+    """What became of a node; journaled as `node_silent`, and so on."""
+
+    SILENT = "silent"
+    BACK = "back"
+    LOST = "lost"
+
 
 class Silence(NamedTuple):
     """News of a node's silence."""
 
     node: str
-    what: str
-    """`silent`, `back` or `lost`."""
+    what: NodeNews
     seconds: float
 
 
@@ -33,7 +42,7 @@ class SilenceWatch:
         if node not in self._flagged:
             return []
         self._flagged.remove(node)
-        return [Silence(node, "back", seconds)]
+        return [Silence(node, NodeNews.BACK, seconds)]
 
     def look(self, now: float) -> list[Silence]:
         """News that time alone brings."""
@@ -41,10 +50,10 @@ class SilenceWatch:
         for node, heard in self._heard.items():
             if now - heard >= self._flag and node not in self._flagged:
                 self._flagged.add(node)
-                found.append(Silence(node, "silent", now - heard))
+                found.append(Silence(node, NodeNews.SILENT, now - heard))
             if now - heard >= self._grace and node not in self._lost:
                 self._lost.add(node)
-                found.append(Silence(node, "lost", now - heard))
+                found.append(Silence(node, NodeNews.LOST, now - heard))
         return found
 
     def again(self, now: float) -> None:

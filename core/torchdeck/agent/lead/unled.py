@@ -13,6 +13,7 @@ from torchdeck.agent.gang.gang import Gang
 from torchdeck.agent.gang.past import Past
 from torchdeck.agent.gang.recovery import NEVER_RAN_RETRIES
 from torchdeck.contract.plan.policy import Policy
+from torchdeck.contract.run_states import StopCause, StopKind
 
 WHY = "the leading node has been silent for longer than launch.node_grace"
 
@@ -61,7 +62,7 @@ class Unled:
             return self._lease([do.Abandon(self._node, self._number)] if self._number else [])
         commands = self._gang.resume(Past(attempt=self._number, open=True, running=True), now)
         if self._policy.unattended == "stop":
-            stop = on.StopRequested("now", "lead", None, self._why)
+            stop = on.StopRequested(StopKind.NOW, StopCause.LEAD, None, self._why)
             commands += self._gang.handle(stop, now)
         else:
             commands.append(do.GoAlone(self._node, self._number))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from torchdeck.contract.processes import read_stat
+from torchdeck.contract.run_states import RankPhase
 
 SLOW_STEPS = 5
 """A rank may take this many times its 99th percentile step before it is flagged."""
@@ -21,7 +22,7 @@ class Standing(NamedTuple):
     """How long a rank has reported nothing new."""
 
     rank: int
-    phase: str
+    phase: RankPhase
     step: int
     still: float
     """Seconds."""
@@ -36,7 +37,7 @@ class Hang(NamedTuple):
     """A rank that stands still, as journaled."""
 
     rank: int
-    phase: str
+    phase: RankPhase
     step: int
     still: float
     limit: float

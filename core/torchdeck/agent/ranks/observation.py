@@ -23,6 +23,7 @@ from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.contract.plan.slots import fill
+from torchdeck.contract.run_states import StopCause, StopKind
 
 STOP_THREADS = 2.0
 """Seconds for the threads to end."""
@@ -225,4 +226,5 @@ class Observation:
             self._journal.append("disk_low", **low._asdict())
         except OSError as error:
             print(f"disk_low could not be journaled: {error}", file=sys.stderr, flush=True)
-        return [on.StopRequested("graceful", "inodes" if low.inodes else "disk", None, low.text)]
+        cause = StopCause.INODES if low.inodes else StopCause.DISK
+        return [on.StopRequested(StopKind.GRACEFUL, cause, None, low.text)]

@@ -14,15 +14,16 @@ from torchdeck.agent.ranks.script_progress import ScriptProgress
 from torchdeck.contract.layout import AttemptLayout, RankLayout
 from torchdeck.contract.metrics.progress import WATCHED_PHASES, Progress, read_progress
 from torchdeck.contract.processes import PROC
+from torchdeck.contract.run_states import RankPhase
 
-TRAINED_PHASES = frozenset(("training", "evaluating", "saving", "stopping", "done"))
-"""Phases that a rank reaches only once it trains."""
+_UNTRAINED_PHASES = frozenset((RankPhase.STARTING, RankPhase.LOADING, RankPhase.COMPILING))
+"""Phases of a rank that need not have trained yet."""
 
 
 class RankState(NamedTuple):
     """A rank as the heartbeat shows it."""
 
-    phase: str
+    phase: RankPhase
     step: int
     total: int | None
     time: float
@@ -59,13 +60,15 @@ class RankWatch:
     @property
     def trained(self) -> dict[int, int]:
         """rank → step, of those that have begun to train."""
-        return {rank: state.step for rank, state in self.states.items() if state.phase in TRAINED_PHASES}
+        return {
+            rank: state.step for rank, state in self.states.items() if state.phase not in _UNTRAINED_PHASES
+        }
 
     @property
     def completed(self) -> bool:
         """All ranks say that they did all their steps."""
         states = [self.states.get(rank) for rank in self._ranks]
-        return all(state is not None and state.phase == "done" for state in states)
+        return all(state is not None and state.phase is RankPhase.DONE for state in states)
 
     @property
     def pids(self) -> dict[int, int]:
@@ -124,10 +127,12 @@ class RankWatch:
         pid = self._child(rank)
         if newest is None:
             begun = _changed(self._ranks[rank])
-            self.states[rank] = RankState("starting", 0, None, begun, self._clock.since_wall(begun), pid)
+            self.states[rank] = RankState(
+                RankPhase.STARTING, 0, None, begun, self._clock.since_wall(begun), pid
+            )
             return
         still = self._clock.since_wall(newest.time)
-        self.states[rank] = RankState("training", newest.step, None, newest.time, still, pid)
+        self.states[rank] = RankState(RankPhase.TRAINING, newest.step, None, newest.time, still, pid)
         self._slow[rank] = script.times.slow_step
         # one row says nothing of the rhythm in which rows come
         self._mark(rank, watched=script.times.slow_step is not None)

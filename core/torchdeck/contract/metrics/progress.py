@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchdeck.contract.journal import LATEST
+from torchdeck.contract.run_states import RankPhase
 
-PHASES = ("starting", "loading", "compiling", "training", "evaluating", "saving", "stopping", "done")
-WATCHED_PHASES = frozenset(("training", "evaluating"))
+PHASES = tuple(RankPhase)
+"""In the order of their numbers."""
+WATCHED_PHASES = frozenset((RankPhase.TRAINING, RankPhase.EVALUATING))
 """Phases in which standing still is a hang; the others may take as long as they take."""
 
 _MAGIC = b"TDPROG1\n"
@@ -34,7 +36,7 @@ class Progress:
     """What a rank did last.
 
     Attributes:
-        phase: one of `PHASES`.
+        phase: what it was doing.
         step: optimizer steps done.
         total: steps in all, where known.
         time: unix seconds on the rank's clock.
@@ -43,7 +45,7 @@ class Progress:
         pid: the rank's process.
     """
 
-    phase: str
+    phase: RankPhase
     step: int
     total: int | None
     time: float
@@ -69,7 +71,7 @@ class ProgressFile:
         A disk that cannot be written is said once through the `torchdeck` logger and never breaks a training.
 
         Args:
-            phase: one of `PHASES`.
+            phase: a `RankPhase`, or its text.
             step: optimizer steps done.
             total: steps in all, where known.
             slow_step: 99th percentile of recent step times in seconds (`StepTimes.slow_step`).
@@ -138,7 +140,7 @@ class StepTimes:
 
 def _phase_number(phase: str) -> int:
     try:
-        return PHASES.index(phase)
+        return PHASES.index(RankPhase(phase))
     except ValueError:
         raise ValueError(f"there is no phase {phase!r}; phases are {', '.join(PHASES)}") from None
 

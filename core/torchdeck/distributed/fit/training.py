@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from torchdeck.contract.run_states import RankPhase
 from torchdeck.data.step_order import DataPosition
 from torchdeck.distributed.fit import datasets
 from torchdeck.distributed.fit.resume_point import ResumePoint
@@ -75,8 +76,8 @@ class Training:
         evaluation = Evaluation(parts, data, collate, microbatch=microbatch, limit=limit)
         phases = Phases(session.hooks, compiles=session.settings.training.compile)
         step = 0 if self.position is None else self.position.step
-        values = evaluation.run(lambda size: phases.compute("evaluating", step, lambda: [size]))
-        phases.enter("done", step)
+        values = evaluation.run(lambda size: phases.compute(RankPhase.EVALUATING, step, lambda: [size]))
+        phases.enter(RankPhase.DONE, step)
         return {name.removeprefix("heldout_"): value for name, value in values.items()}
 
     def save(self, directory: Path) -> Path:

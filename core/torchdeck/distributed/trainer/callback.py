@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from torchdeck.contract.run_states import RankPhase
 from torchdeck.data.step_order import DataPosition, StepOrder
 from torchdeck.distributed.trainer.monitoring.throughput import Rates
 from torchdeck.distributed.trainer.step import StepResult, TrainingParts
@@ -58,7 +59,7 @@ class Callback:
     def begin(self, order: StepOrder, start: DataPosition) -> None:
         """All is there; steps of `order` follow from `start` on."""
 
-    def phase(self, phase: str, step: int, total: int | None) -> None:
+    def phase(self, phase: RankPhase, step: int, total: int | None) -> None:
         """A phase began, or goes on: called again with every sign of life."""
 
     def step(self, result: StepResult) -> None:

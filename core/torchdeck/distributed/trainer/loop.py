@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
+from torchdeck.contract.run_states import RankPhase
 from torchdeck.data.step_order import DataPosition
 from torchdeck.distributed.batches import BatchLoader, StepBatches
 from torchdeck.distributed.schedules import lr_factor
@@ -87,14 +88,14 @@ class TrainingLoop:
         # a wish that came while loading is granted before the first step
         stopped = parts.strategy.group.sum([float(parts.stop.wished())])[0] > 0 or self._steps()
         if stopped:
-            parts.phases.enter("stopping", self._position.step)
+            parts.phases.enter(RankPhase.STOPPING, self._position.step)
             if parts.saving.saved_step != self._position.step:
                 self._save()
         elif self._settings.checkpoint.final:
             self._save(final=True)
         parts.saving.wait()
         self._report_saves()
-        parts.phases.enter("stopping" if stopped else "done", self._position.step)
+        parts.phases.enter(RankPhase.STOPPING if stopped else RankPhase.DONE, self._position.step)
         return not stopped
 
     def _steps(self) -> bool:
@@ -133,7 +134,7 @@ class TrainingLoop:
 
     def _step(self, batches: StepBatches, began: float) -> StepResult:
         step, parts = batches.after.step, self._parts
-        parts.phases.compute("training", step - 1, batches.shapes)
+        parts.phases.compute(RankPhase.TRAINING, step - 1, batches.shapes)
         wants_row = step == self._total or _due(self._settings.telemetry.every, step)
         result = parts.stepper.run(
             batches,
@@ -174,7 +175,9 @@ class TrainingLoop:
         parts, step = self._parts, self._position.step
         if parts.evaluation is None or parts.saving.evaluated_step == step:
             return
-        values = parts.evaluation.run(lambda size: parts.phases.compute("evaluating", step, lambda: [size]))
+        values = parts.evaluation.run(
+            lambda size: parts.phases.compute(RankPhase.EVALUATING, step, lambda: [size])
+        )
         parts.saving.evaluated(step, values)
         parts.early_stopping.evaluated(step, values["heldout_loss"])
         for hook in parts.hooks:
@@ -182,7 +185,7 @@ class TrainingLoop:
 
     def _save(self, *, final: bool = False, background: bool = False) -> None:
         parts, step = self._parts, self._position.step
-        parts.phases.enter("saving", step)
+        parts.phases.enter(RankPhase.SAVING, step)
         stall = parts.saving.save(
             self._position, parts.stepper, self._counts, final=final, background=background
         )

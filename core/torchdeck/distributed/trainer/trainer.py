@@ -11,6 +11,7 @@ from typing import Any
 from torch.utils.data import default_collate
 
 from torchdeck.contract.checkpoints.manifest import checkpoint_name
+from torchdeck.contract.run_states import RankPhase
 from torchdeck.data.step_order import DataPosition, StepOrder
 from torchdeck.distributed.batches import BatchLoader, SizedDataset
 from torchdeck.distributed.checkpoints.tensors.rng import restore_rng, rng_state
@@ -73,7 +74,7 @@ class Trainer:
         self._stop = stop or StopFlag(context.stop_file, strategy.rank)
         self._closed = False
         phases = Phases(hooks, compiles=settings.training.compile)
-        phases.enter("loading", 0)
+        phases.enter(RankPhase.LOADING, 0)
         if settings.training.deterministic:
             make_deterministic()
         drawn = None if parts is None else rng_state()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.metrics.progress import read_progress
+from torchdeck.contract.run_states import RankPhase
 from torchdeck.data.sample_log import SampleLog, SampleLogError, SampleLogHeader
 
 
@@ -45,7 +46,7 @@ def ended_early(layout: RunLayout, attempts: Sequence[RecordedAttempt]) -> int |
     its last: held-out loss no longer fell, or a callback asked for the end."""
     newest = attempts[-1].number
     progress = read_progress(layout.attempt(newest).rank(0).progress)
-    if progress is None or progress.phase != "done" or progress.total is None:
+    if progress is None or progress.phase is not RankPhase.DONE or progress.total is None:
         return None
     return progress.step if progress.step < progress.total else None
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from torchdeck.contract.run_states import Outcome, StopCause, StopKind
 from torchdeck.quantities import ago, duration, size
 from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, UP, LinkState
 from torchdeck.runs.replay import fields as read
@@ -13,14 +14,14 @@ from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.state import AttemptView, DeviceHolder, Failure, Hang, RunState
 
 STOP_REASONS: Mapping[str, str] = {
-    "user": "stop requested",
-    "disk": "the disk is nearly full",
-    "inodes": "the disk has nearly no inodes left",
-    "hang": "a rank stood still",
-    "limit": "the time limit is reached",
-    "gone": "the run directory was deleted",
-    "node": "a node cannot take part",
-    "replaced": "this part of the run was replaced",
+    StopCause.USER: "stop requested",
+    StopCause.DISK: "the disk is nearly full",
+    StopCause.INODES: "the disk has nearly no inodes left",
+    StopCause.HANG: "a rank stood still",
+    StopCause.LIMIT: "the time limit is reached",
+    StopCause.GONE: "the run directory was deleted",
+    StopCause.NODE: "a node cannot take part",
+    StopCause.REPLACED: "this part of the run was replaced",
 }
 
 
@@ -36,7 +37,7 @@ def of_phase(history: RunHistory) -> str:
         return f"waits for {held_by(history.held_by)}"
     if history.phase is RunState.STOPPING and history.stopping is not None:
         kind, why = history.stopping
-        how = "ending the processes" if kind == "now" else "the ranks finish the step, save and exit"
+        how = "ending the processes" if kind == StopKind.NOW else "the ranks finish the step, save and exit"
         return f"{STOP_REASONS.get(why, why)}: {how}"
     if history.phase is RunState.RESTARTING and history.restart_delay is not None:
         again = f"starts again in {history.restart_delay:g} s"
@@ -213,7 +214,7 @@ def never_started(agents: Mapping[str, object]) -> str:
 
 def of_outcome(attempt: AttemptView) -> str:
     """The last attempt's end is known, though nobody wrote the run's."""
-    if attempt.outcome == "failed" and attempt.first_failure is not None:
+    if attempt.outcome == Outcome.FAILED and attempt.first_failure is not None:
         return f"{failure(attempt.first_failure)}; the agent ended before it could decide what follows"
     return f"attempt {attempt.number} {attempt.outcome}; the agent ended before it could write the run's end"
 

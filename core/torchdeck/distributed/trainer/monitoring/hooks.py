@@ -13,6 +13,7 @@ import torch
 
 from torchdeck.contract.layout import RankLayout
 from torchdeck.contract.metrics.progress import ProgressFile, StepTimes
+from torchdeck.contract.run_states import RankPhase
 from torchdeck.data.sample_log import SampleLogHeader, SampleLogWriter
 from torchdeck.data.step_order import DataPosition, StepOrder
 from torchdeck.distributed.trainer.callback import Callback, Counts
@@ -30,7 +31,7 @@ class ProgressHook(Callback):
         self._file = ProgressFile(path)
         self._times = StepTimes()
 
-    def phase(self, phase: str, step: int, total: int | None) -> None:
+    def phase(self, phase: RankPhase, step: int, total: int | None) -> None:
         self._file.report(phase, step, total=total, slow_step=self._times.slow_step)
 
     def step(self, result: StepResult) -> None:
@@ -109,9 +110,9 @@ class SamplesHook(Callback):
             except OSError as error:
                 self._give_up(error)
 
-    def phase(self, phase: str, step: int, total: int | None) -> None:  # noqa: ARG002 - only what comes next counts
+    def phase(self, phase: RankPhase, step: int, total: int | None) -> None:  # noqa: ARG002 - only what comes next counts
         # what a checkpoint relies on must be on disk no later than it
-        if phase in ("saving", "stopping", "done") and self._writer is not None:
+        if phase in (RankPhase.SAVING, RankPhase.STOPPING, RankPhase.DONE) and self._writer is not None:
             try:
                 self._writer.sync()
             except OSError as error:
@@ -139,7 +140,7 @@ class LinesHook(Callback):
         if start.step:
             print(f"training goes on from step {start.step}", flush=True)
 
-    def phase(self, phase: str, step: int, total: int | None) -> None:  # noqa: ARG002 - the total is all it needs
+    def phase(self, phase: RankPhase, step: int, total: int | None) -> None:  # noqa: ARG002 - the total is all it needs
         self._total = total
 
     def row(self, result: StepResult, rates: Rates, counts: Counts) -> None:  # noqa: ARG002 - totals are metrics

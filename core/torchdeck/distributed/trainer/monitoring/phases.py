@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
+from torchdeck.contract.run_states import RankPhase
 from torchdeck.distributed.trainer.callback import Callback
 
 
@@ -18,21 +19,21 @@ class Phases:
     def __init__(self, hooks: Sequence[Callback], *, compiles: bool) -> None:
         self._hooks = hooks
         self._compiles = compiles
-        self._shapes_seen: set[tuple[str, Hashable]] = set()
+        self._shapes_seen: set[tuple[RankPhase, Hashable]] = set()
         self.total: int | None = None
 
-    def enter(self, phase: str, step: int) -> None:
+    def enter(self, phase: RankPhase, step: int) -> None:
         """`phase` began, or is alive still."""
         for hook in self._hooks:
             hook.phase(phase, step, self.total)
 
-    def compute(self, phase: str, step: int, shapes: Callable[[], Iterable[Hashable]]) -> None:
-        """Forward passes are next, in "training" or "evaluating"; `shapes` tells their batches apart.
+    def compute(self, phase: RankPhase, step: int, shapes: Callable[[], Iterable[Hashable]]) -> None:
+        """Forward passes are next, in TRAINING or EVALUATING; `shapes` tells their batches apart.
 
-        Where torch.compile will be at work the phase is "compiling", which no watchdog takes for a hang.
+        If torch.compile will be at work, the phase is COMPILING, which no watchdog takes for a hang.
         """
         if self._compiles:
             new = {(phase, shape) for shape in shapes()} - self._shapes_seen
             self._shapes_seen |= new
-            phase = "compiling" if new else phase
+            phase = RankPhase.COMPILING if new else phase
         self.enter(phase, step)

@@ -8,10 +8,11 @@ from pathlib import Path
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from torchdeck.contract.run_states import RankPhase
 from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.distributed.trainer.step import StepResult
 
-_COMPUTING = frozenset({"training", "compiling"})
+_COMPUTING = frozenset({RankPhase.TRAINING, RankPhase.COMPILING})
 
 
 class ProfileHook(Callback):
@@ -33,7 +34,7 @@ class ProfileHook(Callback):
         self._profile: profile | None = None
         self._done = False
 
-    def phase(self, phase: str, step: int, total: int | None) -> None:  # noqa: ARG002 - how many does not matter
+    def phase(self, phase: RankPhase, step: int, total: int | None) -> None:  # noqa: ARG002 - how many does not matter
         wanted = self._first <= step + 1 <= self._last and not self._done
         if wanted and self._profile is None and phase in _COMPUTING:
             activities = [ProfilerActivity.CPU]

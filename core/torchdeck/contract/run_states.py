@@ -1,0 +1,122 @@
+"""Phases, outcomes and reasons of a run, as journals and heartbeats spell them.
+
+Standard library, Python 3.10.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TypeVar
+
+Member = TypeVar("Member", bound="TextEnum")
+
+
+class TextEnum(str, Enum):
+    """A member is its text: in JSON, when compared and when formatted; as enum.StrEnum of Python 3.11."""
+
+    __str__ = str.__str__
+
+    def __format__(self, spec: str) -> str:
+        return str.__format__(self, spec)
+
+    @classmethod
+    def read(cls: type[Member], value: object, default: Member) -> Member:  # noqa: PYI019 - Self needs Python 3.11
+        """The member that a file names; `default` if it names none of them."""
+        try:
+            return cls(value)
+        except ValueError:
+            return default
+
+
+class GangPhase(TextEnum):
+    """What an agent's part of the gang is doing; its heartbeat says so."""
+
+    PREPARING = "preparing"
+    LEASING = "leasing"
+    QUEUED = "queued"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    WAITING = "waiting"
+    """For the next attempt."""
+    FINISHED = "finished"
+    CONNECTING = "connecting"
+    """A follower, to the leader."""
+    FOLLOWING = "following"
+
+    @property
+    def has_attempt(self) -> bool:
+        """An attempt has begun and has not been judged."""
+        return self in (GangPhase.STARTING, GangPhase.RUNNING, GangPhase.STOPPING)
+
+
+class RankPhase(TextEnum):
+    """What a rank is doing. Their order is their number in a progress file: new ones go last."""
+
+    STARTING = "starting"
+    LOADING = "loading"
+    COMPILING = "compiling"
+    TRAINING = "training"
+    EVALUATING = "evaluating"
+    SAVING = "saving"
+    STOPPING = "stopping"
+    DONE = "done"
+
+
+class StartReason(TextEnum):
+    """Why an attempt begins."""
+
+    FIRST = "first"
+    RESTART = "restart"
+    PORT = "port"
+    """The rendezvous port of the last one was taken by another program."""
+    NEVER_RAN = "never_ran"
+    """The last one started no rank."""
+    SMALLER = "smaller"
+    """With fewer ranks."""
+    REPLACED = "replaced"
+    """With a spare node in place of one that failed."""
+
+
+class StopKind(TextEnum):
+    """How urgent a stop is."""
+
+    GRACEFUL = "graceful"
+    """Ranks finish the step, save and exit."""
+    NOW = "now"
+    """SIGTERM at once."""
+
+
+class StopCause(TextEnum):
+    """Who or what stops a run."""
+
+    USER = "user"
+    LIMIT = "limit"
+    """launch.max_time."""
+    DISK = "disk"
+    INODES = "inodes"
+    HANG = "hang"
+    GONE = "gone"
+    """The run directory was deleted."""
+    NODE = "node"
+    """A node cannot take part."""
+    REPLACED = "replaced"
+    """A later agent of the run."""
+    LEAD = "lead"
+    """The leader was given up."""
+
+
+class Outcome(TextEnum):
+    """How an attempt ended."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+class FinalState(TextEnum):
+    """How a run ended."""
+
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
