@@ -81,7 +81,7 @@ def test_a_home_that_cannot_be_is_a_failure(
 def test_the_modules_are_cheap_to_import() -> None:
     """`torchdeck --help` imports every command; none of them may bring pydantic, rich or numpy along."""
     code = (
-        "import sys, torchdeck.cli.plan.command, torchdeck.cli.check, torchdeck.cli.problems\n"
+        "import sys, torchdeck.cli.plan.command, torchdeck.cli.check, torchdeck.cli.refusals\n"
         "print([name for name in ('pydantic', 'rich', 'numpy', 'torch', 'tomlkit') if name in sys.modules])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True, timeout=60) == "[]\n"

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli import exit_codes
 from torchdeck.cli.check_matrix import print_matrix
 from torchdeck.cli.json_text import json_text
 from torchdeck.cli.nodes.connector import looks_for
-from torchdeck.cli.problems import print_problems, report
 from torchdeck.cli.progress_line import LOOKING, TRACING, progress_line
+from torchdeck.cli.refusals import print_problems, report
 from torchdeck.cli.run_source import EXAMPLES, add_run_source, load_run_source
 from torchdeck.cli.trusting import TRUST_HELP, trust_run_source
 from torchdeck.contract.inventory import LOCALHOST
+from torchdeck.contract.refusal import Refusal
 
 if TYPE_CHECKING:
     from torchdeck.config.loader import LoadedConfig
@@ -48,19 +48,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Check and print; 0 when nothing failed, 2 for a bad config, 3 when something would fail."""
-    from torchdeck.config.problems import ConfigError
-    from torchdeck.runs.home import HomeError
-    from torchdeck.trust.trust_list import TrustError
-
     try:
         loaded = load_run_source(args)
         if args.trust:
             trust_run_source(loaded)
-    except ConfigError as error:
+    except Refusal as error:
         return report(error, as_json=args.json)
-    except (TrustError, HomeError) as error:
-        print(f"torchdeck: {error}", file=sys.stderr)
-        return exit_codes.REFUSED
     checks, misfit = _look(loaded, quick=args.quick, again=args.again)
     if args.json:
         print(json_text(_document(checks, misfit), indent=1))
@@ -81,7 +74,7 @@ def _look(loaded: LoadedConfig, *, quick: bool, again: bool) -> tuple[list[Check
     try:
         home = torchdeck_home()
     except HomeError as error:
-        return [failed("home", "localhost", str(error), "")], None
+        return [failed("home", "localhost", error.finding, error.fix)], None
     with progress_line(TRACING, 'limits.memory = "off": without it') as progress:
         reach = None if looks is None else looks.reach
         checks, misfit = all_checks(loaded.config, found, home, loaded.locate, progress, loaded.files, reach)
@@ -127,7 +120,7 @@ def _print(checks: list[Check], misfit: PlanError | None) -> None:
             word, colour = _SIGNS[check.status]
             console.print(Text.assemble((f"{word:<7}", colour), f"  {check}"))
     if misfit is not None:
-        print_problems(misfit.problems)
+        print_problems(misfit.parts())
     failures = sum(check.status == "failed" for check in checks) + (
         0 if misfit is None else len(misfit.problems)
     )

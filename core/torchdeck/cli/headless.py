@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchdeck.cli.ahead import Ahead, knocking_ahead
-from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED, USAGE
+from torchdeck.cli.exit_codes import SUCCEEDED, USAGE
 from torchdeck.cli.json_text import json_text
 from torchdeck.cli.nodes.connector import reach_for
-from torchdeck.cli.problems import report
 from torchdeck.cli.progress_line import TRACING, progress_line
+from torchdeck.cli.refusals import refuse, report
 from torchdeck.cli.run_source import load_run_source
 from torchdeck.cli.signals import FrontEndSignals
+from torchdeck.contract.refusal import Refusal
 
 if TYPE_CHECKING:
     from torchdeck.config.loader import LoadedConfig
@@ -67,6 +68,8 @@ def start_loaded(args: argparse.Namespace, loaded: LoadedConfig) -> int:
 
 
 def _launch(args: argparse.Namespace, loaded: LoadedConfig, ahead: Ahead | None) -> int:
+    from torchdeck.config.problems import ConfigError
+
     # light: what takes long to import is imported while nodes log in
     from torchdeck.launching.chosen_nodes import knocking
     from torchdeck.launching.control.early_controller import early_controller
@@ -84,26 +87,10 @@ def _launch(args: argparse.Namespace, loaded: LoadedConfig, ahead: Ahead | None)
         with early_controller(loaded.config, home, copied=True) as early:
             reach = reach_for(loaded.config, home)
             return _start(args, loaded, home, reach, knocking(loaded.config, reach, early), early)
-    except Exception as error:
-        reasons = _reasons(error)
-        if not reasons:
-            raise
-        return refuse(reasons, as_json=args.json)
-
-
-def _reasons(error: Exception) -> list[str]:
-    """Why nothing was started; none where the error says something else."""
-    from torchdeck.launching.checked_plan import PreflightError
-    from torchdeck.launching.launcher import LaunchError
-    from torchdeck.launching.shipping import ShippingError
-    from torchdeck.runs.folders.directory import RunDirectoryError
-    from torchdeck.runs.home import HomeError
-    from torchdeck.trust.trust_list import TrustError
-
-    if isinstance(error, PreflightError):
-        return [str(check) for check in error.checks]
-    known = (HomeError, RunDirectoryError, ShippingError, TrustError, LaunchError)
-    return [str(error)] if isinstance(error, known) else []
+    except ConfigError:
+        raise
+    except Refusal as error:
+        return refuse([str(part) for part in error.parts()], as_json=args.json)
 
 
 def _start(
@@ -156,16 +143,6 @@ def watch_run(
     except NewerFormatError as error:
         print(f"torchdeck: {error}", file=sys.stderr)
         return USAGE
-
-
-def refuse(reasons: list[str], *, as_json: bool) -> int:
-    """Say why nothing was started."""
-    if as_json:
-        print(json_text({"event": "refused", "reasons": reasons}))
-    else:
-        for reason in reasons:
-            print(f"torchdeck: {reason}", file=sys.stderr)
-    return REFUSED
 
 
 def _warnings(checks: list[Check]) -> list[str]:

@@ -47,12 +47,13 @@ def _told(act: Callable[[argparse.Namespace, TrustList], int]) -> Callable[[argp
     """A handler that says what goes wrong."""
 
     def handler(args: argparse.Namespace) -> int:
-        from torchdeck.runs.home import HomeError, torchdeck_home
-        from torchdeck.trust.trust_list import TrustError, TrustList
+        from torchdeck.contract.refusal import Refusal
+        from torchdeck.runs.home import torchdeck_home
+        from torchdeck.trust.trust_list import TrustList
 
         try:
             return act(args, TrustList(torchdeck_home()))
-        except (HomeError, TrustError) as error:
+        except Refusal as error:
             print(f"torchdeck trust: {error}", file=sys.stderr)
             return exit_codes.REFUSED
 

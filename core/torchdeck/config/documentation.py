@@ -9,9 +9,10 @@ from torchdeck.config.keys import RECIPE_TABLES, Key, all_keys, recipe_keys
 from torchdeck.config.problems import dotted, shown
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.config.values.spelling import advice, meant_by
+from torchdeck.contract.refusal import Refusal
 
 
-class UnknownKeyError(ValueError):
+class UnknownKeyError(Refusal, ValueError):
     """A run file has no such key."""
 
 

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from torchdeck.contract.refusal import Refusal
+
 OVERRIDE = "--set"
 """What stands for the file of a value given on the command line."""
 
@@ -34,13 +36,22 @@ class Problem:
         """Its fields as plain values."""
         return asdict(self)
 
+    def refusal(self) -> Refusal:
+        """The same as an error of its own."""
+        return Refusal(self.wrong, fix=self.right, file=self.file, line=self.line, key=self.path)
 
-class ConfigError(ValueError):
+
+class ConfigError(Refusal, ValueError):
     """A config cannot be used; `problems` says everything that is wrong with it."""
+
+    is_usage = True
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(str(problem) for problem in self.problems))
+
+    def parts(self) -> tuple[Refusal, ...]:
+        return tuple(problem.refusal() for problem in self.problems)
 
 
 def shown(value: Any, limit: int = 60) -> str:

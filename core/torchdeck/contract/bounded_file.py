@@ -10,6 +10,8 @@ import io
 import os
 import stat
 
+from torchdeck.contract.refusal import Refusal
+
 _KINDS = (
     (stat.S_ISDIR, "is a folder"),
     (stat.S_ISFIFO, "is a named pipe (FIFO)"),
@@ -19,17 +21,22 @@ _KINDS = (
 )
 
 
-class UnreadableFileError(OSError, ValueError):
+class UnreadableFileError(Refusal, OSError, ValueError):
     """It is too large, or no regular file; the message says which.
 
     Attributes:
         why: the message without the path, as in "is a named pipe (FIFO), not a regular file".
     """
 
+    is_usage = True
+
     def __init__(self, path: str | os.PathLike[str], why: str) -> None:
-        super().__init__(f"{os.fspath(path)} {why}")
-        self.why = why
+        super().__init__(os.fspath(path), why)
         self.strerror = why  # for those who say it of any OSError
+
+    @property
+    def finding(self) -> str:
+        return f"{self.what} {self.why}"
 
 
 def open_regular(path: str | os.PathLike[str]) -> io.BufferedReader:

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from torchdeck.contract.bounded_file import open_regular
 from torchdeck.contract.bounded_json import JsonError, parse_json_object
 from torchdeck.contract.layout import FORMAT_VERSION, NodeLayout
+from torchdeck.contract.refusal import Refusal
 
 THIS_MACHINE = "localhost"
 """What a run calls the node that its directory lies on."""
@@ -44,13 +45,16 @@ _SHORTEST = len(b'{"v":1,"t":1,"m":1,"event":""}')
 _MILESTONE = re.compile(rb'"event": ?"(?:%s)"' % "|".join(MILESTONES).encode("ascii"))
 
 
-class NewerFormatError(Exception):
+class NewerFormatError(Refusal):
     """A file was written by a newer Torchdeck than this one."""
+
+    is_usage = True
 
     def __init__(self, path: Path, version: int) -> None:
         super().__init__(
             f"{path} was written by a newer Torchdeck (format {version}, this one reads up to "
-            f"{FORMAT_VERSION}): update Torchdeck to open this run"
+            f"{FORMAT_VERSION})",
+            fix="update Torchdeck to open this run",
         )
 
 

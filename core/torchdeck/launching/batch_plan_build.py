@@ -16,6 +16,7 @@ from typing import Any
 
 from torchdeck.config.schema import RunConfig
 from torchdeck.config.starts.run_file import run_file_table, run_file_text
+from torchdeck.contract.refusal import Refusal
 
 RECIPE = "byte-finetune"
 """The built-in recipe whose samples `batchplan build --run` knows."""
@@ -27,7 +28,7 @@ _GRACE = 2.0
 _SAYS = "torchdeck batchplan build: "
 
 
-class BuildError(Exception):
+class BuildError(Refusal):
     """There is no batch plan; the message says why."""
 
 

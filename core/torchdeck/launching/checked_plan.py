@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.facts.looks import Looks
 from torchdeck.launching.facts.model_and_data import OnProgress, profile_finder
 from torchdeck.launching.facts.node_survey import is_here_alone
@@ -30,6 +31,9 @@ class PreflightError(LaunchError):
     def __init__(self, checks: Sequence[Check]) -> None:
         super().__init__("; ".join(str(check) for check in checks))
         self.checks = tuple(checks)
+
+    def parts(self) -> tuple[Refusal, ...]:
+        return tuple(check.refusal() for check in self.checks)
 
 
 def checked_plan(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import torchdeck
+from torchdeck.contract.refusal import Refusal
 
 SILENCE = 300.0
 """Seconds without a word after which it is taken for stuck: a disk may be slow, and tensors large."""
@@ -23,7 +24,7 @@ _ENTRY = ("-m", "torchdeck.distributed.checkpoints.exchange.tool")
 _READ_SIZE = 1 << 16
 
 
-class ExchangeFailedError(Exception):
+class ExchangeFailedError(Refusal):
     """Nothing was made; the message says why."""
 
 

@@ -18,6 +18,7 @@ from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.plan.slots import fill
+from torchdeck.contract.refusal import Refusal
 from torchdeck.plan.code_paths import is_copied
 from torchdeck.trust.trust_list import TrustError, TrustList
 from torchdeck.trust.writers import Writers, other_writers, other_writers_below
@@ -38,12 +39,15 @@ class Held(NamedTuple):
         return f"{self.what}: {self.fix}"
 
 
-class NotTrustedError(Exception):
+class NotTrustedError(Refusal):
     """Something would be executed that may not run; `held` is what."""
 
     def __init__(self, held: Sequence[Held]) -> None:
         super().__init__("; ".join(map(str, held)))
         self.held = tuple(held)
+
+    def parts(self) -> tuple[Refusal, ...]:
+        return tuple(Refusal(each.what, fix=each.fix) for each in self.held)
 
 
 Below = Callable[[Path], Writers | None]
@@ -117,7 +121,7 @@ class Gate:
         """Let all of `config` run that is executed before its ranks are. Raises TrustError."""
         for held in self.held(config, files):
             if not held.can_be_trusted:
-                raise TrustError(str(held))
+                raise TrustError(held.what, fix=held.fix)
             self.trust_folder(held.folder)
 
     def trust_folder(self, folder: Path) -> None:
@@ -141,8 +145,7 @@ class Gate:
             standing = self._trusted.standing(part.folder, part.path)
             never = standing.never or _writers(part, below)
         except TrustError as error:
-            what, _, fix = str(error).partition(": ")
-            return Held(part.folder, what, fix, can_be_trusted=False)
+            return Held(part.folder, error.finding, error.fix, can_be_trusted=False)
         if never is not None:
             what = f"{part.why} {part.folder} is never trusted as it is, as {never.what}"
             return Held(part.folder, what, never.fix, can_be_trusted=False)

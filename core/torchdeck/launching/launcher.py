@@ -17,6 +17,7 @@ from torchdeck.contract.inodes import why_refused
 from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.layout import Home, RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.code.capture import capture
 from torchdeck.launching.control.controller_environment import controller_environment
 from torchdeck.launching.control.detached import DetachedProcess, start_detached
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from torchdeck.launching.control.early_controller import EarlyController
 
 
-class LaunchError(Exception):
+class LaunchError(Refusal):
     """A run cannot be started; the message says why. Nothing was started."""
 
 
@@ -95,7 +96,7 @@ def create_run(
     try:
         plan_secrets(plan, {**os.environ, **(secrets or {})}, required=True)
     except MissingSecretError as error:
-        raise LaunchError(str(error)) from error
+        raise LaunchError(error.what, fix=error.fix) from error
     shipped = shipped or ship(home)
     layout = create_run_directory(Home(home).runs, plan.name, time.time(), hidden=True)
     try:
@@ -106,8 +107,9 @@ def create_run(
         shutil.rmtree(layout.root, ignore_errors=True)
         if isinstance(error, OSError):
             raise RunDirectoryError(
-                f"the run's directory cannot be made ({error.filename or layout.root}: "
-                f"{why_refused(error, home)}): make room first"
+                "the run's directory cannot be made",
+                f"{error.filename or layout.root}: {why_refused(error, home)}",
+                "make room first",
             ) from error
         raise
 
@@ -166,11 +168,11 @@ def start_controller(
     try:
         found = run_secrets(layout, {**os.environ, **(secrets or {})}, required=first)
     except MissingSecretError as error:
-        raise LaunchError(str(error)) from error
+        raise LaunchError(error.what, fix=error.fix) from error
     # -P: a folder called torchdeck in the working directory must not be taken for this one
     argv = [sys.executable, "-P", "-m", "torchdeck.cli.main", "--no-gui", "--plan", str(layout.root)]
     env = controller_environment(layout.home.root, found.names)
     try:
         return start_detached(argv, env, layout.controller_log, found.line(logins or {}))
     except OSError as error:
-        raise LaunchError(f"the controller cannot be started: {error}") from error
+        raise LaunchError("the controller cannot be started", error) from error

@@ -11,6 +11,7 @@ import torchdeck
 from torchdeck.agent.link.abandoned import remove_abandoned
 from torchdeck.agent.link.loader import PACKAGE, LoaderError, content_hash, folder_hash, write
 from torchdeck.contract.layout import Home
+from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.file_lock import locked
 
 __all__ = ["PACKAGE", "ShippingError", "content_hash", "ship", "shipped_content"]
@@ -21,7 +22,7 @@ PACKAGES = ("contract", "agent", "telemetry", "data", "distributed", "recipes", 
 """Packages of the runtime bundle, with all they hold. Lists in pyproject.toml are tested against this one."""
 
 
-class ShippingError(Exception):
+class ShippingError(Refusal):
     """The shipped folder cannot be made; the message says why."""
 
 
@@ -34,7 +35,9 @@ def shipped_content(package: Path) -> dict[str, bytes]:
     try:
         return {name: (package / name).read_bytes() for name in sorted(_names(package))}
     except OSError as error:
-        raise ShippingError(f"Torchdeck's own {error.filename} cannot be read: {error.strerror}") from error
+        raise ShippingError(
+            f"Torchdeck's own {error.filename} cannot be read", error.strerror, "install Torchdeck again"
+        ) from error
 
 
 def ship(home: Path, package: Path | None = None) -> Path:
@@ -63,7 +66,7 @@ def ship(home: Path, package: Path | None = None) -> Path:
         raise ShippingError(str(error)) from error
     except OSError as error:
         raise ShippingError(
-            f"{target} cannot be written ({error.strerror}): make room, or set another TORCHDECK_HOME"
+            f"{target} cannot be written", error.strerror, "make room, or set another TORCHDECK_HOME"
         ) from error
     return target
 

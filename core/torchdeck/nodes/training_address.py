@@ -6,22 +6,16 @@ import ipaddress
 from typing import NamedTuple
 
 from torchdeck.config.values.host_names import host_fault
+from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck.nodes.probe.facts import Interface, NodeFacts
 
 
-class TrainingAddressError(Exception):
-    """No address can be chosen; the message names the node and says what would help.
-
-    Attributes:
-        what: is wrong, with the node's name.
-        fix: what would help.
-    """
+class TrainingAddressError(Refusal):
+    """No address can be chosen; `what` names the node."""
 
     def __init__(self, what: str, fix: str) -> None:
-        super().__init__(f"{what}: {fix}")
-        self.what = what
-        self.fix = fix
+        super().__init__(what, fix=fix)
 
 
 class TrainingAddress(NamedTuple):

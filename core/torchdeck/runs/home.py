@@ -7,9 +7,10 @@ import stat
 from pathlib import Path
 
 from torchdeck.contract.layout import HOME_VARIABLE, Home
+from torchdeck.contract.refusal import Refusal
 
 
-class HomeError(Exception):
+class HomeError(Refusal):
     """The folder cannot be used; the message says why and what would help."""
 
 
@@ -26,10 +27,12 @@ def torchdeck_home(named: Path | None = None) -> Path:
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError:
-        raise HomeError(f"{home} is not a folder: set {HOME_VARIABLE} to a folder of your own") from None
+        raise HomeError(
+            f"{home} is not a folder", fix=f"set {HOME_VARIABLE} to a folder of your own"
+        ) from None
     except OSError as error:
         raise HomeError(
-            f"{home} cannot be made ({error.strerror}): set {HOME_VARIABLE} to a folder you may write in"
+            f"{home} cannot be made", error.strerror, f"set {HOME_VARIABLE} to a folder you may write in"
         ) from error
     check_private(home)
     return home
@@ -50,8 +53,8 @@ def check_private(folder: Path) -> None:
         mode = _stat(around).st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
             raise HomeError(
-                f"all users may write in {around} and replace what is in it: "
-                f"`chmod o-w {around}` first, or set {HOME_VARIABLE} to a folder elsewhere"
+                f"all users may write in {around} and replace what is in it",
+                fix=f"`chmod o-w {around}` first, or set {HOME_VARIABLE} to a folder elsewhere",
             )
 
 
@@ -59,17 +62,19 @@ def _stat(folder: Path) -> os.stat_result:
     try:
         return folder.stat()
     except OSError as error:
-        raise HomeError(f"{folder} cannot be looked at: {error.strerror}") from error
+        raise HomeError(
+            f"{folder} cannot be looked at", error.strerror, f"set {HOME_VARIABLE} to a folder of your own"
+        ) from error
 
 
 def _check_own(folder: Path) -> None:
     found = _stat(folder)
     if found.st_uid != os.geteuid():
         raise HomeError(
-            f"{folder} belongs to user {found.st_uid}: set {HOME_VARIABLE} to a folder of your own"
+            f"{folder} belongs to user {found.st_uid}", fix=f"set {HOME_VARIABLE} to a folder of your own"
         )
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise HomeError(f"others may write in {folder}: `chmod go-w {folder}` first")
+        raise HomeError(f"others may write in {folder}", fix=f"`chmod go-w {folder}` first")
 
 
 def usual_home() -> Path:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torchdeck.contract.journal import NewerFormatError
 from torchdeck.contract.layout import Home, RunLayout
+from torchdeck.contract.refusal import Refusal
 from torchdeck.runs.folders.directory import RUN_ID, RunDirectoryError, open_run_directory
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.view import RunView
@@ -15,8 +16,10 @@ from torchdeck.runs.view import RunView
 LATEST = "latest"
 
 
-class RunNotFoundError(Exception):
+class RunNotFoundError(Refusal):
     """No run, or more than one, fits what was asked for; the message says what would."""
+
+    is_usage = True
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from torchdeck.contract.atomic import read_json, write_json
 from torchdeck.contract.bounded_file import UnreadableFileError
 from torchdeck.contract.layout import Home
 from torchdeck.contract.lock_file import try_lock
+from torchdeck.contract.refusal import Refusal
 from torchdeck.trust.entry import Trusted, is_path
 from torchdeck.trust.writers import Writers, other_writers
 
@@ -25,7 +26,7 @@ LOCK_LIMIT = 10.0
 _VERSION = 2
 
 
-class TrustError(Exception):
+class TrustError(Refusal):
     """Something cannot be trusted, or the list cannot be used; the message says why and what would help."""
 
 
@@ -60,13 +61,15 @@ class TrustList:
         except OSError:
             return []
         if writers is not None:
-            raise TrustError(f"the list of what is trusted does not count, as {writers}")
+            raise TrustError(
+                f"the list of what is trusted does not count, as {writers.what}", fix=writers.fix
+            )
         value = read_json(self._file)
         if not isinstance(value, dict):
             return []
         version = value.get("v")
         if isinstance(version, int) and version > _VERSION:
-            raise TrustError(f"{self._file} was written by a newer Torchdeck: update Torchdeck")
+            raise TrustError(f"{self._file} was written by a newer Torchdeck", fix="update Torchdeck")
         if version == 1:
             folders = value.get("folders")
             return [Trusted(path) for path in folders if is_path(path)] if isinstance(folders, list) else []
@@ -111,11 +114,11 @@ class TrustList:
         except UnreadableFileError as error:
             raise TrustError(f"{path} cannot be trusted by its content: it {error.why}") from error
         except OSError as error:
-            raise TrustError(f"{path} cannot be trusted ({error.strerror}): name what is there") from error
+            raise TrustError(f"{path} cannot be trusted", error.strerror, "name what is there") from error
         if never is not None:
-            raise TrustError(f"{path} cannot be trusted, as {never}")
+            raise TrustError(f"{path} cannot be trusted, as {never.what}", fix=never.fix)
         if not is_path(entry.path):
-            raise TrustError(f"{entry.path!r} cannot be trusted, as its name is not UTF-8: rename it")
+            raise TrustError(f"{entry.path!r} cannot be trusted, as its name is not UTF-8", fix="rename it")
         with self._changing() as entries:
             entries[entry.path] = entry
         return entry
@@ -134,7 +137,10 @@ class TrustList:
         try:
             while (lock := try_lock(self._file.with_name(f".{self._file.name}.lock"))) is None:
                 if time.monotonic() > limit:
-                    raise TrustError(f"another process has been changing {self._file} for {LOCK_LIMIT:g} s")
+                    raise TrustError(
+                        f"another process has been changing {self._file} for {LOCK_LIMIT:g} s",
+                        fix="try again",
+                    )
                 time.sleep(0.01)
             try:
                 before = {entry.path: entry for entry in self.entries()}
@@ -146,6 +152,4 @@ class TrustList:
             finally:
                 os.close(lock)
         except OSError as error:
-            raise TrustError(
-                f"{self._file} cannot be written ({error.strerror}): make it writable"
-            ) from error
+            raise TrustError(f"{self._file} cannot be written", error.strerror, "make it writable") from error

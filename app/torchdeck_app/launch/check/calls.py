@@ -9,9 +9,9 @@ from pathlib import Path
 
 from torchdeck.config.chosen_nodes import node_names
 from torchdeck.config.loader import LoadedConfig
-from torchdeck.config.problems import ConfigError
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.all_checks import all_checks
 from torchdeck.launching.checked_plan import PreflightError, checked_plan
 from torchdeck.launching.chosen_nodes import knocking
@@ -20,16 +20,12 @@ from torchdeck.launching.facts.looks import Looks
 from torchdeck.launching.launcher import Intent, LaunchError, start_run
 from torchdeck.launching.prepare import survey
 from torchdeck.launching.reach import Reach
-from torchdeck.launching.shipping import ShippingError
-from torchdeck.runs.folders.directory import RunDirectoryError
-from torchdeck.runs.home import HomeError, torchdeck_home
-from torchdeck.trust.trust_list import TrustError
+from torchdeck.runs.home import torchdeck_home
 from torchdeck_app.bridge.operations import Cancel
 from torchdeck_app.launch.check.plan_changes import plan_changes
-from torchdeck_app.launch.check.rows import CheckRow, check_rows
+from torchdeck_app.launch.check.rows import CheckRow, check_rows, refusal_rows
 
 Progress = Callable[[str], None]
-_REFUSALS = (HomeError, RunDirectoryError, ShippingError, TrustError, LaunchError)
 
 
 @dataclass(frozen=True)
@@ -102,10 +98,8 @@ class Starter:
                 return self._create(wanted, plan, home, progress, cancel, early)
         except PreflightError as error:
             return Refused(check_rows(error.checks, is_node=_is_node(wanted.loaded)))
-        except ConfigError as error:
-            return Refused(check_rows((), error.problems))
-        except _REFUSALS as error:
-            return Refused((_sentence(str(error)),))
+        except Refusal as error:
+            return Refused(refusal_rows(error))
 
     def start_plan(
         self, wanted: Wanted, plan: LaunchPlan, progress: Progress, cancel: Cancel
@@ -113,8 +107,8 @@ class Starter:
         """Start `plan`, which was checked and which the user has agreed to."""
         try:
             return self._create(wanted, plan, torchdeck_home(self._home), progress, cancel)
-        except _REFUSALS as error:
-            return Refused((_sentence(str(error)),))
+        except Refusal as error:
+            return Refused(refusal_rows(error))
 
     def _create(
         self,
@@ -148,8 +142,8 @@ def check_everything(
             checks, misfit = all_checks(
                 loaded.config, found, home, loaded.locate, progress, loaded.files, kept
             )
-    except _REFUSALS as error:
-        return (_sentence(str(error)),)
+    except Refusal as error:
+        return refusal_rows(error)
     return check_rows(checks, () if misfit is None else misfit.problems, is_node=_is_node(loaded))
 
 
@@ -164,10 +158,5 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise LaunchError(
-            f"{folder} cannot be made ({error.strerror}): save the run file in a folder of yours"
+            f"{folder} cannot be made", error.strerror, "save the run file in a folder of yours"
         ) from error
-
-
-def _sentence(text: str) -> CheckRow:
-    what, _, fix = text.partition(": ")
-    return CheckRow("start", "failed", what, fix)

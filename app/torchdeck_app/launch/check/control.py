@@ -15,7 +15,7 @@ from torchdeck_app.bridge.operations import Operation, Operations
 from torchdeck_app.launch.check.calls import check_everything
 from torchdeck_app.launch.check.launching import WAITING, Launching
 from torchdeck_app.launch.check.panel import CheckPanel
-from torchdeck_app.launch.check.rows import CheckRow, check_rows, not_listed, verdict
+from torchdeck_app.launch.check.rows import CheckRow, not_listed, problem_rows, verdict
 from torchdeck_app.launch.check.wait_line import WaitLine
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.preview.service import PreviewService
@@ -102,7 +102,7 @@ class LaunchControl(QWidget):
             self._show_busy()
             return
         if checked.loaded is None:
-            self._refused(check_rows((), checked.problems))
+            self._refused(problem_rows(checked.problems))
             return
         loaded, folder, home = checked.loaded, checked.folder, self._home
         reach = self._logins.asking

@@ -9,10 +9,11 @@ from typing import Protocol
 from PySide6.QtCore import QObject, Signal
 
 from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.reach import Reach
 from torchdeck_app.bridge.operations import Operation, Operations
 from torchdeck_app.launch.check.calls import Differs, Refused, Started, Starter, Wanted
-from torchdeck_app.launch.check.rows import CheckRow, check_rows
+from torchdeck_app.launch.check.rows import CheckRow, problem_rows, refusal_rows
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.preview.state import PreviewState
 
@@ -115,14 +116,14 @@ class Launching(QObject):
         if checked is None or not newest or checked.path != self._document.path:
             self.progressed.emit(WAITING)
         elif checked.loaded is None:
-            self._refuse(check_rows((), checked.problems))
+            self._refuse(problem_rows(checked.problems))
         elif state.version != checked.version:
             self.progressed.emit(WAITING)
         elif state.held is not None and not state.held.can_be_trusted:
             self._refuse((CheckRow("permissions", "failed", state.held.what, state.held.fix),))
         elif state.held is not None and state.held.folder == self._trusting:
-            if state.error:  # it could not be written down that the folder is trusted
-                self._refuse((CheckRow("trust", "failed", *_parted(state.error)),))
+            if state.error is not None:  # it could not be written down that the folder is trusted
+                self._refuse(refusal_rows(state.error, "trust"))
         elif state.held is not None:
             self._phase = "asking"
             self.progressed.emit("")
@@ -185,15 +186,8 @@ class Launching(QObject):
         self.progressed.emit("")
 
 
-def _parted(sentence: str) -> tuple[str, str]:
-    """What is wrong, and what would help."""
-    what, _, fix = sentence.partition(": ")
-    return what, fix
-
-
 def _why_no_plan(state: PreviewState) -> tuple[CheckRow, ...]:
     if state.problems:
-        return check_rows((), state.problems)
-    return (
-        CheckRow("preview", "failed", state.error or "there is no plan to start", "press Check to see why"),
-    )
+        return problem_rows(state.problems)
+    error = state.error or Refusal("there is no plan to start", fix="press Check to see why")
+    return refusal_rows(error, "preview")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from torchdeck.config.problems import Problem
+from torchdeck.config.problems import ConfigError, Problem
 from torchdeck.contract.inventory import LOCALHOST
+from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.preflight.check import Check, Status
 from torchdeck_app.launch.problems.rows import ProblemRow
 
@@ -49,7 +50,7 @@ def check_rows(
     """
     found = list(checks)
     of_nodes = {check.name for check in found if check.node != LOCALHOST} if is_node else set()
-    rows = [_problem(problem) for problem in problems]
+    rows = list(problem_rows(problems))
     rows += [_check(check, is_node=check.name in of_nodes) for check in found]
     return tuple(sorted(rows, key=lambda row: ORDER[row.status]))
 
@@ -96,7 +97,24 @@ def _check(check: Check, *, is_node: bool) -> CheckRow:
     )
 
 
-def _problem(problem: Problem) -> CheckRow:
-    return CheckRow(
-        problem.path or "run file", "failed", problem.wrong, problem.right, "problem", problem.path
+def refusal_rows(error: Refusal, name: str = "start") -> tuple[CheckRow, ...]:
+    """One row for each thing that is wrong: the window's renderer of `Refusal`.
+
+    Args:
+        error: why something cannot be done.
+        name: what was tried.
+    """
+    if isinstance(error, ConfigError):
+        return problem_rows(error.problems)
+    return tuple(
+        CheckRow(name, "failed", part.finding, part.fix, key=part.key, node=part.node)
+        for part in error.parts()
+    )
+
+
+def problem_rows(problems: Iterable[Problem]) -> tuple[CheckRow, ...]:
+    """What is wrong with the run file."""
+    return tuple(
+        CheckRow(each.path or "run file", "failed", each.wrong, each.right, "problem", each.path)
+        for each in problems
     )

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from torchdeck.config.sources import MAX_BYTES
 from torchdeck.contract.atomic import write_bytes
+from torchdeck.contract.refusal import Refusal
 from torchdeck.quantities import size
 
 
-class FileError(Exception):
+class FileError(Refusal):
     """A file cannot be opened or saved; the message says which, why, and what would help."""
 
 

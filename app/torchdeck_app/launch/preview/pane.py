@@ -115,8 +115,9 @@ class PreviewPane(QWidget):
         self.strip.show_state(state)
         self.bar.show_state(state)
         self.placement.show_state(state)
-        if preview is not self._shown or state.error != self._why:
-            self._shown, self._why = preview, state.error
+        why = "" if state.error is None else str(state.error)
+        if preview is not self._shown or why != self._why:
+            self._shown, self._why = preview, why
             self._behind = {self.data, self.memory, self.parameters, self.commands}
         self._catch_up()
 

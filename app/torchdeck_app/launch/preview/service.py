@@ -12,6 +12,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from torchdeck.config.loader import LoadedConfig
 from torchdeck.config.problems import Problem
 from torchdeck.contract.inventory import Inventory
+from torchdeck.contract.refusal import Refusal, refusal_of
 from torchdeck.launching.previewer import Previewed, Previewer
 from torchdeck.launching.reach import Reach
 from torchdeck_app.bridge.operations import Cancel, Operation, Operations
@@ -199,7 +200,7 @@ class PreviewService(QObject):
             loaded=loaded,
             board=board,
             problems=made.problems,
-            error="",
+            error=None,
             version=checked.version,
             stale=False,
             **known,
@@ -208,12 +209,17 @@ class PreviewService(QObject):
     def _failed(self, documents: int, checked: Checked, error: Exception) -> None:
         """Nothing that is wrong with the document: a folder that cannot be read, or a mistake of ours."""
         if self._stop_waiting(documents):
-            self._tell_without_preview(checked, error=str(error) or type(error).__name__)
+            self._tell_without_preview(checked, error=refusal_of(error))
         if self._again:
             self._plan()
 
     def _tell_without_preview(
-        self, checked: Checked, *, problems: tuple[Problem, ...] = (), error: str = "", **known: Any
+        self,
+        checked: Checked,
+        *,
+        problems: tuple[Problem, ...] = (),
+        error: Refusal | None = None,
+        **known: Any,
     ) -> None:
         """There is none of `checked`: that of an earlier state of the document stays, and is old."""
         self._drop_others()
@@ -263,7 +269,7 @@ class PreviewService(QObject):
         """Not the model's fault, which the previewer knows by itself; so it is not tried again."""
         self._previewer.give_up(self._key)
         self._tracing = None
-        self._tell(tracing="", error=str(error) or type(error).__name__)
+        self._tell(tracing="", error=refusal_of(error))
 
     def _end_tracing(self) -> None:
         if self._tracing is not None:
@@ -287,7 +293,7 @@ class PreviewService(QObject):
         return self._operations.run(name, call, done=done, failed=failed)
 
     def _refused(self, error: Exception) -> None:
-        self._tell(error=str(error))
+        self._tell(error=refusal_of(error))
 
 
 LOOK = 5000

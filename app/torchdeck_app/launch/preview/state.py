@@ -8,6 +8,7 @@ from typing import Protocol
 from torchdeck.config.loader import LoadedConfig
 from torchdeck.config.problems import Problem
 from torchdeck.contract.plan.launch_plan import LaunchPlan
+from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.gate import Held
 from torchdeck.plan.preview import Preview
 from torchdeck_app.launch.preview.placement.model import BoardModel
@@ -40,7 +41,7 @@ class PreviewState:
     """What the tracing of the model does now; empty where none goes on."""
     held: Held | None = None
     """What would have to run to say more, and may not yet."""
-    error: str = ""
+    error: Refusal | None = None
     """Why no preview could be made though nothing is wrong with the document."""
     stale: bool = False
     """The preview is of an earlier document."""

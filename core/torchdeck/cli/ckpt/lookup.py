@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
+from torchdeck.contract.refusal import Refusal
+
 if TYPE_CHECKING:
     from torchdeck.contract.checkpoints.listing import CheckpointInfo
     from torchdeck.contract.layout import RunLayout
@@ -15,8 +17,10 @@ if TYPE_CHECKING:
 WHERE = "a run's id, the beginning of one, its name, or a directory with checkpoints"
 
 
-class CkptUsageError(Exception):
+class CkptUsageError(Refusal):
     """What was asked for is not there; the message says what is."""
+
+    is_usage = True
 
 
 def checkpoints_of(asked: str) -> list[CheckpointInfo]:
@@ -55,13 +59,12 @@ def _freely_named(folder: Path) -> CheckpointInfo | None:
 def on_a_node(asked: str, here: Sequence[CheckpointInfo]) -> CheckpointSeen | None:
     """The newest checkpoint of the run, as `runs show` has it, if it lies on another node and not here."""
     from torchdeck.contract.inventory import LOCALHOST
-    from torchdeck.contract.journal import NewerFormatError
     from torchdeck.runs.follower import read_run
 
     layout = _layout(asked)
     try:
         seen = None if layout is None else read_run(layout).checkpoint
-    except (NewerFormatError, OSError):
+    except (Refusal, OSError):
         return None
     if seen is None or seen.node in ("", LOCALHOST) or seen.step is None:
         return None
@@ -103,15 +106,13 @@ def _layout(asked: str) -> RunLayout | None:
 
 
 def _find_run(asked: str) -> RunLayout:
-    from torchdeck.contract.journal import NewerFormatError
-    from torchdeck.runs.folders.directory import RunDirectoryError
-    from torchdeck.runs.home import HomeError, torchdeck_home
-    from torchdeck.runs.registry import RunNotFoundError, RunRegistry
+    from torchdeck.runs.home import torchdeck_home
+    from torchdeck.runs.registry import RunRegistry
 
     try:
         return RunRegistry(torchdeck_home()).find(asked)
-    except (RunNotFoundError, RunDirectoryError, HomeError, NewerFormatError) as error:
-        raise CkptUsageError(str(error)) from error
+    except Refusal as error:
+        raise CkptUsageError(error.finding, fix=error.fix) from error
 
 
 def _directory_of(layout: RunLayout) -> Path:

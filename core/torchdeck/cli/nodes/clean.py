@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED
 from torchdeck.cli.nodes.chosen import ChosenNodes, chosen_nodes
 from torchdeck.cli.nodes.lookup import says_what_is_wrong
+from torchdeck.contract.refusal import Refusal
 
 if TYPE_CHECKING:
     from torchdeck.launching.facts.node_leftovers import Leftover
@@ -102,7 +103,6 @@ def _deleted(folders: Sequence[Leftover], reach: Reach) -> Sequence[NodeDeletion
 
 def _is_controlled(run: RunHere, chosen: ChosenNodes) -> bool:
     """Whether a controller of this home is about to start an agent for the run again."""
-    from torchdeck.contract.journal import NewerFormatError
     from torchdeck.contract.layout import Home
     from torchdeck.runs.follower import read_run
 
@@ -113,15 +113,13 @@ def _is_controlled(run: RunHere, chosen: ChosenNodes) -> bool:
         return False
     try:
         view = read_run(layout)
-    except (NewerFormatError, OSError):
+    except (Refusal, OSError):
         return False
     return view.controller_alive and not view.is_over
 
 
 def _ended(chosen: ChosenNodes, ends: Mapping[str, list[RunHere]]) -> list[dict[str, Any]]:
-    from torchdeck.nodes.probe.conversation import ProbeError
     from torchdeck.nodes.probe.probing import clean_node
-    from torchdeck.nodes.ssh.errors import SshError
 
     def end(name: str) -> dict[str, Any]:
         ids = [run.run_id for run in ends[name]]
@@ -136,7 +134,7 @@ def _ended(chosen: ChosenNodes, ends: Mapping[str, list[RunHere]]) -> list[dict[
                 "left": left,
                 "why": why,
             }
-        except (SshError, ProbeError) as error:
+        except Refusal as error:
             return {"node": name, "ended": {}, "kept": [], "left": 0, "why": str(error)}
 
     if not ends:

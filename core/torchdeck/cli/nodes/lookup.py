@@ -9,20 +9,26 @@ from functools import wraps
 from pathlib import Path
 
 from torchdeck.cli.exit_codes import REFUSED, USAGE
+from torchdeck.contract.refusal import Refusal
 
 Handler = Callable[[argparse.Namespace], int]
 
 
-class NodesUsageError(Exception):
+class NodesUsageError(Refusal):
     """A command line that makes no sense with this node book; the message says why."""
+
+    is_usage = True
 
 
 def book_file() -> Path:
-    """Where the node book of this home lies. Raises HomeError."""
+    """Where the node book of this home lies. Raises NodesUsageError."""
     from torchdeck.nodes.book.file import book_path
     from torchdeck.runs.home import torchdeck_home
 
-    return book_path(torchdeck_home())
+    try:
+        return book_path(torchdeck_home())
+    except Refusal as error:
+        raise NodesUsageError(error.finding, fix=error.fix) from error
 
 
 def says_what_is_wrong(handler: Handler) -> Handler:
@@ -30,23 +36,18 @@ def says_what_is_wrong(handler: Handler) -> Handler:
 
     @wraps(handler)
     def guarded(args: argparse.Namespace) -> int:
-        from torchdeck.cli.problems import print_problems
+        from torchdeck.cli.refusals import print_problems
         from torchdeck.config.problems import ConfigError
-        from torchdeck.config.toml.toml_text import EditError
-        from torchdeck.nodes.book.names import NodeNamesError
-        from torchdeck.nodes.ssh.errors import TargetError
-        from torchdeck.nodes.ssh.keyring_store import KeyringError
-        from torchdeck.runs.home import HomeError
 
         try:
             return handler(args)
         except ConfigError as error:
-            print_problems(error.problems, as_json=getattr(args, "json", False))
+            print_problems(error.parts(), as_json=getattr(args, "json", False))
             return USAGE
-        except (HomeError, NodeNamesError, NodesUsageError, EditError, TargetError) as error:
+        except Refusal as error:
             print(f"torchdeck: {error}", file=sys.stderr)
-            return USAGE
-        except (TimeoutError, PermissionError, KeyringError) as error:
+            return USAGE if error.is_usage else REFUSED
+        except (TimeoutError, PermissionError) as error:
             print(f"torchdeck: {error}", file=sys.stderr)
             return REFUSED
 

@@ -12,9 +12,10 @@ from torchdeck.cli.json_text import json_text
 from torchdeck.cli.nodes.connector import looks_for
 from torchdeck.cli.plan.files import export_scripts, plan_failure, write_file
 from torchdeck.cli.plan.options import wrong_options
-from torchdeck.cli.problems import report
+from torchdeck.cli.refusals import report
 from torchdeck.cli.run_source import add_run_source, load_run_source
 from torchdeck.cli.trusting import TRUST_HELP, say_held, trust_run_source
+from torchdeck.contract.refusal import Refusal
 
 if TYPE_CHECKING:
     from torchdeck.config.loader import LoadedConfig
@@ -103,8 +104,6 @@ def run(args: argparse.Namespace) -> int:
     from torchdeck.cli.progress_line import LOOKING, progress_line
     from torchdeck.config.problems import ConfigError
     from torchdeck.launching.prepare import plan_from, survey
-    from torchdeck.runs.home import HomeError
-    from torchdeck.trust.trust_list import TrustError
 
     wrong = wrong_options(args)
     if wrong is not None:
@@ -125,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
             plan = plan_from(loaded.config, found, loaded.locate)
     except ConfigError as error:
         return report(error, as_json=args.json)
-    except (TrustError, HomeError) as error:
+    except Refusal as error:
         return plan_failure(str(error))
     from torchdeck.plan.preview import make_preview
 

@@ -6,12 +6,14 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from torchdeck.cli.headless import refuse, watch_run
+from torchdeck.cli.headless import watch_run
 from torchdeck.cli.nodes.chosen import chosen_nodes
 from torchdeck.cli.nodes.lookup import NodesUsageError
 from torchdeck.cli.nodes.lookup import says_what_is_wrong as says_what_is_wrong_with_nodes
 from torchdeck.cli.progress_line import progress_line
+from torchdeck.cli.refusals import refuse
 from torchdeck.cli.signals import FrontEndSignals
+from torchdeck.contract.refusal import Refusal
 
 if TYPE_CHECKING:
     from torchdeck.contract.layout import RunLayout
@@ -24,14 +26,7 @@ ATTACHING = "asking the run's nodes what they have of it"
 @says_what_is_wrong_with_nodes
 def attach_elsewhere(args: argparse.Namespace) -> int:
     """Make the run's directory here, begin to follow it, and watch; the exit code is the run's."""
-    from torchdeck.launching.control.reattach import (
-        ProbeError,
-        ReattachError,
-        ShippingError,
-        SshError,
-        reattach,
-    )
-    from torchdeck.launching.launcher import LaunchError
+    from torchdeck.launching.control.reattach import reattach
 
     chosen = chosen_nodes([args.node])
     if len(chosen.entries) != 1:
@@ -40,14 +35,14 @@ def attach_elsewhere(args: argparse.Namespace) -> int:
     try:
         with progress_line(ATTACHING) as progress:
             layout, unreached = reattach(reach, next(iter(chosen.entries)), args.id, progress)
-    except (ReattachError, ProbeError, SshError, ShippingError, OSError) as error:
+    except (Refusal, OSError) as error:
         return refuse([str(error)], as_json=args.json)
     for why in unreached.values():
         print(f"torchdeck: not here yet: {why}", file=sys.stderr)
     with FrontEndSignals(attached=True) as signals:
         try:
             controller = _controller(layout, reach)
-        except LaunchError as error:
+        except Refusal as error:
             return refuse([str(error), *unreached.values()], as_json=args.json)
         return watch_run(layout, controller, signals, as_json=args.json)
 

@@ -9,14 +9,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED
-from torchdeck.cli.headless import refuse, watch_run
+from torchdeck.cli.headless import watch_run
 from torchdeck.cli.json_text import json_text
 from torchdeck.cli.nodes.connector import logins_of
+from torchdeck.cli.refusals import refuse, report
 from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.cli.runs.stop_unread import stop_unread
 from torchdeck.cli.signals import FrontEndSignals
-from torchdeck.contract.journal import NewerFormatError
 from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.refusal import Refusal
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.links import UP, Links, LinkState, read_links
 from torchdeck.runs.state import RunState
@@ -69,7 +70,6 @@ def add_parsers(commands: argparse._SubParsersAction[Any]) -> None:
 def attach(args: argparse.Namespace) -> int:
     """Watch; a run that nobody follows, or not all of it, gets a controller. The exit code is the run's."""
     from torchdeck.launching.control.taking_over import take_up
-    from torchdeck.launching.launcher import LaunchError
 
     if args.node is not None:
         from torchdeck.cli.runs.attach import attach_elsewhere
@@ -79,8 +79,8 @@ def attach(args: argparse.Namespace) -> int:
     with FrontEndSignals(attached=True) as signals:
         try:
             controller = take_up(layout, partial(logins_of, layout))
-        except LaunchError as error:
-            return refuse([str(error)], as_json=args.json)
+        except Refusal as error:
+            return report(error, as_json=args.json)
         return watch_run(layout, controller, signals, as_json=args.json)
 
 
@@ -89,13 +89,12 @@ def stop(args: argparse.Namespace) -> int:
     """Ask the run to stop; 0 once it has stopped, and 3 if nothing was stopped."""
     from torchdeck.launching.control.requests import STOP, STOP_NOW, write_request
     from torchdeck.launching.control.taking_over import RequestCarrier
-    from torchdeck.launching.launcher import LaunchError
     from torchdeck.launching.leader.nodes_alone import nodes_alone
 
     layout = find_run(args.id)
     try:
         view = RunFollower(layout).refresh()
-    except (NewerFormatError, OSError) as error:
+    except (Refusal, OSError) as error:
         return stop_unread(layout, args, error)
     if view.is_over and not view.processes_alive and not nodes_alone(layout):
         return refuse([f"run {view.id} is {view.state} already: there is nothing to stop"], as_json=args.json)
@@ -105,7 +104,7 @@ def stop(args: argparse.Namespace) -> int:
         carrier.look(view)
         if not args.no_wait:
             view = _wait(layout, carrier, now=args.now)
-    except (OSError, LaunchError) as error:
+    except (OSError, Refusal) as error:
         return refuse([f"the request cannot be handed over: {error}"], as_json=args.json)
     _say(layout, view, as_json=args.json)
     if args.no_wait or _was_stopped(layout, view, request.id):
@@ -211,9 +210,7 @@ def _say(layout: RunLayout, view: RunView, *, as_json: bool) -> None:
 @says_what_is_wrong
 def resume(args: argparse.Namespace) -> int:
     """Begin another life of a run that is over and watch it; 3 when it cannot be resumed."""
-    from torchdeck.launching.control.taking_over import NotResumableError
     from torchdeck.launching.control.taking_over import resume as begin_again
-    from torchdeck.launching.launcher import LaunchError
 
     if args.nodes is not None:
         from torchdeck.cli.runs.resume_elsewhere import resume_elsewhere
@@ -223,7 +220,7 @@ def resume(args: argparse.Namespace) -> int:
     with FrontEndSignals() as signals:
         try:
             controller = begin_again(layout, "terminal", partial(logins_of, layout))
-        except (NotResumableError, LaunchError) as error:
+        except Refusal as error:
             return refuse([str(error)], as_json=args.json)
         except OSError as error:
             return refuse(

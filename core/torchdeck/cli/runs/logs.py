@@ -43,13 +43,13 @@ def run(args: argparse.Namespace) -> int:
     output = OutputFollower(layout, streams=("stderr" if args.stderr else "stdout",), rank=args.rank)
     bare = args.rank is not None
     if args.follow:
+        from torchdeck.contract.refusal import Refusal
         from torchdeck.launching.control.kept_controller import KeptController
-        from torchdeck.launching.launcher import LaunchError
 
         follower = RunFollower(layout)
         kept = KeptController(layout)
         while not (view := follower.refresh()).is_over:
-            with suppress(LaunchError):  # it is tried again
+            with suppress(Refusal):  # it is tried again
                 kept.look(view)
             _print(output.read_new(), bare=bare, as_json=args.json)
             sys.stdout.flush()

@@ -8,12 +8,10 @@ from collections.abc import Callable
 from functools import wraps
 
 from torchdeck.cli.exit_codes import USAGE
-from torchdeck.contract.bounded_file import UnreadableFileError
-from torchdeck.contract.journal import NewerFormatError
 from torchdeck.contract.layout import RunLayout
-from torchdeck.runs.folders.directory import RunDirectoryError
-from torchdeck.runs.home import HomeError, torchdeck_home
-from torchdeck.runs.registry import RunNotFoundError, RunRegistry
+from torchdeck.contract.refusal import Refusal
+from torchdeck.runs.home import torchdeck_home
+from torchdeck.runs.registry import RunRegistry
 
 ID_HELP = "a run's id, the beginning of one, its name, or `latest`"
 
@@ -37,14 +35,7 @@ def says_what_is_wrong(handler: Handler) -> Handler:
     def guarded(args: argparse.Namespace) -> int:
         try:
             return handler(args)
-        except (
-            HomeError,
-            RunNotFoundError,
-            RunDirectoryError,
-            NewerFormatError,
-            UnreadableFileError,
-            PermissionError,
-        ) as error:
+        except (Refusal, PermissionError) as error:
             print(f"torchdeck: {error}", file=sys.stderr)
             return USAGE
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED
 from torchdeck.cli.json_text import json_text
 from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
+from torchdeck.contract.refusal import Refusal
 from torchdeck.quantities import size
 
 if TYPE_CHECKING:
@@ -51,10 +52,8 @@ def run(args: argparse.Namespace) -> int:
     """Pull; 3 when not all could be brought, 2 when there is no such run."""
     from torchdeck.cli.nodes.asking import terminal_asker
     from torchdeck.cli.nodes.chosen import InTurn
-    from torchdeck.config.problems import ConfigError
     from torchdeck.contract.atomic import read_json
-    from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
-    from torchdeck.launching.pull.fetching import NotWholeError
+    from torchdeck.contract.plan.launch_plan import LaunchPlan
     from torchdeck.launching.pull.results import sources_of
     from torchdeck.launching.reach import Reach
     from torchdeck.nodes.probe.conversation import ProbeError
@@ -74,10 +73,10 @@ def run(args: argparse.Namespace) -> int:
                     print(
                         f"{each.what}: {size(each.size)} in {each.path}{'' if each.new else ', here already'}"
                     )
-    except (ConfigError, PlanFormatError, NotWholeError) as error:
-        problems.append(str(error))
     except (SshError, ProbeError, OSError) as error:
         problems.append(f"{error}; `torchdeck runs pull {args.id}` goes on where this was cut off")
+    except Refusal as error:
+        problems.append(str(error))
     if args.json:
         print(json_text({"pulled": [asdict(each) for each in pulled], "problems": problems}, indent=1))
     elif not pulled and not problems:

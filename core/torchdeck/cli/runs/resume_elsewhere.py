@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path, PurePath
 
-from torchdeck.cli.headless import refuse, start_loaded
-from torchdeck.cli.problems import report
+from torchdeck.cli.headless import start_loaded
+from torchdeck.cli.refusals import refuse, report
 from torchdeck.cli.runs.lookup import find_run
 from torchdeck.config.loader import load_config_text
 from torchdeck.config.problems import ConfigError

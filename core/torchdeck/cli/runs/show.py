@@ -64,14 +64,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _follow(layout: RunLayout, shown: RunView, follower: RunFollower, args: argparse.Namespace) -> None:
+    from torchdeck.contract.refusal import Refusal
     from torchdeck.launching.control.kept_controller import KeptController
-    from torchdeck.launching.launcher import LaunchError
 
     kept = KeptController(layout)
     while not shown.is_over:
         time.sleep(POLL)
         view = follower.refresh()
-        with suppress(LaunchError):  # it is tried again
+        with suppress(Refusal):  # it is tried again
             kept.look(view)
         if any(getattr(view, name) != getattr(shown, name) for name in _NEWS):
             shown = view

@@ -7,8 +7,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from torchdeck.cli.exit_codes import SUCCEEDED
-from torchdeck.cli.headless import refuse
 from torchdeck.cli.json_text import json_text
+from torchdeck.cli.refusals import refuse
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.layout import RunLayout
 

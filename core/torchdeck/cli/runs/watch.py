@@ -16,11 +16,11 @@ from torchdeck.cli.runs.node_notes import NodeNotes
 from torchdeck.cli.signals import FrontEndSignals
 from torchdeck.cli.unread import EXIT_CODE, is_unread, silence
 from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.control.detached import DetachedProcess
 from torchdeck.launching.control.kept_controller import KeptController
 from torchdeck.launching.control.requests import STOP, STOP_NOW, write_request
 from torchdeck.launching.control.taking_over import RequestCarrier, ensure_controller
-from torchdeck.launching.launcher import LaunchError
 from torchdeck.runs.audit.result import Audit
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.links import LinkState
@@ -235,14 +235,14 @@ class Watch:
         try:
             write_request(self._layout, kind, "terminal")
             ensure_controller(self._layout)
-        except (OSError, LaunchError) as error:
+        except (OSError, Refusal) as error:
             self._display.note(f"the request cannot be handed over: {error}")
 
     def _carry(self, view: RunView) -> None:
         if self._answered:
             try:
                 self._carrier.look(view)
-            except LaunchError as error:
+            except Refusal as error:
                 self._display.note(f"the request cannot be handed over yet: {error}")
 
     def _keep_controller(self, view: RunView) -> None:
@@ -250,7 +250,7 @@ class Watch:
         try:
             if self._kept.look(view):
                 self._display.note("the run's controller was gone: another one was started")
-        except LaunchError as error:
+        except Refusal as error:
             self._display.note(f"the run has no controller: {error}")
 
     def _controller_failed(self, view: RunView) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from torchdeck.config.starts.shipped_texts import ShippedTexts
+from torchdeck.contract.refusal import Refusal
 
 
-class UnknownExampleError(ValueError):
+class UnknownExampleError(Refusal, ValueError):
     """There is no example of that name."""
 
 

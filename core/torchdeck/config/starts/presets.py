@@ -5,11 +5,12 @@ from __future__ import annotations
 import tomllib
 
 from torchdeck.config.starts.shipped_texts import ShippedTexts
+from torchdeck.contract.refusal import Refusal
 
 DEFAULT = "quickstart"
 
 
-class UnknownPresetError(ValueError):
+class UnknownPresetError(Refusal, ValueError):
     """There is no preset of that name."""
 
 

@@ -12,11 +12,12 @@ from torchdeck.config.problems import dotted
 from torchdeck.config.toml.differences import ABSENT, Difference, differences, same
 from torchdeck.config.toml.document import parse
 from torchdeck.config.toml.edit import EditError, remove_value, set_value
+from torchdeck.contract.refusal import Refusal
 
 Side = Literal["mine", "theirs"]
 
 
-class MergeError(ValueError):
+class MergeError(Refusal, ValueError):
     """The texts cannot be merged by key: one is not TOML, or a change cannot be written into the other."""
 
 

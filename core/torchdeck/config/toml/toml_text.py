@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from torchdeck.config.toml.document import KeyPath
+from torchdeck.contract.refusal import Refusal
 
 
-class EditError(ValueError):
+class EditError(Refusal, ValueError):
     """A text cannot be changed as asked: it is not TOML, or the key cannot stand where it should."""
+
+    is_usage = True
 
 
 def toml_value(value: Any) -> str:

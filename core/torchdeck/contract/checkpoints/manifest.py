@@ -18,6 +18,7 @@ from typing import Any
 
 from torchdeck.contract.bounded_file import UnreadableFileError, read_bounded
 from torchdeck.contract.bounded_json import parse_json
+from torchdeck.contract.refusal import Refusal
 
 MANIFEST_VERSION = 3
 """The newest that is read: 1 had no metrics and no nodes, 3 has copies of files on other nodes."""
@@ -35,7 +36,7 @@ _LARGEST_MANIFEST = 64 << 20
 """Bytes; it has 150 for each file, so far above what any number of ranks makes."""
 
 
-class CheckpointError(Exception):
+class CheckpointError(Refusal):
     """A checkpoint could not be saved or may not be loaded; the message says which, why, and what to do."""
 
 

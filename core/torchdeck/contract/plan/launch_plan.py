@@ -15,12 +15,13 @@ from typing import Any
 from torchdeck.contract.plan.policy import CheckpointPolicy, Policy, StdoutPolicy
 from torchdeck.contract.plan.prediction import Prediction
 from torchdeck.contract.plan.slots import fill
+from torchdeck.contract.refusal import Refusal
 from torchdeck.contract.typed import check_fields
 
 PLAN_VERSION = 1
 
 
-class PlanFormatError(ValueError):
+class PlanFormatError(Refusal, ValueError):
     """A plan.json is not a plan, or is from a newer Torchdeck."""
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchdeck.contract.bounded_file import UnreadableFileError, read_bounded
+from torchdeck.contract.refusal import Refusal
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -35,7 +36,7 @@ _LONGEST = 4096
 """Characters of a line; no path is longer."""
 
 
-class RulesError(Exception):
+class RulesError(Refusal):
     """A file of rules cannot be used; the message names it and says why."""
 
 

@@ -13,6 +13,7 @@ from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.processes import processes_of_run
+from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.control.transport import LocalTransport, Transport
 from torchdeck.runs.links import UP
 from torchdeck.runs.replay.history import RunHistory
@@ -36,7 +37,7 @@ QUIET_LIMIT = 15.0
 QUIET_TICK = 0.1
 
 
-class NodesNotKnownError(Exception):
+class NodesNotKnownError(Refusal):
     """A node of the run is not in the node book here; the message says which."""
 
 

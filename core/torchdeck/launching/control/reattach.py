@@ -15,6 +15,7 @@ from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.journal import JournalWriter, reader_of_node
 from torchdeck.contract.layout import Home, RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
+from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.control.reached_nodes import NodesNotKnownError, ReachedNodes
 from torchdeck.launching.launcher import journal_created
 from torchdeck.launching.reach import Reach
@@ -48,7 +49,7 @@ OnNews = Callable[[str], None]
 Check = Callable[[], None]
 
 
-class ReattachError(Exception):
+class ReattachError(Refusal):
     """The run cannot be attached to from here; the message says why and what would help."""
 
 
@@ -120,13 +121,14 @@ def _check_nodes(plan: LaunchPlan, known: frozenset[str]) -> None:
     names = [node.name for node in plan.all_nodes]
     if LOCALHOST in names:
         raise ReattachError(
-            "the machine that started this run takes part in it itself, as localhost: attach to it there"
+            "the machine that started this run takes part in it itself, as localhost",
+            fix="attach to it there",
         )
     missing = [name for name in names if name not in known]
     if missing:
         raise ReattachError(
-            f"the run's node {missing[0]} is not in the node book here: "
-            f"`torchdeck nodes add {missing[0]} ADDRESS`"
+            f"the run's node {missing[0]} is not in the node book here",
+            fix=f"`torchdeck nodes add {missing[0]} ADDRESS`",
         )
 
 
@@ -139,7 +141,7 @@ def _made(
     try:
         layout.root.mkdir(mode=0o700)
     except FileExistsError as error:
-        raise ReattachError(f"{layout.root} is there and is no run: remove it first") from error
+        raise ReattachError(f"{layout.root} is there and is no run", fix="remove it first") from error
     try:
         for folder in (layout.control, layout.nodes, layout.attempts):
             folder.mkdir(mode=0o700)
@@ -160,7 +162,7 @@ def _mirror(
     try:
         nodes = ReachedNodes(layout, plan, shipped, reach.credentials.to_json())
     except NodesNotKnownError as error:
-        raise ReattachError(str(error)) from error
+        raise ReattachError(error.finding, fix=error.fix) from error
     nodes.start()
     try:
         lead, *others = [each for each in nodes.transports if isinstance(each, SshTransport)]
@@ -174,7 +176,7 @@ def _mirror(
             if not _caught_up(each.link, check):
                 if each is lead:
                     raise ReattachError(
-                        f"node {lead.node} leads the run, and the link to it broke: try again"
+                        f"node {lead.node} leads the run, and the link to it broke", fix="try again"
                     )
                 unreached[each.node] = "the link to it broke"
         return unreached

@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
+from torchdeck.contract.refusal import Refusal
 
 _TABLES = ("secrets", "logins")
 READ_LIMIT = 10.0
 """Seconds in which whoever started the controller has written all of it."""
 
 
-class MissingSecretError(Exception):
+class MissingSecretError(Refusal):
     """A secret has no value; the message names it and says what to do."""
 
 
@@ -68,8 +69,8 @@ def plan_secrets(plan: LaunchPlan, environ: Mapping[str, str], *, required: bool
     missing = sorted(names - environ.keys())
     if missing and required:
         raise MissingSecretError(
-            f"run.secrets names {', '.join(missing)}, and no such variable is set here: "
-            f"export {missing[0]}, then start again"
+            f"run.secrets names {', '.join(missing)}, and no such variable is set here",
+            fix=f"export {missing[0]}, then start again",
         )
     return RunSecrets(names, {name: environ[name] for name in sorted(names) if name in environ})
 

@@ -16,6 +16,7 @@ from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.contract.plan.slots import fill
+from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.control.detached import DetachedProcess
 from torchdeck.launching.file_lock import locked
 from torchdeck.launching.gate import Gate
@@ -34,7 +35,7 @@ TOLD_LIMIT = 30.0
 """Seconds for a node whose ranks went on without their lead to be reached and say whether they still do."""
 
 
-class NotResumableError(Exception):
+class NotResumableError(Refusal):
     """The run cannot be resumed; the message says why and what can be done."""
 
 
@@ -111,7 +112,7 @@ class RequestCarrier:
         elif time.monotonic() >= self._due:
             if alone and self._tried:
                 names = ", ".join(alone)
-                raise LaunchError(f"node {names} was not reached in time: ask again when it is back")
+                raise LaunchError(f"node {names} was not reached in time", fix="ask again when it is back")
             self._tried = bool(alone)
             self._due = time.monotonic() + CARRY_DELAY
             self._started = ensure_controller(self._layout, self._logins)
@@ -153,13 +154,14 @@ def resume(layout: RunLayout, origin: str, logins: Logins = dict) -> DetachedPro
 def _check(layout: RunLayout, found: RunView) -> None:
     if not found.is_over:
         raise NotResumableError(
-            f"run {found.id} is {found.state}: `torchdeck runs attach {found.id}` shows it"
+            f"run {found.id} is {found.state}", fix=f"`torchdeck runs attach {found.id}` shows it"
         )
     if found.state is RunState.SUCCEEDED:
         raise NotResumableError(f"run {found.id} has SUCCEEDED: there is nothing left to do in it")
     if not found.resumable and not _has_checkpoint(layout, found):
         raise NotResumableError(
-            f"run {found.id} ({found.state}) has no checkpoint to resume from: start it anew{_anew(found)}"
+            f"run {found.id} ({found.state}) has no checkpoint to resume from",
+            fix=f"start it anew{_anew(found)}",
         )
 
 
@@ -171,13 +173,13 @@ def _check_room(layout: RunLayout) -> None:
     """Too little room would end the next life before it has done a step."""
     low = low_disk(layout.root, layout.root, _plan(layout).policy.min_free_bytes, 0)
     if low is not None:
-        raise NotResumableError(f"{low.text} (limits.min_free_disk): make room, then resume")
+        raise NotResumableError(low.text, "limits.min_free_disk", "make room, then resume")
 
 
 def _check_trust(layout: RunLayout) -> None:
     """What was trusted at the start may be another by now."""
     if held := Gate(layout.home.root).held_again(_plan(layout)):
-        raise NotResumableError(f"{held[0].what}: {held[0].fix}")
+        raise NotResumableError(held[0].what, fix=held[0].fix)
 
 
 def _plan(layout: RunLayout) -> LaunchPlan:
@@ -213,8 +215,9 @@ def _check_alone(layout: RunLayout, logins: Logins) -> None:
         if alone.living:
             raise NotResumableError(
                 f"run {layout.root.name} goes on without its lead on {', '.join(alone.living)}, as "
-                'launch.unattended = "continue" asks: wait for the end of these ranks, or end them with '
-                f"`torchdeck runs stop {layout.root.name}`; then resume"
+                'launch.unattended = "continue" asks',
+                fix="wait for the end of these ranks, or end them with "
+                f"`torchdeck runs stop {layout.root.name}`; then resume",
             )
         if not alone.untold:
             return

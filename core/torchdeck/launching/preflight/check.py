@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from torchdeck.contract.inventory import LOCALHOST
+from torchdeck.contract.refusal import Refusal
 
 Status = Literal["ok", "warning", "failed"]
 
@@ -27,6 +28,10 @@ class Check:
         """As it stands alone: a node that is not this machine is named."""
         what = self.what if self.node == LOCALHOST else f"node {self.node}: {self.what}"
         return f"{what}: {self.fix}" if self.fix else what
+
+    def refusal(self) -> Refusal:
+        """Why the run does not start, if it has failed."""
+        return Refusal(self.what, fix=self.fix, node="" if self.node == LOCALHOST else self.node)
 
     def to_json(self) -> dict[str, Any]:
         """Its fields as plain values."""

@@ -32,7 +32,7 @@ def check_home(home: Path, node: str) -> Check:
         try:
             check_private(home)
         except HomeError as error:
-            return Check("home", "failed", node, str(error))
+            return failed("home", node, error.finding, error.fix)
     return _writable("home", home, node, "set TORCHDECK_HOME to a folder you may write in")
 
 

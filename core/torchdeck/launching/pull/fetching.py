@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.probe.remote_files import RemoteFile, RemoteFiles
 
 OnBytes = Callable[[int], None]
@@ -14,7 +15,7 @@ OnBytes = Callable[[int], None]
 PART = ".part"
 
 
-class NotWholeError(Exception):
+class NotWholeError(Refusal):
     """What came is not what lies on the node; the message says which file."""
 
 
@@ -56,7 +57,7 @@ def fetch_checked(files: RemoteFiles, folder: str, file: RemoteFile, target: Pat
     fetch(files, path, part, file.size, on_bytes)
     if sha256_of(part) != files.digest(path):
         part.unlink()
-        raise NotWholeError(f"{path} has changed while it was brought: pull again")
+        raise NotWholeError(f"{path} has changed while it was brought", fix="pull again")
     part.replace(target)
     os.utime(target, ns=(file.modified, file.modified))
     return True

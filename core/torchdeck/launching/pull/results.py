@@ -138,7 +138,7 @@ def _inside(folder: Path, name: str) -> Path:
     target = folder / name
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not target.parent.resolve().is_relative_to(folder.resolve()):
-        raise NotWholeError(f"{target.parent} is a link to somewhere else: remove it")
+        raise NotWholeError(f"{target.parent} is a link to somewhere else", fix="remove it")
     return target
 
 

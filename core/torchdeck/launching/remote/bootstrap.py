@@ -68,7 +68,7 @@ def packed(shipped: Path) -> bytes:
         paths = [path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
         content = {path.relative_to(package).as_posix(): path.read_bytes() for path in paths}
     except OSError as error:
-        raise ShippingError(f"{shipped} cannot be read: {error.strerror}") from error
+        raise ShippingError(f"{shipped} cannot be read", error.strerror) from error
     # in the order that gave the folder its name
     names = sorted(content)
     head = json.dumps([[name, len(content[name])] for name in names]).encode("ascii") + b"\n"

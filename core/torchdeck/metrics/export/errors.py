@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from torchdeck.contract.refusal import Refusal
 
-class ExportError(Exception):
+
+class ExportError(Refusal):
     """The export cannot be made; the message says why and what would be right."""

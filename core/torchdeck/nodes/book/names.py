@@ -7,14 +7,17 @@ from collections.abc import Collection, Iterable, Sequence
 from torchdeck.config.values.node_names import NodeNameError, expand
 from torchdeck.config.values.ranges import parse_range
 from torchdeck.contract.inventory import LOCALHOST
+from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.book.schema import NodeBook
 
 TAG = "tag:"
 """Before a tag: all nodes that have it."""
 
 
-class NodeNamesError(ValueError):
+class NodeNamesError(Refusal, ValueError):
     """A name leads to no node; the message says which, and what was perhaps meant."""
+
+    is_usage = True
 
 
 def named_nodes(book: NodeBook, texts: Iterable[str]) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from torchdeck.contract.bounded_json import JsonError, parse_json_object
 from torchdeck.contract.journal import LATEST
+from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.probe.sent_code import payload
 from torchdeck.nodes.ssh.errors import UnreachableError
 from torchdeck.quantities import size
@@ -27,7 +28,7 @@ MOST_LINES = 3
 _VERSION = 1
 
 
-class ProbeError(Exception):
+class ProbeError(Refusal):
     """A node did not answer, or not as it should; the message says what it said."""
 
 

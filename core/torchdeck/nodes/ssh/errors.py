@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from torchdeck.contract.refusal import Refusal
+
 
 def reason(error: Exception) -> str:
     """What an exception of paramiko or of a socket says; some say nothing when a connection ends."""
@@ -9,12 +11,11 @@ def reason(error: Exception) -> str:
     return said or str(error) or "it was closed"
 
 
-class SshError(Exception):
+class SshError(Refusal):
     """Something about a connection to a node; `node` is which."""
 
     def __init__(self, node: str, sentence: str) -> None:
-        super().__init__(f"node {node}: {sentence}")
-        self.node = node
+        super().__init__(sentence, node=node)
 
 
 class UnreachableError(SshError):
@@ -55,3 +56,5 @@ class HostKeyRevokedError(HostKeyChangedError):
 
 class TargetError(SshError):
     """What the node book or the SSH config says does not lead to a host."""
+
+    is_usage = True

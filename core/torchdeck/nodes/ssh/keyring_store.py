@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from torchdeck.contract.atomic import read_json, write_json
 from torchdeck.contract.layout import Home
+from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.ssh.credentials import Asker, Credentials
 from torchdeck.nodes.ssh.target import SshTarget
 
@@ -18,7 +19,7 @@ T = TypeVar("T")
 SERVICE = "torchdeck"
 
 
-class KeyringError(Exception):
+class KeyringError(Refusal):
     """The keyring cannot be used; the message says why and what would help."""
 
 

@@ -14,6 +14,7 @@ from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.layout import TRASH_PREFIX, Home, RunLayout
 from torchdeck.contract.lock_file import is_held
 from torchdeck.contract.processes import processes_of_run
+from torchdeck.contract.refusal import Refusal
 from torchdeck.runs.folders.directory import RUN_ID
 from torchdeck.runs.folders.node_parts import note_left, remote_nodes
 from torchdeck.runs.follower import read_run
@@ -26,7 +27,7 @@ FORGOTTEN = 3600.0
 """Seconds after which a run that was set aside is taken for one that nobody will put back."""
 
 
-class StillAliveError(Exception):
+class StillAliveError(Refusal):
     """A run cannot be deleted because something of it lives."""
 
 
@@ -51,7 +52,7 @@ def set_aside(layout: RunLayout, *, on_nodes: bool = True) -> Path:
         return _renamed(layout, on_nodes=on_nodes)
     if not found.is_over:
         raise StillAliveError(
-            f"run {found.id} is {found.state}: stop it first with `torchdeck runs stop {found.id}`"
+            f"run {found.id} is {found.state}", fix=f"stop it first with `torchdeck runs stop {found.id}`"
         )
     alive = processes_of_run(found.id)
     if found.processes_alive or alive:
@@ -62,8 +63,9 @@ def set_aside(layout: RunLayout, *, on_nodes: bool = True) -> Path:
     if on_nodes and (nodes := living_alone(found, read_links(layout))):
         raise StillAliveError(
             f"ranks of run {found.id} go on without their lead on {', '.join(nodes)}, as far as is known "
-            f"here: stop it first with `torchdeck runs stop {found.id}`; where that is never reached again, "
-            f"`torchdeck runs delete --here {found.id}` deletes what is here alone"
+            "here",
+            fix=f"stop it first with `torchdeck runs stop {found.id}`; where that is never reached again, "
+            f"`torchdeck runs delete --here {found.id}` deletes what is here alone",
         )
     return _renamed(layout, on_nodes=on_nodes)
 
@@ -72,8 +74,8 @@ def _refuse_alive(layout: RunLayout) -> None:
     run_id = layout.root.name
     if processes_of_run(run_id) or is_held(layout.node(LOCALHOST).lock):
         raise StillAliveError(
-            f"run {run_id} cannot be read, and processes of it are alive: stop it first with "
-            f"`torchdeck runs stop {run_id}`"
+            f"run {run_id} cannot be read, and processes of it are alive",
+            fix=f"stop it first with `torchdeck runs stop {run_id}`",
         )
 
 

@@ -12,14 +12,21 @@ from torchdeck.contract.bounded_json import JsonError, parse_json_object
 from torchdeck.contract.inodes import why_refused
 from torchdeck.contract.journal import LINE_LIMIT, NewerFormatError
 from torchdeck.contract.layout import FORMAT_VERSION, RunLayout
+from torchdeck.contract.refusal import Refusal
 
 RUN_ID = re.compile(r"\d{8}T\d{6}Z-[a-z0-9-]+-[0-9a-f]{6}")
 SLUG_LENGTH = 40
 ID_TRIES = 8
 
 
-class RunDirectoryError(Exception):
+class RunDirectoryError(Refusal):
     """A run directory cannot be made or is not one; the message says which and why."""
+
+
+class NoRunDirectoryError(RunDirectoryError):
+    """What was named is not the directory of a run."""
+
+    is_usage = True
 
 
 def slug(name: str) -> str:
@@ -57,8 +64,9 @@ def create_run_directory(runs: Path, name: str, now: float, *, hidden: bool = Fa
             folder.mkdir(mode=0o700)
     except OSError as error:
         raise RunDirectoryError(
-            f"a run directory cannot be made in {runs} ({why_refused(error, runs)}): "
-            "make room or set TORCHDECK_HOME to a folder you may write in"
+            f"a run directory cannot be made in {runs}",
+            why_refused(error, runs),
+            "make room or set TORCHDECK_HOME to a folder you may write in",
         ) from error
     return layout
 
@@ -99,9 +107,9 @@ def open_run_directory(path: Path) -> RunLayout:
     """
     layout = RunLayout(path)
     if not path.is_dir():
-        raise RunDirectoryError(f"there is no run directory {path}")
+        raise NoRunDirectoryError(f"there is no run directory {path}")
     if not layout.plan.is_file() and not layout.journal.is_file():
-        raise RunDirectoryError(
+        raise NoRunDirectoryError(
             f"{path} is not a run directory: there is neither plan.json nor journal.jsonl in it"
         )
     version = _version_of_journal(layout.journal)

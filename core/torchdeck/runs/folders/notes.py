@@ -9,6 +9,7 @@ from typing import Any
 
 from torchdeck.contract.atomic import read_json, write_json
 from torchdeck.contract.layout import Home
+from torchdeck.contract.refusal import Refusal
 from torchdeck.runs.folders.locked_file import locked
 
 _VERSION = 1
@@ -25,7 +26,7 @@ class Note:
         return bool(self.tags or self.text)
 
 
-class NewerNotesError(Exception):
+class NewerNotesError(Refusal):
     """The file is from a newer Torchdeck; it is neither read nor written."""
 
 

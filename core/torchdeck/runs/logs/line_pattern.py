@@ -10,6 +10,8 @@ import re
 
 import regex
 
+from torchdeck.contract.refusal import Refusal
+
 SECONDS = 2.0
 """What one look may take."""
 MOST_REPEATED = 1000
@@ -20,11 +22,11 @@ _NOT_IN_BLOCKS = re.compile(r"\(\?(?!:)|\(\*|[*+?}]\+|\\[AGKRXZ]")
 """What may keep a pattern from being found in many lines though one of them has it."""
 
 
-class PatternError(ValueError):
+class PatternError(Refusal, ValueError):
     """What was typed is no regular expression; the message says where."""
 
 
-class SlowPatternError(Exception):
+class SlowPatternError(Refusal):
     """It takes too long; the message says what to write instead."""
 
     def __init__(self, where: str = "") -> None:

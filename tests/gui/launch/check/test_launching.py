@@ -206,15 +206,18 @@ def test_trust_that_cannot_be_kept_is_said(qtbot: QtBot, bench: Bench) -> None:
     assert not bench.runs()
 
 
-def test_a_start_that_fails_is_said(qtbot: QtBot, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_that_fails_is_said_in_whole_sentences(
+    qtbot: QtBot, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(_layout: RunLayout, **_logins: object) -> None:
-        raise LaunchError("the controller cannot be started: no memory")
+        raise LaunchError("the controller cannot be started: no memory", "12: 34", "free some")
 
     monkeypatch.setattr(launcher, "start_controller", broken)
     previewed(qtbot, bench, SCRIPT)
     bench.launching.launch()
     qtbot.waitUntil(lambda: bool(bench.heard.refused), timeout=60_000)
-    assert bench.heard.refused[0][0].what == "the controller cannot be started"
+    row = bench.heard.refused[0][0]
+    assert (row.what, row.fix) == ("the controller cannot be started: no memory (12: 34)", "free some")
     assert not bench.launching.is_busy
 
 

@@ -14,6 +14,7 @@ from pytestqt.qtbot import QtBot
 from support.held import held_in
 from support.previews import machines, memory, preview, with_memory
 from torchdeck.config.problems import Problem
+from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.gate import Held
 from torchdeck.launching.previewer import UNTRACED, Previewer
 from torchdeck.plan.known import Known
@@ -206,7 +207,7 @@ def _visible_text(pane: PreviewPane) -> str:
 
 
 def test_an_error_can_be_tried_again(qtbot: QtBot, pane: PreviewPane, service: Asked) -> None:
-    service.tell(PreviewState(error="the <b>drive</b> is gone"))
+    service.tell(PreviewState(error=Refusal("the <b>drive</b> is gone")))
     assert pane.bar.text.text() == "✕ No preview: the <b>drive</b> is gone"
     assert pane.bar.text.textFormat() is Qt.TextFormat.PlainText
     qtbot.mouseClick(pane.bar.button, LEFT)

@@ -160,10 +160,11 @@ def test_a_failure_is_told_and_can_be_tried_again(
 ) -> None:
     fake.error = OSError("the drive is gone")
     service.request(checked(tmp_path, 1))
-    assert wait(qtbot, service, lambda state: state.version == 1).error == "the drive is gone"
+    state = wait(qtbot, service, lambda state: state.version == 1)
+    assert str(state.error) == "the drive is gone"
     fake.error = None
     service.refresh()
-    assert wait(qtbot, service, lambda state: state.preview is not None).error == ""
+    assert wait(qtbot, service, lambda state: state.preview is not None).error is None
 
 
 def test_there_is_a_preview_before_the_model_is_traced_and_one_after(
@@ -222,7 +223,7 @@ def test_what_was_planned_before_a_mistake_says_nothing_of_it(
     fake.go.release(10)
     qtbot.waitUntil(lambda: not operations.running, timeout=20_000)
     state = service.state
-    assert (state.version, state.problems, state.error, state.waiting) == (2, (PROBLEM,), "", "")
+    assert (state.version, state.problems, state.error, state.waiting) == (2, (PROBLEM,), None, "")
 
 
 def test_memory_that_others_take_or_free_is_followed(
@@ -281,7 +282,7 @@ def test_a_script_is_previewed_by_the_engine_itself(
     state = wait(qtbot, service, lambda state: state.version == 1)
     assert state.plan is not None
     assert state.plan.world_size == 3
-    assert (state.problems, state.error, state.held, state.tracing) == ((), "", None, "")
+    assert (state.problems, state.error, state.held, state.tracing) == ((), None, None, "")
     assert state.board is not None
     assert [(node.name, node.ranks) for node in state.board.nodes] == [("localhost", 3)]
 

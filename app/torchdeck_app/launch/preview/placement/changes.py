@@ -9,6 +9,7 @@ from typing import Any
 from torchdeck.config.schema import RunConfig
 from torchdeck.config.toml.document import KeyPath
 from torchdeck.config.values.node_names import expand_all
+from torchdeck.contract.refusal import Refusal
 from torchdeck_app.launch.preview.placement.model import BoardModel, ModelNode
 
 Change = dict[str | KeyPath, Any]
@@ -17,7 +18,7 @@ Change = dict[str | KeyPath, Any]
 _NUMBERED = re.compile(r"(.*?)([0-9]{1,9})", re.ASCII | re.DOTALL)
 
 
-class RefusedError(Exception):
+class RefusedError(Refusal):
     """It cannot be done by a click; the message says why, and what can be done instead."""
 
 

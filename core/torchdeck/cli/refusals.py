@@ -1,0 +1,64 @@
+"""How commands say why something cannot be done: the terminal's renderer of `Refusal`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from torchdeck.cli import exit_codes
+from torchdeck.cli.json_text import json_text
+from torchdeck.contract.refusal import Refusal
+
+
+def report(error: Refusal, *, as_json: bool = False, command: str = "torchdeck") -> int:
+    """Print every reason; the exit code is 2 if the request itself is wrong, else 3.
+
+    What is wrong with a run file is printed with its places, and what would be right below each.
+    """
+    from torchdeck.config.problems import ConfigError
+
+    if isinstance(error, ConfigError):
+        print_problems(error.parts(), as_json=as_json)
+    elif error.is_usage:
+        print(f"{command}: {error}", file=sys.stderr)
+    else:
+        refuse([str(part) for part in error.parts()], as_json=as_json, command=command)
+    return exit_codes.USAGE if error.is_usage else exit_codes.REFUSED
+
+
+def refuse(reasons: Sequence[str], *, as_json: bool, command: str = "torchdeck") -> int:
+    """Say why nothing was started or done."""
+    if as_json:
+        print(json_text({"event": "refused", "reasons": list(reasons)}))
+    else:
+        for reason in reasons:
+            print(f"{command}: {reason}", file=sys.stderr)
+    return exit_codes.REFUSED
+
+
+def print_problems(problems: Sequence[Refusal], *, as_json: bool = False) -> None:
+    """Each problem with its place, what is wrong, and what would be right.
+
+    As JSON one object on standard output, `{"problems": [{path, file, line, wrong, right}]}`; else on stderr.
+    """
+    if as_json:
+        print(json_text({"problems": [_document(problem) for problem in problems]}))
+        return
+    for problem in problems:
+        print(_text(problem), file=sys.stderr)
+
+
+def _document(problem: Refusal) -> dict[str, str | int | None]:
+    return {
+        "path": problem.key,
+        "file": problem.file,
+        "line": problem.line,
+        "wrong": problem.finding,
+        "right": problem.fix,
+    }
+
+
+def _text(problem: Refusal) -> str:
+    place = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
+    head = ": ".join(part for part in (place, problem.key, problem.finding) if part)
+    return f"{head}\n    right: {problem.fix}" if problem.fix else head

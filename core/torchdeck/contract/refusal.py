@@ -1,0 +1,65 @@
+"""The one family of errors that a user reads: fields, which each front end renders in its own way."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class Refusal(Exception):  # noqa: N818 - an answer, not a fault of the program
+    """What was asked for cannot be done.
+
+    Attributes:
+        what: what is wrong, as one sentence without its full stop.
+        why: the reason, such as what the operating system says; empty if `what` says it.
+        fix: what to do; empty if nothing is known to help.
+        file: the file it is about, as the user would name it.
+        line: in `file`, counted from 1.
+        key: of a run file or the node inventory, `training.lr`.
+        node: the node it is about.
+    """
+
+    is_usage: ClassVar[bool] = False
+    """The request itself is wrong (exit status 2), such as a config or the name of a run."""
+
+    def __init__(
+        self,
+        what: object = "",
+        why: object = "",
+        fix: str = "",
+        *,
+        file: str = "",
+        line: int | None = None,
+        key: str = "",
+        node: str = "",
+    ) -> None:
+        super().__init__(str(what))
+        self.what = str(what)
+        self.why = str(why or "")
+        self.fix = fix
+        self.file, self.line, self.key = file, line, key
+        self.node = node
+
+    def __str__(self) -> str:
+        """All of it on one line: where, what, why, what to do."""
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        node = f"node {self.node}" if self.node else ""
+        head = ": ".join(part for part in (place, self.key, node, self.finding) if part)
+        return f"{head}: {self.fix}" if self.fix else head
+
+    @property
+    def finding(self) -> str:
+        """What is wrong, with the reason."""
+        return f"{self.what} ({self.why})" if self.why else self.what
+
+    def parts(self) -> tuple[Refusal, ...]:
+        """Each thing that is wrong, if there are several; else this alone."""
+        return (self,)
+
+
+def refusal_of(error: Exception) -> Refusal:
+    """`error` itself, or one that says what an error of another kind says."""
+    if isinstance(error, Refusal):
+        return error
+    if isinstance(error, OSError) and error.strerror:
+        return Refusal(str(error.filename or "the system refused"), error.strerror)
+    return Refusal(str(error) or type(error).__name__)
