@@ -2,8 +2,10 @@
 
 import json
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -19,15 +21,16 @@ from torchdeck.data.batch_plan import (
     read_lengths,
     save_batch_plan,
 )
+from torchdeck.data.batch_plan.files import source
 
 
 def _of_dataset(data: Path) -> DataSource:
     return DataSource(str(data), "dataset", listing_of(data), content_fingerprint(data))
 
 
-def _saved(folder: Path, source: DataSource, layout: str = "columns") -> Path:
+def _saved(folder: Path, made_from: DataSource, layout: str = "columns") -> Path:
     plan = build_batch_plan([3, 3, 3], token_budget=6)
-    save_batch_plan(plan, folder, layout=layout, source=source, overwrite=True)  # type: ignore[arg-type]
+    save_batch_plan(plan, folder, layout=layout, source=made_from, overwrite=True)  # type: ignore[arg-type]
     return folder
 
 
@@ -140,3 +143,37 @@ def test_a_damaged_source_is_refused(
     file.write_text("{")
     with pytest.raises(BatchPlanError, match=r"source\.json is cut short or damaged"):
         changed_source(tmp_path / "p")
+
+
+@pytest.mark.parametrize("reading", ["dataset", "lengths"])
+def test_a_plan_from_elsewhere_does_not_have_everything_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reading: Literal["dataset", "lengths"]
+) -> None:
+    """A plan may name any folder or file: looking through it ends, and the message says what to do."""
+    data = tmp_path / "d"
+    if reading == "dataset":
+        data.mkdir()
+        for number in range(3):
+            (data / str(number)).write_bytes(b"")
+    else:
+        data.write_text("3\n" * 100_000)
+    with_other_times = DataSource(str(data), reading, "0" * 64, "0" * 64)
+    plan = _saved(tmp_path / "p", with_other_times)
+    assert changed_source(plan) == with_other_times
+    monkeypatch.setattr(source, "TIME_LIMIT", 0.0)
+    with pytest.raises(BatchPlanError, match=r"cannot be told within 0 s: .* or remove .*source\.json"):
+        changed_source(plan)
+
+
+def test_a_file_without_end_is_left_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its gigabytes of nothing take no room on the disk, and would take minutes to read."""
+    data = tmp_path / "texts"
+    data.mkdir()
+    with (data / "0").open("wb") as file:
+        file.truncate(1 << 42)
+    plan = _saved(tmp_path / "p", DataSource(str(data), "dataset", "0" * 64, "0" * 64))
+    monkeypatch.setattr(source, "TIME_LIMIT", 0.2)
+    begun = time.process_time()
+    with pytest.raises(BatchPlanError, match="cannot be told"):
+        changed_source(plan)
+    assert time.process_time() - begun < 5

@@ -112,7 +112,12 @@ def _folder(folder: Path, progress: Progress | None) -> MeasuredDataset:
     digest = hashlib.sha256()
     lengths = np.zeros(len(files), dtype=np.int64)
     for number, name in enumerate(files):
-        hashed, lengths[number] = _hashed(folder / name)
+
+        def reading(_what: str, _done: int, _size: int, number: int = number) -> None:
+            if progress is not None:
+                progress("files read", number, len(files))
+
+        hashed, lengths[number] = _hashed(folder / name, reading)
         digest.update(b"%d %s %s\n" % (lengths[number], hashed.encode("ascii"), os.fsencode(name)))
         if progress is not None:
             progress("files read", number + 1, len(files))

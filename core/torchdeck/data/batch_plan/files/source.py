@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import shlex
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -26,6 +27,12 @@ Reading = Literal["dataset", "lengths"]
 SOURCE_FILE = "source.json"
 FORMAT = "torchdeck-batch-plan-source"
 VERSION = 1
+TIME_LIMIT = 30.0
+"""Seconds for finding out whether data has changed: a plan from elsewhere may name any folder."""
+
+
+class _TooLongError(BatchPlanError):
+    """It took longer than that."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +53,12 @@ class DataSource:
         return f"torchdeck batchplan build --{self.reading} {shlex.quote(self.path)}"
 
 
-def listing_of(path: str | os.PathLike[str]) -> str:
+def listing_of(path: str | os.PathLike[str], *, progress: Progress | None = None) -> str:
     """SHA-256 in hexadecimal over name, size and time of each file of the data set `path`; nothing is read.
+
+    Args:
+        path: the file or folder.
+        progress: called for every file.
 
     Raises:
         BatchPlanError: it is neither file nor folder of files.
@@ -57,8 +68,15 @@ def listing_of(path: str | os.PathLike[str]) -> str:
     if not place.is_dir() and not place.is_file():
         raise BatchPlanError(f"{place} is no file and no folder")
     digest = hashlib.sha256()
-    for name in sorted(files_in(place), key=os.fsencode) if place.is_dir() else [""]:
+    names: list[str] = []
+    for name in files_in(place) if place.is_dir() else [""]:
+        names.append(name)
+        if progress is not None:
+            progress("files found", len(names), len(names))
+    for number, name in enumerate(sorted(names, key=os.fsencode)):
         found = (place / name).stat()
+        if progress is not None:
+            progress("files looked at", number + 1, len(names))
         digest.update(b"%d %d %s\n" % (found.st_size, found.st_mtime_ns, os.fsencode(name)))
     return digest.hexdigest()
 
@@ -91,20 +109,34 @@ def changed_source(path: str | os.PathLike[str], *, progress: Progress | None = 
     """The data that the batch plan in the folder `path` was made from, if that is another now.
 
     None also where nothing can be told: the plan does not say what it was made from, or that is not here.
-    Content is read only where sizes or times of files are others.
+    Content is read only where sizes or times of files are others, for `TIME_LIMIT` at most.
 
     Raises:
-        BatchPlanError: the file that says it is damaged.
+        BatchPlanError: the file that says it is damaged, or there is too much data to compare in that time.
         OSError: that file cannot be read.
     """
     source = read_source(Path(path))
     if source is None:
         return None
     place = Path(source.path)
+    limit = time.monotonic() + TIME_LIMIT
+
+    def looked(what: str, done: int, total: int) -> None:
+        if time.monotonic() > limit:
+            raise _TooLongError(
+                f"whether {place} is still the data that {path} was made from cannot be told within "
+                f"{TIME_LIMIT:g} s: build the plan again with {source.build} …, or remove "
+                f"{Path(path) / SOURCE_FILE}, without which nothing is compared"
+            )
+        if progress is not None and what.endswith("read"):
+            progress(what, done, total)
+
     try:
-        if not place.exists() or listing_of(place) == source.listing:
+        if not place.exists() or listing_of(place, progress=looked) == source.listing:
             return None
-        same = _fingerprint(place, source.reading, progress) == source.fingerprint
+        same = _fingerprint(place, source.reading, looked) == source.fingerprint
+    except _TooLongError:
+        raise
     except BatchPlanError:
         return source
     except OSError:
@@ -112,7 +144,7 @@ def changed_source(path: str | os.PathLike[str], *, progress: Progress | None = 
     return None if same else source
 
 
-def _fingerprint(path: Path, reading: Reading, progress: Progress | None) -> str:
+def _fingerprint(path: Path, reading: Reading, progress: Progress) -> str:
     if reading == "lengths":
         return lengths_fingerprint(read_lengths(path, progress=progress))
     return content_fingerprint(path, progress=progress)
