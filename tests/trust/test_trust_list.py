@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from torchdeck.trust.entry import Seen, Trusted
+from torchdeck.trust.entry import MOST_CONTENTS, Seen, Trusted
 from torchdeck.trust.trust_list import TrustError, TrustList
 
 
@@ -120,6 +120,20 @@ def test_code_in_a_folder_is_edited_freely_until_its_owner_or_mode_is_another(
     file.write_text("three")
     trusted.add(folder)
     assert trusted.standing(folder, file).trusted
+
+
+def test_of_many_files_owner_and_mode_count_of_the_last_ones(trusted: TrustList, tmp_path: Path) -> None:
+    """Reading them all would take long: their content is not known, so that it is not compared."""
+    folder = tmp_path / "a"
+    folder.mkdir(mode=0o755)
+    for number in range(MOST_CONTENTS + 9):
+        (folder / f"{number:04}.py").touch(mode=0o644)
+    last = folder / f"{MOST_CONTENTS + 8:04}.py"
+    trusted.add(folder)
+    last.write_text("two")
+    assert trusted.standing(folder, last).trusted
+    last.chmod(0o755)
+    assert trusted.standing(folder, last) == (False, None, f"{last.name} has another owner or mode")
 
 
 def test_what_others_can_write_is_refused_with_what_helps(trusted: TrustList, tmp_path: Path) -> None:

@@ -114,7 +114,11 @@ def test_of_a_folder_only_what_can_be_imported_matters(folder: Path, tmp_path: P
     module.touch()
     module.chmod(0o666)
     assert other_writers_below(folder) == (f"everyone can write {module}", f"`chmod o-w {module}`")
-    module.unlink()
+    package.chmod(0o777)
+    found = other_writers_below(folder)
+    assert found == (f"everyone can write {package}, and more in {folder}", f"`chmod -R go-w {folder}`")
+    subprocess.run(found.fix.strip("`").split(), check=True, timeout=60)
+    assert other_writers_below(folder) is None
     elsewhere = tmp_path / "elsewhere.py"
     elsewhere.touch()
     elsewhere.chmod(0o666)
@@ -133,3 +137,12 @@ def test_a_user_namespace_without_root_shows_roots_folders_as_the_overflow_users
     if "unshare" in done.stderr:
         pytest.skip(f"this machine gives no user namespaces: {done.stderr.strip()}")
     assert done.stdout.strip() == "None", done.stderr
+
+
+def test_a_cure_is_one_command_whatever_the_path_is_called(folder: Path) -> None:
+    odd = folder / "a b; c.py"
+    odd.touch()
+    odd.chmod(0o666)
+    found = other_writers(odd)
+    assert found is not None
+    assert found.fix == f"`chmod o-w '{odd}'`"

@@ -17,8 +17,10 @@ from torchdeck.trust.writers import other_writers
 
 MOST_BYTES = 8 << 20
 """Of a file that is trusted by its content."""
-MOST_FILES = 256
-"""Files right in a folder that are written down with it."""
+MOST_FILES = 4096
+"""Files right in a folder that are written down with it, the first by name."""
+MOST_CONTENTS = 256
+"""Those of which the content is, too."""
 _CODE = (".py", ".so", ".sh")
 
 
@@ -144,7 +146,7 @@ def _difference(before: Seen, now: Seen) -> str:
 def _replacement(name: str, before: Seen, now: Seen) -> str:
     if before.content == now.content or before[:2] == now[:2]:
         return ""
-    return f"{name} has changed, and so has its owner or mode"
+    return f"{name} has {'changed, and so has its' if before.content else 'another'} owner or mode"
 
 
 def _look(path: str, *, content: bool = True) -> Seen:
@@ -170,7 +172,7 @@ def _code_in(folder: str) -> dict[str, Seen]:
                     and is_written(entry.name)
                     and (entry.name.endswith(_CODE) or entry.stat().st_mode & 0o100)
                 ):
-                    found[entry.name] = _look(entry.path)
+                    found[entry.name] = _look(entry.path, content=len(found) < MOST_CONTENTS)
     return found
 
 

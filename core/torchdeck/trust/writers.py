@@ -5,6 +5,7 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import shlex
 import stat
 from collections import deque
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ MOST_LINKS = 40
 """Symbolic links on the way to a file, as Linux has it."""
 _CODE = (".py", ".pyc", ".so", ".pth")
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_COPY = "copy it to a folder of your own"
 _ACL = "system.posix_acl_access"
 
 
@@ -55,30 +57,49 @@ def other_writers_below(folder: Path) -> Writers | None:
 
     Links to files are followed, links to folders are not. At most `MOST_ENTRIES` names are looked at.
     """
-    own = _own_users()
+    first: Writers | None = None
+    for entry in _importable_below(folder):
+        try:
+            why = other_writers(Path(entry.path)) if entry.is_symlink() else _others_at_entry(entry)
+        except OSError:
+            continue  # what is gone, or leads nowhere, is not imported either
+        if why is None:
+            continue
+        if entry.is_symlink() or why.fix == _COPY:
+            return why
+        if first is not None:
+            return Writers(
+                f"{first.what}, and more in {folder}", f"`chmod -R go-w {shlex.quote(str(folder))}`"
+            )
+        first = why
+    return first
+
+
+def _importable_below(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """What Python may import from `folder`, and folders in it; by what the file system says of their kind."""
     waiting = deque([str(folder)])
     seen = 0
     while waiting and seen < MOST_ENTRIES:
         for entry in _entries(waiting.popleft()):
             seen += 1
-            name = entry.name
-            if not name.endswith(_CODE) and not name.isidentifier():
+            is_code = entry.name.endswith(_CODE)
+            if not is_code and not entry.name.isidentifier():
                 continue  # nothing else can be imported
             try:
-                found = entry.stat(follow_symlinks=False)
-                if stat.S_ISDIR(found.st_mode):
-                    waiting.append(entry.path)
-                elif not name.endswith(_CODE):
-                    continue
-                if found.st_uid in own and not found.st_mode & _OTHERS and not stat.S_ISLNK(found.st_mode):
-                    continue  # as nearly all are
-                path = Path(entry.path)
-                why = other_writers(path) if entry.is_symlink() else _others_at(path, found)
+                is_folder = entry.is_dir(follow_symlinks=False)
             except OSError:
-                continue  # what is gone, or leads nowhere, is not imported either
-            if why is not None:
-                return why
-    return None
+                continue
+            if is_folder:
+                waiting.append(entry.path)
+            if is_folder or is_code:
+                yield entry
+
+
+def _others_at_entry(entry: os.DirEntry[str]) -> Writers | None:
+    found = entry.stat(follow_symlinks=False)
+    if found.st_uid in _own_users() and not found.st_mode & _OTHERS:
+        return None  # as nearly all are
+    return _others_at(Path(entry.path), found)
 
 
 def _link_folders(path: Path) -> list[Path]:
@@ -120,11 +141,13 @@ def _others_above(place: Path) -> Writers | None:
 
 def _others_at(path: Path, found: os.stat_result, owners: tuple[int, ...] = ()) -> Writers | None:
     if found.st_uid not in (owners or _own_users()):
-        return Writers(f"{path} belongs to {_user_name(found.st_uid)}", "copy it to a folder of your own")
+        return Writers(f"{path} belongs to {_user_name(found.st_uid)}", _COPY)
     if found.st_mode & stat.S_IWOTH:
-        return Writers(f"everyone can write {path}", f"`chmod o-w {path}`")
+        return Writers(f"everyone can write {path}", f"`chmod o-w {shlex.quote(str(path))}`")
     if found.st_mode & stat.S_IWGRP and not _is_private_group(path, found):
-        return Writers(f"group {_group_name(found.st_gid)} can write {path}", f"`chmod g-w {path}`")
+        return Writers(
+            f"group {_group_name(found.st_gid)} can write {path}", f"`chmod g-w {shlex.quote(str(path))}`"
+        )
     return None
 
 
