@@ -128,7 +128,7 @@ def own_names() -> str:
         {
             "log": "torchdeck.telemetry.run_log",
             "launch": "torchdeck",
-            "Run": "torchdeck.launching.handle",
+            "Run": "torchdeck.use_cases.run",
         }
     )
 

@@ -98,7 +98,9 @@ def test_launch_is_a_plain_function() -> None:
 def test_launch_on_a_node_says_why_not(tmp_path: Path) -> None:
     """The copy that is sent to nodes has no launch package, and says so; log is there."""
     copy = tmp_path / "shipped"
-    shutil.copytree(PACKAGE, copy / "torchdeck", ignore=shutil.ignore_patterns("__pycache__", "launching"))
+    shutil.copytree(
+        PACKAGE, copy / "torchdeck", ignore=shutil.ignore_patterns("__pycache__", "launching", "use_cases")
+    )
     code = (
         f"import sys; sys.path.insert(0, {str(copy)!r})\n"
         "import torchdeck; torchdeck.log({}); print(torchdeck.__file__)\n"

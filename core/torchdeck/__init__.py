@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from torchdeck.config.loader import LoadedConfig
     from torchdeck.config.schema import RunConfig
-    from torchdeck.launching.handle import Run
     from torchdeck.telemetry.run_log import log as log
+    from torchdeck.use_cases.run import Run
 
 __all__ = ["__version__", "launch", "log"]
 
@@ -47,9 +47,9 @@ def launch(
         LaunchError, HomeError, RunDirectoryError, ShippingError, TrustError: it cannot be started from here.
     """
     try:
-        from torchdeck.launching.api import launch as launched
+        from torchdeck.use_cases.api import launch as launched
     except ModuleNotFoundError as error:
-        if error.name not in ("torchdeck.launching", "torchdeck.config"):
+        if error.name not in ("torchdeck.use_cases", "torchdeck.launching", "torchdeck.config"):
             raise
         raise RuntimeError(
             "torchdeck.launch is not part of what is sent to nodes: call it where Torchdeck is installed, "

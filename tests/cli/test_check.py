@@ -11,7 +11,7 @@ from rich.console import Console
 
 from torchdeck.cli import check
 from torchdeck.cli.check_matrix import print_matrix
-from torchdeck.launching.preflight.check import failed, ok
+from torchdeck.plan.check import failed, ok
 
 
 def command(*words: str) -> int:

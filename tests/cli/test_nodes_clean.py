@@ -16,8 +16,8 @@ from torchdeck.cli.nodes import clean as nodes_clean
 from torchdeck.cli.nodes.chosen import ChosenNodes
 from torchdeck.cli.nodes.clean import orphans_once
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.reach import Reach
 from torchdeck.nodes.book.file import book_path
+from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError
 from torchdeck.nodes.probe.facts import NodeFacts
 from torchdeck.nodes.probe.here import LocalProcess
@@ -80,7 +80,7 @@ class Cleaning:
         self.home.mkdir(mode=0o700)
         lines = (f'[nodes.{name}]\naddress = "10.0.0.1"\nhome = "{self.there}"\n' for name in ("n1", "n2"))
         book_path(self.home).write_text("".join(lines))
-        reach = Reach(self.home, talking=self._talking)
+        reach = Connector(self.home, talking=self._talking)
         chosen = ChosenNodes(reach, dict(reach.book().nodes))
         probed = [Probed(name, node_facts()) for name in chosen.entries]
         monkeypatch.setattr(nodes_clean, "chosen_nodes", lambda _asked: chosen)

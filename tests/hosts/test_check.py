@@ -21,7 +21,7 @@ from torchdeck.launching.facts.looks import Looks
 from torchdeck.launching.preflight.remote.further import check_further
 from torchdeck.launching.preflight.remote.trial import Limits
 from torchdeck.launching.prepare import plan_from, survey
-from torchdeck.launching.reach import Reach
+from torchdeck.nodes.connector import Connector
 
 HostsOf = Callable[..., TestHosts]
 RUN = """\
@@ -122,7 +122,7 @@ def test_a_node_that_hangs_is_named_and_ended(hosts: HostsOf, torchdeck_home: Pa
     made = hosts(2)
     with_book(made, torchdeck_home)
     config = load_config(run_file(folder)).config
-    reach = Reach(torchdeck_home)
+    reach = Connector(torchdeck_home)
     found = survey(config, looks=Looks(torchdeck_home, reach))
     plan = plan_from(config, found)
 

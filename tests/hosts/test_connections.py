@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from support.hosts import TestHosts
-from torchdeck.launching.preflight.check import Check
 from torchdeck.launching.preflight.remote.connections import Connected, check_connections, connect_all
 from torchdeck.nodes.book.schema import NodeBook, NodeEntry
 from torchdeck.nodes.probe.probing import talk
 from torchdeck.nodes.ssh.connection import Connection, connect
 from torchdeck.nodes.ssh.credentials import Credentials, NoAsker
 from torchdeck.nodes.ssh.target import target_of
+from torchdeck.plan.check import Check
 
 HostsOf = Callable[..., TestHosts]
 

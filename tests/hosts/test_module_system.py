@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from support.hosts_run import HostsRun
-from torchdeck.launching.reach import Reach
 from torchdeck.nodes.book.schema import NodeEntry
+from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.probe.probing import Question, probe_node
 
 AcrossOf = Callable[..., HostsRun]
@@ -54,7 +54,7 @@ def test_torch_in_the_users_site_packages_is_found(across: AcrossOf, torchdeck_h
     folder.mkdir(parents=True)
     (folder / "torch.pth").write_text(f"{folder_of_torch()}\n")
     entry = NodeEntry.model_validate(hosts.made.entry(1, python=BARE))
-    found = probe_node("node1", entry, Reach(torchdeck_home).connect, Question(deep=True))
+    found = probe_node("node1", entry, Connector(torchdeck_home).connect, Question(deep=True))
     assert found.facts is not None, found.error
     assert found.facts.python.torch is not None
     assert found.facts.python.deep is not None

@@ -20,7 +20,7 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.launching.facts.looks import Looks
 from torchdeck.launching.launcher import Intent, create_run
 from torchdeck.launching.prepare import plan_from, survey
-from torchdeck.launching.reach import Reach
+from torchdeck.nodes.connector import Connector
 
 HostsOf = Callable[..., TestHosts]
 RUN = '[run]\nscript = "train.py"\n[distributed]\nnodes = ["node1", "node2"]\nnproc = 1\ndevices = "cpu"\n'
@@ -35,7 +35,7 @@ def run(hosts: HostsOf, torchdeck_home: Path, tmp_path: Path) -> tuple[Command, 
     (tmp_path / "train.py").write_text("")
     (tmp_path / "run.toml").write_text(RUN)
     config = load_config(tmp_path / "run.toml").config
-    plan = plan_from(config, survey(config, looks=Looks(torchdeck_home, Reach(torchdeck_home))))
+    plan = plan_from(config, survey(config, looks=Looks(torchdeck_home, Connector(torchdeck_home))))
     layout = create_run(plan, Intent(RUN), torchdeck_home)
     there = [RunLayout(made.home(host) / ".local/share/torchdeck/runs" / layout.root.name) for host in (1, 2)]
     for host, each in enumerate(there):

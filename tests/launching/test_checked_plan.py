@@ -12,8 +12,8 @@ from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.launching import checked_plan as module
 from torchdeck.launching.checked_plan import checked_plan
 from torchdeck.launching.facts.node_survey import NodeFault, NodeSurvey
-from torchdeck.launching.preflight.check import Check, failed
 from torchdeck.launching.prepare import Survey
+from torchdeck.plan.check import Check, failed
 from torchdeck.plan.problems import PlanError
 
 FAULT = NodeFault("n2", "ssh", "nobody answers", "try again")

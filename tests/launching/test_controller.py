@@ -33,10 +33,10 @@ from torchdeck.launching.control.taking_over import (
     ensure_controller,
     resume,
 )
-from torchdeck.launching.handle import Run
 from torchdeck.launching.launcher import start_controller
 from torchdeck.runs.follower import read_run
 from torchdeck.trust.trust_list import TrustList
+from torchdeck.use_cases.run import Run
 
 WAITING = (
     "import signal, time; signal.signal(signal.SIGTERM, lambda *_: exit(0)); print('up'); time.sleep(60)"

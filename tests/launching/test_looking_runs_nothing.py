@@ -12,8 +12,8 @@ import torchdeck
 from support.run_files import write
 from torchdeck.cli.main import main
 from torchdeck.config.loader import load_config
-from torchdeck.launching.api import LaunchError
-from torchdeck.launching.previewer import Previewer
+from torchdeck.use_cases.api import LaunchError
+from torchdeck.use_cases.previewer import Previewer
 
 Look = Callable[[Path], object]
 SCRIPT = '[run]\nscript = "t.py"\n{}\n[distributed]\nnproc = 1\ndevices = "cpu"\n'

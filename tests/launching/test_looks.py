@@ -12,7 +12,7 @@ from support.machines import PYTHON, config, node
 from torchdeck.contract.inventory import InterpreterFacts, NodeInfo
 from torchdeck.launching.facts import looks
 from torchdeck.launching.facts.looks import LONG, SHORTLY, RememberedLooks
-from torchdeck.launching.reach import Reach
+from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.probe import probing
 from torchdeck.nodes.probe.probing import Probed, Question
 from torchdeck.trust.trust_list import TrustList
@@ -143,7 +143,7 @@ def test_nodes_are_not_asked_anew_for_every_letter_of_a_folder(
 
     monkeypatch.setattr(probing, "probe_nodes", probe)
     (tmp_path / "nodes.toml").write_text('version = 1\n[nodes.far]\naddress = "192.0.2.1"\n')
-    reach = Reach(tmp_path)
+    reach = Connector(tmp_path)
     remembered = RememberedLooks(Clock(), home=tmp_path, reach=reach)
     for folder in ("/d", "/da", "/data"):
         assert set(remembered.nodes(("far",), (), (folder,))) == {"far"}

@@ -23,9 +23,9 @@ from torchdeck.data.batch_plan import (
     save_batch_plan,
 )
 from torchdeck.launching.facts.model_and_data import look_at, trace
-from torchdeck.launching.preflight.check import Check
 from torchdeck.launching.preflight.memory import check_memory
 from torchdeck.launching.prepare import Survey, plan_from, survey
+from torchdeck.plan.check import Check
 from torchdeck.plan.known import Known
 from torchdeck.plan.problems import PlanError
 

@@ -24,8 +24,8 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.lock_file import try_lock
 from torchdeck.launching.facts.node_leftovers import find_leftovers
 from torchdeck.launching.node_deletion import delete_noted, delete_on_nodes, delete_runs
-from torchdeck.launching.reach import Reach
 from torchdeck.nodes.book.file import book_path
+from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError
 from torchdeck.nodes.probe.here import LocalProcess, talk_here
 from torchdeck.nodes.ssh.errors import UnreachableError
@@ -43,7 +43,7 @@ def talking(name: str, *_arguments: Any) -> Iterator[Conversation]:
 
 
 @pytest.fixture
-def reach(tmp_path: Path) -> Reach:
+def reach(tmp_path: Path) -> Connector:
     home = tmp_path / "mine"
     home.mkdir(mode=0o700)
     nodes = "".join(
@@ -52,7 +52,7 @@ def reach(tmp_path: Path) -> Reach:
     )
     nodes += f'[nodes.again]\naddress = "10.0.0.1"\nhome = "{tmp_path / "n1"}"\n'
     book_path(home).write_text(nodes)
-    return Reach(home, talking=talking)
+    return Connector(home, talking=talking)
 
 
 def made(home: Path, run_id: str = RUN, *own: bytes) -> RunLayout:
@@ -72,7 +72,7 @@ def kept(home: Path) -> int:
     return sum(path.is_file() for path in (home / "code/blobs").rglob("*"))
 
 
-def test_the_folder_goes_on_each_node_and_other_runs_stay(reach: Reach, tmp_path: Path) -> None:
+def test_the_folder_goes_on_each_node_and_other_runs_stay(reach: Connector, tmp_path: Path) -> None:
     """Who has nothing of it says so; who is not reached is named with the command for later."""
     layout, other = made(tmp_path / "n1", RUN, b"own"), made(tmp_path / "n1", IDS[1])
     assert kept(tmp_path / "n1") == 2
@@ -88,7 +88,7 @@ def test_the_folder_goes_on_each_node_and_other_runs_stay(reach: Reach, tmp_path
     assert sorted(path.name for path in (tmp_path / "n1/runs").iterdir()) == [IDS[1]]
 
 
-def test_nothing_goes_while_a_process_of_the_run_lives_there(reach: Reach, tmp_path: Path) -> None:
+def test_nothing_goes_while_a_process_of_the_run_lives_there(reach: Connector, tmp_path: Path) -> None:
     """It is known by the run's id in its environment."""
     run_id = f"{RUN[:-6]}{os.getpid() % 2**24:06x}"  # other tests have runs of one id, and nothing that lives
     layout = made(tmp_path / "n1", run_id)
@@ -104,7 +104,7 @@ def test_nothing_goes_while_a_process_of_the_run_lives_there(reach: Reach, tmp_p
     assert told.removed
 
 
-def test_a_deletion_that_was_cut_short_is_carried_on(reach: Reach, tmp_path: Path) -> None:
+def test_a_deletion_that_was_cut_short_is_carried_on(reach: Connector, tmp_path: Path) -> None:
     """What was noted is removed and forgotten; not of a node that is away, nor a run that is here again."""
     here = made(reach.home, IDS[1])
     for name in ("n1", "away", "gone"):
@@ -120,7 +120,7 @@ def test_a_deletion_that_was_cut_short_is_carried_on(reach: Reach, tmp_path: Pat
     assert left_on_nodes(reach.home) == {"away": (RUN,), "gone": (RUN,)}
 
 
-def test_a_removal_that_was_cut_short_there_is_finished(reach: Reach, tmp_path: Path) -> None:
+def test_a_removal_that_was_cut_short_there_is_finished(reach: Connector, tmp_path: Path) -> None:
     """The node's Python was ended between giving the folder another name and removing it."""
     layout = made(tmp_path / "n1", RUN, b"own")
     aside = layout.root.rename(layout.root.with_name(f".deleted-{RUN}"))
@@ -128,7 +128,7 @@ def test_a_removal_that_was_cut_short_there_is_finished(reach: Reach, tmp_path: 
     assert (told.removed, aside.exists(), kept(tmp_path / "n1")) == (True, False, 0)
 
 
-def test_what_is_known_here_or_began_there_is_no_leftover(reach: Reach, tmp_path: Path) -> None:
+def test_what_is_known_here_or_began_there_is_no_leftover(reach: Connector, tmp_path: Path) -> None:
     """Of the rest it is said which run was deleted here; two names of one host are told once."""
     made(reach.home, IDS[1])
     note_left(reach.home, RUN, ["n1"])
@@ -149,7 +149,9 @@ def test_what_is_known_here_or_began_there_is_no_leftover(reach: Reach, tmp_path
 
 
 @pytest.mark.parametrize("noted", [("again",), ("n1",), ("n1", "again")])
-def test_a_note_under_any_name_of_a_host_counts(reach: Reach, tmp_path: Path, noted: tuple[str, ...]) -> None:
+def test_a_note_under_any_name_of_a_host_counts(
+    reach: Connector, tmp_path: Path, noted: tuple[str, ...]
+) -> None:
     """The folder is told by a name that it was noted under; other notes of it are needed no more."""
     made(tmp_path / "n1")
     note_left(reach.home, RUN, noted)
@@ -158,7 +160,7 @@ def test_a_note_under_any_name_of_a_host_counts(reach: Reach, tmp_path: Path, no
     assert found.gone == [(name, RUN) for name in noted[:-1]]
 
 
-def test_notes_of_what_is_not_told_are_kept_unless_nothing_is_there(reach: Reach, tmp_path: Path) -> None:
+def test_notes_of_what_is_not_told_are_kept_unless_nothing_is_there(reach: Connector, tmp_path: Path) -> None:
     """Of a run that may live there, of one that is set aside here, and of a node that is away."""
     note_left(reach.home, IDS[0], ["n1", "n2", "away"])
     note_left(reach.home, IDS[1], ["n1"])
@@ -232,7 +234,7 @@ def test_a_run_stays_whose_agent_lives_on_another_host_that_shares_the_home(tmp_
     assert remove_runs(tmp_path, {"run_ids": [RUN]})["removed"] == [RUN]
 
 
-def test_a_run_that_takes_too_long_keeps_no_other_from_its_removal(reach: Reach, tmp_path: Path) -> None:
+def test_a_run_that_takes_too_long_keeps_no_other_from_its_removal(reach: Connector, tmp_path: Path) -> None:
     """Each has the time limit for itself, and what is left of one is told of that alone."""
 
     class Slow(Conversation):
@@ -254,7 +256,7 @@ def test_a_run_that_takes_too_long_keeps_no_other_from_its_removal(reach: Reach,
 
 
 @pytest.mark.parametrize("run_id", ["", ".", "..", "../keep", "keep", f"{RUN}/..", f"{RUN}/checkpoints"])
-def test_only_a_runs_id_is_ever_removed(reach: Reach, tmp_path: Path, run_id: str) -> None:
+def test_only_a_runs_id_is_ever_removed(reach: Connector, tmp_path: Path, run_id: str) -> None:
     """Whatever is asked for."""
     layout = made(tmp_path / "n1")
     (tmp_path / "n1/runs/keep").mkdir()
@@ -264,7 +266,7 @@ def test_only_a_runs_id_is_ever_removed(reach: Reach, tmp_path: Path, run_id: st
     assert (tmp_path / "n1/runs/keep").is_dir()
 
 
-def test_a_link_in_place_of_a_run_is_left_alone(reach: Reach, tmp_path: Path) -> None:
+def test_a_link_in_place_of_a_run_is_left_alone(reach: Connector, tmp_path: Path) -> None:
     """What it leads to is somebody else's."""
     layout = made(tmp_path / "else")
     (tmp_path / "n1/runs").mkdir(parents=True)

@@ -20,8 +20,8 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.launching import node_stop
 from torchdeck.launching.control.requests import STOP_NOW, Request
 from torchdeck.launching.node_stop import stop_on_nodes
-from torchdeck.launching.reach import Reach
 from torchdeck.nodes.book.file import book_path
+from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.probe.conversation import Conversation
 from torchdeck.nodes.probe.here import talk_here
 from torchdeck.nodes.ssh.errors import UnreachableError
@@ -39,14 +39,14 @@ def talking(name: str, *_arguments: Any) -> Iterator[Conversation]:
 
 
 @pytest.fixture
-def reach(tmp_path: Path) -> Reach:
+def reach(tmp_path: Path) -> Connector:
     home = tmp_path / "mine"
     home.mkdir(mode=0o700)
     entries = (
         f'[nodes.{name}]\naddress = "10.0.0.1"\nhome = "{tmp_path / name}"\n' for name in ("n1", "away")
     )
     book_path(home).write_text("\n".join(entries))
-    return Reach(home, talking=talking)
+    return Connector(home, talking=talking)
 
 
 @contextmanager
@@ -63,7 +63,7 @@ def living(layout: RunLayout) -> Iterator[subprocess.Popen[bytes]]:
         process.wait(10)
 
 
-def test_a_run_is_asked_to_stop_and_waited_for(reach: Reach, tmp_path: Path) -> None:
+def test_a_run_is_asked_to_stop_and_waited_for(reach: Connector, tmp_path: Path) -> None:
     layout, said = RunLayout(tmp_path / "n1" / "runs" / RUN), list[str]()
     with living(layout) as process:
         (stop,) = stop_on_nodes(RUN, ["n1"], REQUEST, reach, 30.0, said.append)
@@ -74,7 +74,7 @@ def test_a_run_is_asked_to_stop_and_waited_for(reach: Reach, tmp_path: Path) -> 
     assert (taken.id, taken.kind) == (REQUEST.id, STOP_NOW)
 
 
-def test_what_does_not_live_gets_no_request(reach: Reach, tmp_path: Path) -> None:
+def test_what_does_not_live_gets_no_request(reach: Connector, tmp_path: Path) -> None:
     """It would stop the next session of the run."""
     layout = RunLayout(tmp_path / "n1" / "runs" / RUN)
     layout.root.mkdir(parents=True)
@@ -83,14 +83,14 @@ def test_what_does_not_live_gets_no_request(reach: Reach, tmp_path: Path) -> Non
     assert not layout.node("n1").inbox.exists()
 
 
-def test_a_node_that_is_not_in_the_node_inventory_is_not_waited_for(reach: Reach) -> None:
+def test_a_node_that_is_not_in_the_node_inventory_is_not_waited_for(reach: Connector) -> None:
     (stop,) = stop_on_nodes(RUN, ["gone"], REQUEST, reach, 30.0)
     assert stop.unreached
     assert "gone" in stop.why
 
 
 def test_a_node_that_does_not_answer_is_waited_for_so_long_and_no_longer(
-    reach: Reach, monkeypatch: pytest.MonkeyPatch
+    reach: Connector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(node_stop, "UNREACHED_LIMIT", 1.0)
     said = list[str]()

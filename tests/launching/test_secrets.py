@@ -17,8 +17,8 @@ from torchdeck.contract.atomic import read_json
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.processes import ProcessIdentity
-from torchdeck.launching.handle import Run
 from torchdeck.launching.launcher import LaunchError, start_controller
+from torchdeck.use_cases.run import Run
 
 SHOWS_HASH = """
 import hashlib, os, time

@@ -17,9 +17,9 @@ from torchdeck.config.loader import load_config
 from torchdeck.config.schema import RunConfig
 from torchdeck.launching.facts import tracing_process
 from torchdeck.launching.facts.profiling import ProfilingError, profile_model
-from torchdeck.launching.previewer import Previewer
 from torchdeck.launching.shipping import ship
 from torchdeck.trust.trust_list import TrustList
+from torchdeck.use_cases.previewer import Previewer
 
 
 @pytest.fixture

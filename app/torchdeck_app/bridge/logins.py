@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchdeck.launching.reach import Reach
+from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.ssh.credentials import Asker, Credentials, NoAsker
 from torchdeck.nodes.ssh.keyring_store import Keyring, KeyringAsker
 
@@ -15,9 +15,9 @@ from torchdeck.nodes.ssh.keyring_store import Keyring, KeyringAsker
 class Logins:
     """Both ways know what was asked for so far, and what lies in the keyring."""
 
-    asking: Reach
+    asking: Connector
     """Asks the person for what is missing; not from the GUI thread."""
-    quiet: Reach
+    quiet: Connector
     """Asks nobody: what is missing is said by its error."""
     ask_again: Callable[[], None]
     """Called when the person wants something of a node: what was declined before is asked once more."""
@@ -34,7 +34,7 @@ def make_logins(
     """Logins of a Torchdeck home, by which `asker` is asked; without one, nobody is."""
     credentials, keyring = Credentials(), Keyring(home)
     return Logins(
-        Reach(home, KeyringAsker(keyring, asker or NoAsker()), credentials),
-        Reach(home, KeyringAsker(keyring, NoAsker()), credentials),
+        Connector(home, KeyringAsker(keyring, asker or NoAsker()), credentials),
+        Connector(home, KeyringAsker(keyring, NoAsker()), credentials),
         ask_again,
     )

@@ -14,8 +14,8 @@ from torchdeck.runs.shared_follower import SharedFollowers
 from torchdeck_app.bridge.poller import Poller
 
 if TYPE_CHECKING:
-    from torchdeck.launching.control.kept_controller import KeptController
     from torchdeck.launching.control.taking_over import Logins
+    from torchdeck.use_cases.kept_controller import KeptController
 
 __all__ = ["RunEntry", "RunListPoller", "RunsSeen"]
 INTERVAL = 1.0
@@ -60,8 +60,8 @@ class RunListPoller(Poller[RunsSeen]):
         live = {entry.id: entry for entry in seen.entries if entry.is_live}
         if not live:
             return
-        from torchdeck.launching.control.kept_controller import KeptController  # with all that a launch needs
         from torchdeck.launching.launcher import LaunchError
+        from torchdeck.use_cases.kept_controller import KeptController  # with all that a launch needs
 
         self._kept = {id_: kept for id_, kept in self._kept.items() if id_ in live}
         for id_, entry in live.items():

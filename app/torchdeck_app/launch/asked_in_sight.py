@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from torchdeck.launching.reach import Reach
+from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.ssh.credentials import Asker
 from torchdeck.nodes.ssh.target import SshTarget
 from torchdeck_app.bridge.logins import Logins
@@ -26,7 +26,7 @@ class AskedInSight:
         self._has_declined = False
 
     @property
-    def reach(self) -> Reach:
+    def reach(self) -> Connector:
         """How nodes are reached, with these questions."""
         return replace(self._logins.asking, asker=self)
 

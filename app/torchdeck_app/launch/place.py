@@ -12,9 +12,9 @@ from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from torchdeck.config.toml.document import KeyPath
 from torchdeck.config.toml.edit import EditError
-from torchdeck.launching.gate import Held
 from torchdeck.nodes.book.names import TAG
 from torchdeck.nodes.book.schema import NodeBook
+from torchdeck.trust.held import Held
 from torchdeck_app.bridge.logins import Logins, make_logins
 from torchdeck_app.bridge.operations import Operation, Operations
 from torchdeck_app.launch.asked_in_sight import AskedInSight

@@ -49,7 +49,7 @@ if TYPE_CHECKING:  # imported after the first paint
 # With what their threads would import when they first need it: of a package that two threads import at once,
 # as the importer's does for the next place, one of them sees a half.
 RUN_LIST_MODULES = (
-    "torchdeck_app.bridge.run_list", "torchdeck.metrics", "torchdeck.launching.control.kept_controller",
+    "torchdeck_app.bridge.run_list", "torchdeck.metrics", "torchdeck.use_cases.kept_controller",
 )  # fmt: skip
 _RUNS_MODULES = (*RUN_LIST_MODULES, "torchdeck.distributed.settings", "torchdeck_app.runs.place")
 _LOGIN_MODULES = ("torchdeck_app.bridge.logins", "torchdeck_app.nodes.asking.window_asker")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import argparse
 
     from torchdeck.launching.control.early_controller import EarlyController
-    from torchdeck.launching.reach import Reach
+    from torchdeck.nodes.connector import Connector
 
 SWITCH_SECONDS = 0.0005
 """For which a thread that imports keeps waiting those that talk with nodes; a tenth of Python's own."""
@@ -33,14 +33,14 @@ class Ahead:
         early: the run's controller; None where none could be started.
     """
 
-    def __init__(self, reach: Reach, early: EarlyController | None, open_talks: ExitStack) -> None:
+    def __init__(self, reach: Connector, early: EarlyController | None, open_talks: ExitStack) -> None:
         """Of what is under way; `open_talks` ends it."""
         self.reach = reach
         self.early = early
         self._open_talks = open_talks
 
     @contextmanager
-    def talks(self) -> Iterator[Reach]:
+    def talks(self) -> Iterator[Connector]:
         """`reach`; the conversations end with the block, and not the controller."""
         with self._open_talks:
             yield self.reach
@@ -74,16 +74,16 @@ def _quick_turns() -> Iterator[None]:
 def _knocked(seen: Foreseen, controllers: ExitStack, talks: ExitStack) -> Ahead | None:
     from torchdeck.cli.nodes.asking import terminal_asker
     from torchdeck.config.problems import ConfigError
-    from torchdeck.launching.reach import Reach
     from torchdeck.nodes.book.file import book_path
     from torchdeck.nodes.book.names import run_nodes
+    from torchdeck.nodes.connector import Connector
     from torchdeck.runs.home import HomeError, torchdeck_home, usual_home
 
     try:
         if not book_path(usual_home()).exists():
             return None
         home = torchdeck_home()
-        reach = Reach(home, terminal_asker(home))
+        reach = Connector(home, terminal_asker(home))
         book = reach.book()
         names = [name for name in run_nodes(book, seen.nodes) if name in book.nodes]
     except (ConfigError, HomeError, ValueError):

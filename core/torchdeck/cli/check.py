@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torchdeck.config.loader import LoadedConfig
     from torchdeck.launching.preflight import Check
     from torchdeck.launching.prepare import Survey
-    from torchdeck.launching.reach import Reach
+    from torchdeck.nodes.connector import Connector
     from torchdeck.plan.problems import PlanError
 
 TRYING = "trying torchrun and an all-reduce on the nodes"
@@ -64,8 +64,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _look(loaded: LoadedConfig, *, quick: bool, again: bool) -> tuple[list[Check], PlanError | None]:
     from torchdeck.launching.all_checks import all_checks
-    from torchdeck.launching.preflight.check import failed
     from torchdeck.launching.prepare import survey
+    from torchdeck.plan.check import failed
     from torchdeck.runs.home import HomeError, torchdeck_home
 
     looks = looks_for(loaded.config)
@@ -84,7 +84,7 @@ def _look(loaded: LoadedConfig, *, quick: bool, again: bool) -> tuple[list[Check
 
 
 def _further(
-    loaded: LoadedConfig, found: Survey, reach: Reach, checks: list[Check], *, again: bool
+    loaded: LoadedConfig, found: Survey, reach: Connector, checks: list[Check], *, again: bool
 ) -> list[Check]:
     """What takes seconds: torchrun on the nodes."""
     from torchdeck.launching.preflight.remote.further import check_further

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from torchdeck.launching.control.detached import DetachedProcess
     from torchdeck.launching.control.early_controller import EarlyController
     from torchdeck.launching.preflight import Check
-    from torchdeck.launching.reach import Reach
+    from torchdeck.nodes.connector import Connector
 
 OBJECTS_UNTIL_COLLECTION = 50_000
 """More than Python's 700."""
@@ -68,12 +68,12 @@ def start_loaded(args: argparse.Namespace, loaded: LoadedConfig) -> int:
 
 
 def _launch(args: argparse.Namespace, loaded: LoadedConfig, ahead: Ahead | None) -> int:
+    from torchdeck.config.chosen_nodes import is_here_alone
     from torchdeck.config.problems import ConfigError
 
     # light: what takes long to import is imported while nodes log in
     from torchdeck.launching.chosen_nodes import knocking
     from torchdeck.launching.control.early_controller import early_controller
-    from torchdeck.launching.facts.node_survey import is_here_alone
     from torchdeck.runs.home import torchdeck_home
 
     try:
@@ -97,8 +97,8 @@ def _start(
     args: argparse.Namespace,
     loaded: LoadedConfig,
     home: Path,
-    reach: Reach | None,
-    talks: AbstractContextManager[Reach | None],
+    reach: Connector | None,
+    talks: AbstractContextManager[Connector | None],
     early: EarlyController | None,
 ) -> int:
     plan, checks, shipped = _checked(loaded, home, talks)
@@ -117,7 +117,7 @@ def _start(
 
 
 def _checked(
-    loaded: LoadedConfig, home: Path, talks: AbstractContextManager[Reach | None]
+    loaded: LoadedConfig, home: Path, talks: AbstractContextManager[Connector | None]
 ) -> tuple[LaunchPlan, list[Check], Path | None]:
     """What `checked_plan` gives, and the shipped folder where that could be made while nodes log in."""
     with talks as kept:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from torchdeck.config.loader import LoadedConfig
-    from torchdeck.launching.gate import Held
+    from torchdeck.trust.held import Held
 
 TRUST_HELP = "trust the code that the run file names: its recipe, what that imports, its Python"
 

@@ -65,3 +65,8 @@ def most_taken(distributed: Distributed) -> int | None:
     """
     nodes = distributed.nodes
     return parse_range(nodes).most + distributed.spare if isinstance(nodes, str) else None
+
+
+def is_here_alone(config: RunConfig) -> bool:
+    """Whether `config` names this machine and no other, so that nothing of SSH is needed."""
+    return config.distributed.nodes == [LOCALHOST]

@@ -14,7 +14,7 @@ from torchdeck.launching.prepare import Locate, Survey, plan_from, with_model
 from torchdeck.plan.problems import PlanError
 
 if TYPE_CHECKING:
-    from torchdeck.launching.reach import Reach
+    from torchdeck.nodes.connector import Connector
 
 
 def all_checks(
@@ -24,7 +24,7 @@ def all_checks(
     locate: Locate | None = None,
     on_progress: OnProgress | None = None,
     files: Sequence[Path] = (),
-    reach: Reach | None = None,
+    reach: Connector | None = None,
 ) -> tuple[list[Check], PlanError | None]:
     """All checks, and why no plan can be made where that is so: memory is then not looked at.
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchdeck.config.chosen_nodes import is_here_alone
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.facts.looks import Looks
 from torchdeck.launching.facts.model_and_data import OnProgress, profile_finder
-from torchdeck.launching.facts.node_survey import is_here_alone
 from torchdeck.launching.gate import Gate, resolved
 from torchdeck.launching.launcher import LaunchError
 from torchdeck.launching.preflight import Check, check_model, failures, preflight
@@ -22,7 +22,7 @@ from torchdeck.launching.prepare import Locate, Survey, plan_from, survey, with_
 from torchdeck.plan.problems import PlanError, problem
 
 if TYPE_CHECKING:
-    from torchdeck.launching.reach import Reach
+    from torchdeck.nodes.connector import Connector
 
 
 class PreflightError(LaunchError):
@@ -42,7 +42,7 @@ def checked_plan(
     locate: Locate | None = None,
     on_progress: OnProgress | None = None,
     files: Sequence[Path] = (),
-    reach: Reach | None = None,
+    reach: Connector | None = None,
 ) -> tuple[LaunchPlan, list[Check]]:
     """The plan of a config on this machine, and what the checks before the start found; none of them failed.
 

@@ -14,7 +14,7 @@ from torchdeck.nodes.book.schema import NodeBook
 
 if TYPE_CHECKING:
     from torchdeck.launching.control.early_controller import EarlyController
-    from torchdeck.launching.reach import Reach
+    from torchdeck.nodes.connector import Connector
 
 
 def chosen(config: RunConfig, book: NodeBook, described: frozenset[str]) -> list[str]:
@@ -24,8 +24,8 @@ def chosen(config: RunConfig, book: NodeBook, described: frozenset[str]) -> list
 
 @contextmanager
 def knocking(
-    config: RunConfig, reach: Reach | None, early: EarlyController | None = None
-) -> Iterator[Reach | None]:
+    config: RunConfig, reach: Connector | None, early: EarlyController | None = None
+) -> Iterator[Connector | None]:
     """`reach` with conversations under way with the nodes of `config`: logins wait for other machines.
 
     They stay open until the block ends. What stands in their way is said to who asks, as without this.
@@ -45,7 +45,7 @@ def knocking(
         yield kept
 
 
-def _in_book(config: RunConfig, reach: Reach) -> list[str]:
+def _in_book(config: RunConfig, reach: Connector) -> list[str]:
     """Those that can be reached; that the book is damaged is said by who looks at the nodes."""
     try:
         book = reach.book()

@@ -20,23 +20,9 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.plan.slots import fill
 from torchdeck.contract.refusal import Refusal
 from torchdeck.plan.code_paths import is_copied
+from torchdeck.trust.held import Held
 from torchdeck.trust.trust_list import TrustError, TrustList
 from torchdeck.trust.writers import Writers, other_writers, other_writers_below
-
-
-class Held(NamedTuple):
-    """Something that may not run (yet)."""
-
-    folder: Path
-    """What has to be trusted; without symbolic links."""
-    what: str
-    """A sentence without its full stop."""
-    fix: str
-    can_be_trusted: bool = True
-    """False where others can write it: it has to be changed first."""
-
-    def __str__(self) -> str:
-        return f"{self.what}: {self.fix}"
 
 
 class NotTrustedError(Refusal):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from torchdeck.runs.folders.node_parts import forget_left, left_on_nodes
 
 if TYPE_CHECKING:
-    from torchdeck.launching.reach import Reach
+    from torchdeck.nodes.connector import Connector
 
 LIMIT = 60.0
 """Seconds in which one node must have removed what it has of one run."""
@@ -45,7 +45,7 @@ class NodeDeletion:
 
 
 def delete_on_nodes(
-    run_id: str, names: Sequence[str], reach: Reach, limit: float = LIMIT
+    run_id: str, names: Sequence[str], reach: Connector, limit: float = LIMIT
 ) -> tuple[NodeDeletion, ...]:
     """Remove the run's folder, and code that no other run uses, on each of the nodes, at the same time.
 
@@ -60,7 +60,7 @@ def delete_on_nodes(
     return delete_runs(dict.fromkeys(names, (run_id,)), reach, limit)
 
 
-def delete_noted(reach: Reach, limit: float = LIMIT) -> tuple[NodeDeletion, ...]:
+def delete_noted(reach: Connector, limit: float = LIMIT) -> tuple[NodeDeletion, ...]:
     """Carry on deletions that were cut short or did not reach a node; nodes out of the book are passed over.
 
     Raises:
@@ -72,7 +72,7 @@ def delete_noted(reach: Reach, limit: float = LIMIT) -> tuple[NodeDeletion, ...]
 
 
 def delete_runs(
-    runs: Mapping[str, Sequence[str]], reach: Reach, limit: float = LIMIT
+    runs: Mapping[str, Sequence[str]], reach: Connector, limit: float = LIMIT
 ) -> tuple[NodeDeletion, ...]:
     """As `delete_on_nodes`, of several runs, of each within `limit`: node → ids.
 
@@ -89,7 +89,7 @@ def delete_runs(
     return found
 
 
-def _delete(run_ids: Sequence[str], name: str, reach: Reach, limit: float) -> list[NodeDeletion]:
+def _delete(run_ids: Sequence[str], name: str, reach: Connector, limit: float) -> list[NodeDeletion]:
     """One run after the other; where one takes too long, the next is asked for in another conversation."""
     from torchdeck.config.problems import ConfigError
     from torchdeck.nodes.probe.conversation import ProbeError

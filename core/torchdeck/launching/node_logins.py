@@ -11,14 +11,14 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.folders.node_parts import remote_nodes
 
 if TYPE_CHECKING:
-    from torchdeck.launching.reach import Reach
+    from torchdeck.nodes.connector import Connector
 
 LIMIT = 30.0
 """Seconds for one node, without the time that a person takes to answer."""
 AT_ONCE = 16
 
 
-def gather_logins(layout: RunLayout, reach: Reach) -> Mapping[str, Any]:
+def gather_logins(layout: RunLayout, reach: Connector) -> Mapping[str, Any]:
     """Connect to each node of the run once, so that whatever is wanted is asked for now.
 
     A node that cannot be reached is none of this function's business: the run's links say so.
@@ -34,7 +34,7 @@ def gather_logins(layout: RunLayout, reach: Reach) -> Mapping[str, Any]:
     return reach.credentials.to_json()
 
 
-def _try(reach: Reach, name: str) -> None:
+def _try(reach: Connector, name: str) -> None:
     from torchdeck.config.problems import ConfigError
     from torchdeck.nodes.ssh.errors import SshError, TargetError
 

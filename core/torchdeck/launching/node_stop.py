@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from torchdeck.launching.control.requests import Request
-    from torchdeck.launching.reach import Reach
+    from torchdeck.nodes.connector import Connector
 
 ASK_LIMIT = 20.0
 """Seconds for one answer."""
@@ -39,7 +39,7 @@ def stop_on_nodes(
     run_id: str,
     names: Sequence[str],
     request: Request,
-    reach: Reach,
+    reach: Connector,
     limit: float,
     say: Callable[[str], None] = lambda _text: None,
 ) -> tuple[NodeStop, ...]:
@@ -71,7 +71,7 @@ def stop_on_nodes(
 class _Wait:
     """Waiting for one node."""
 
-    def __init__(self, stop: NodeStop, run_id: str, request: Request, reach: Reach, now: float) -> None:
+    def __init__(self, stop: NodeStop, run_id: str, request: Request, reach: Connector, now: float) -> None:
         self.stop = stop
         self._question = {"run_id": run_id, "node": stop.node}
         self._request = request.file_name

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from torchdeck.config.chosen_nodes import node_names
+from torchdeck.config.chosen_nodes import is_here_alone, node_names
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
 from torchdeck.contract.inventory import LOCALHOST, InterpreterFacts, Inventory
@@ -23,14 +23,14 @@ from torchdeck.launching.facts.model_and_data import (
     narrower,
     trace,
 )
-from torchdeck.launching.facts.node_survey import NodeSurvey, is_here_alone
+from torchdeck.launching.facts.node_survey import NodeSurvey
 from torchdeck.launching.facts.stand_ins import stand_ins
-from torchdeck.launching.gate import Held
 from torchdeck.nodes.described import inventory_from
 from torchdeck.plan.absent_nodes import begun_without
 from torchdeck.plan.known import Known
 from torchdeck.plan.planner import make_plan
 from torchdeck.plan.problems import PlanError
+from torchdeck.trust.held import Held
 
 Locate = Callable[[str], tuple[str, int | None]]
 """Key → file and line."""

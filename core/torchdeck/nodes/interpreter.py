@@ -11,8 +11,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from torchdeck.contract.inventory import InterpreterFacts
+from torchdeck.contract.inventory import InterpreterFacts, Version
 
+OLDEST_PYTHON: Version = (3, 10)
+"""That ranks can run on."""
 _QUESTION = """
 import json, platform
 from importlib import metadata

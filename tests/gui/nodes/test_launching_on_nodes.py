@@ -6,7 +6,7 @@ from pathlib import Path
 from support.asking import Person
 from support.hosts import TestHosts
 from torchdeck.config.loader import load_config
-from torchdeck.launching.previewer import Previewer
+from torchdeck.use_cases.previewer import Previewer
 from torchdeck_app.bridge.logins import make_logins
 from torchdeck_app.launch.check.calls import check_everything
 

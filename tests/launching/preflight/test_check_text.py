@@ -2,9 +2,9 @@
 
 import pytest
 
-from torchdeck.launching.preflight.check import Check, failed, ok, warning
 from torchdeck.nodes.probe.conversation import ProbeError
 from torchdeck.nodes.ssh.errors import UnreachableError
+from torchdeck.plan.check import Check, failed, ok, warning
 
 
 def test_a_node_is_named_where_a_check_stands_alone() -> None:

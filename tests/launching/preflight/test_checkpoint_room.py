@@ -17,11 +17,11 @@ from torchdeck.contract.inventory import LOCALHOST, Inventory, NodeInfo
 from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.contract.plan.model_profile import ModelProfile
 from torchdeck.launching.facts.node_survey import NodeSurvey
-from torchdeck.launching.preflight.check import Check
 from torchdeck.launching.preflight.model import check_model
 from torchdeck.launching.preflight.room import profiled_bytes, share_of
 from torchdeck.launching.prepare import Survey, plan_from
 from torchdeck.nodes.probe.probing import Probed
+from torchdeck.plan.check import Check
 from torchdeck.plan.known import Known
 
 PARAMETERS = HEAD + 2 * BLOCK

@@ -13,9 +13,9 @@ from torchdeck.config.loader import config_from_dict
 from torchdeck.contract.inventory import Device, Inventory, NodeInfo
 from torchdeck.contract.plan.launch_plan import CodeTree
 from torchdeck.contract.plan.prediction import Prediction
-from torchdeck.launching.preflight.check import Check
 from torchdeck.launching.preflight.memory import check_memory
 from torchdeck.launching.prepare import Survey, plan_from
+from torchdeck.plan.check import Check
 from torchdeck.plan.known import Known
 
 

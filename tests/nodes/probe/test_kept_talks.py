@@ -11,8 +11,8 @@ from support.hosts import TestHosts
 from support.waiting import wait_until
 from torchdeck.config.loader import config_from_dict
 from torchdeck.launching.chosen_nodes import knocking
-from torchdeck.launching.reach import Reach
 from torchdeck.nodes.book.file import book_path
+from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.probe.conversation import ProbeError
 from torchdeck.nodes.probe.kept_talks import KeptTalks
 from torchdeck.nodes.probe.probing import Question, probe_nodes, talk
@@ -26,7 +26,7 @@ LIMIT = 20.0
 class Counted:
     """A way to nodes that knows the connections it has made."""
 
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, reach: Connector) -> None:
         self.made: list[Connection] = []
         self._reach = reach
 
@@ -36,17 +36,17 @@ class Counted:
 
 
 @pytest.fixture
-def reach(hosts: Callable[..., TestHosts], torchdeck_home: Path) -> Reach:
+def reach(hosts: Callable[..., TestHosts], torchdeck_home: Path) -> Connector:
     """To `n1`, one real host."""
     import tomlkit
 
     made = hosts(1)
     made.trust(torchdeck_home)
     book_path(torchdeck_home).write_text(tomlkit.dumps({"version": 1, "nodes": {"n1": made.entry(1)}}))
-    return Reach(torchdeck_home)
+    return Connector(torchdeck_home)
 
 
-def test_who_asks_again_logs_in_once(reach: Reach) -> None:
+def test_who_asks_again_logs_in_once(reach: Connector) -> None:
     """The survey's Python answers the checks too; two at a time need one each, and the end closes both."""
     entry = reach.book().nodes["n1"]
     connect = Counted(reach)
@@ -66,7 +66,7 @@ def test_who_asks_again_logs_in_once(reach: Reach) -> None:
     wait_until(lambda: not any(each.alive for each in connect.made), LIMIT, "the connections to be closed")
 
 
-def test_what_came_to_harm_or_was_edited_is_not_used_again(reach: Reach) -> None:
+def test_what_came_to_harm_or_was_edited_is_not_used_again(reach: Connector) -> None:
     entry = reach.book().nodes["n1"]
     connect = Counted(reach)
     with reach.keeping_talks() as kept:
@@ -86,14 +86,14 @@ def test_what_came_to_harm_or_was_edited_is_not_used_again(reach: Reach) -> None
     assert len(connect.made) == 3
 
 
-def test_without_it_each_conversation_is_closed(reach: Reach) -> None:
+def test_without_it_each_conversation_is_closed(reach: Connector) -> None:
     connect = Counted(reach)
     with talk("n1", reach.book().nodes["n1"], connect, LIMIT) as conversation:
         assert conversation.ask("time", LIMIT)["time"] > 0
     assert not connect.made[0].alive
 
 
-def test_one_that_was_begun_beforehand_is_the_first_asked(reach: Reach) -> None:
+def test_one_that_was_begun_beforehand_is_the_first_asked(reach: Connector) -> None:
     """Who looks at the nodes gets it, though it may still be on its way; nobody logs in twice."""
     entry = reach.book().nodes["n1"]
     connect = Counted(reach)
@@ -108,7 +108,7 @@ def test_one_that_was_begun_beforehand_is_the_first_asked(reach: Reach) -> None:
     wait_until(lambda: not connect.made[0].alive, LIMIT, "the connection to be closed")
 
 
-def test_one_that_was_begun_and_never_asked_is_closed(reach: Reach) -> None:
+def test_one_that_was_begun_and_never_asked_is_closed(reach: Connector) -> None:
     entry = reach.book().nodes["n1"]
     connect = Counted(reach)
     talks = KeptTalks()
@@ -118,7 +118,7 @@ def test_one_that_was_begun_and_never_asked_is_closed(reach: Reach) -> None:
     wait_until(lambda: not connect.made[0].alive, LIMIT, "the connection to be closed")
 
 
-def test_what_stood_in_the_way_is_said_to_who_asks_and_the_next_tries_again(reach: Reach) -> None:
+def test_what_stood_in_the_way_is_said_to_who_asks_and_the_next_tries_again(reach: Connector) -> None:
     entry = reach.book().nodes["n1"]
     connect = Counted(reach)
 
@@ -134,7 +134,7 @@ def test_what_stood_in_the_way_is_said_to_who_asks_and_the_next_tries_again(reac
     talks.close()
 
 
-def test_a_launch_begins_with_the_nodes_that_its_config_names(reach: Reach) -> None:
+def test_a_launch_begins_with_the_nodes_that_its_config_names(reach: Connector) -> None:
     """Those in the node book; the rest, and a damaged book, is for the survey to say."""
     config = config_from_dict(
         {"run": {"script": "train.py"}, "distributed": {"nodes": ["n1", "nobody"]}}, reach.home, ()
@@ -156,7 +156,7 @@ def test_a_launch_begins_with_the_nodes_that_its_config_names(reach: Reach) -> N
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_who_let_us_in_is_named_where_nobody_was_asked_for_anything(reach: Reach, *, known: bool) -> None:
+def test_who_let_us_in_is_named_where_nobody_was_asked_for_anything(reach: Connector, *, known: bool) -> None:
     """A password that is known may have been what opened the node: who is told the names does not have it."""
     named: list[str] = []
     if known:
@@ -184,7 +184,7 @@ class Person:
         return False
 
 
-def test_nobody_is_asked_before_an_answer_is_waited_for(reach: Reach) -> None:
+def test_nobody_is_asked_before_an_answer_is_waited_for(reach: Connector) -> None:
     """A refusal of the config may come first: no prompt stands behind it."""
     (reach.home / "known_hosts").write_text("")
     person = Person()

@@ -9,9 +9,9 @@ import pytest
 import tomlkit
 
 from support.hosts import TestHosts
-from torchdeck.launching.reach import Reach
 from torchdeck.nodes.book.file import book_path
 from torchdeck.nodes.book.schema import NodeEntry
+from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.probe.conversation import Conversation
 from torchdeck.nodes.probe.probing import Connect, Question, probe_node
 from torchdeck.nodes.ssh.connection import Connection
@@ -72,7 +72,7 @@ def test_a_node_whose_python_hangs_is_given_up_in_time(
     python.chmod(0o755)
     given: dict[str, Any] = {**made.entry(1), "python": str(python)}
     entry = NodeEntry.model_validate(given)
-    reach = Reach(torchdeck_home)
+    reach = Connector(torchdeck_home)
     took: list[float] = []
 
     def connect(name: str, limit: float) -> Connection:

@@ -7,9 +7,9 @@ from typing import Any
 import tomlkit
 
 from support.hosts import TestHosts
-from torchdeck.launching.reach import Reach
 from torchdeck.nodes.book.file import book_path
 from torchdeck.nodes.book.schema import NodeEntry
+from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.probe.probing import probe_nodes
 
 WRONG = {
@@ -30,7 +30,7 @@ def test_what_the_shell_says_of_a_wrong_python_is_told_with_the_key_that_mends_i
         given[key] = {name: old for name, old in made.entry(1).items() if name not in WRONG} | {key: value}
     book_path(torchdeck_home).write_text(tomlkit.dumps({"version": 1, "nodes": given}))
     entries = {name: NodeEntry.model_validate(entry) for name, entry in given.items()}
-    found = {probed.node: probed for probed in probe_nodes(entries, Reach(torchdeck_home).connect)}
+    found = {probed.node: probed for probed in probe_nodes(entries, Connector(torchdeck_home).connect)}
     for key, (_, said) in WRONG.items():
         assert found[key].facts is None
         assert f"node {key}: its Python ended without an answer: " in found[key].error

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.hosts import TestHosts
-from torchdeck.launching.reach import Reach
 from torchdeck.launching.remote.bootstrap import PYTHON_ARGUMENTS
 from torchdeck.launching.remote.dial import SshDial
 from torchdeck.launching.remote.link import RefusedError
 from torchdeck.nodes.book.file import book_path
 from torchdeck.nodes.book.schema import NodeBook, NodeEntry
+from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.probe.probing import Probed, Question, probe_node
 from torchdeck.nodes.ssh.credentials import Credentials, NoAsker
 from torchdeck.nodes.ssh.login_shell import neutral_line
@@ -83,7 +83,7 @@ class Account:
 
     def probe(self, **entry: str) -> Probed:
         changed = NodeEntry.model_validate(self._made.entry(1, **entry))
-        return probe_node("n1", changed, Reach(self._home).connect, Question())
+        return probe_node("n1", changed, Connector(self._home).connect, Question())
 
     def dial(self) -> SshDial:
         line = python_line(self.entry, PYTHON_ARGUMENTS)

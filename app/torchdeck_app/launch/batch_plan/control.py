@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
-from torchdeck.launching.batch_plan_build import (
+from torchdeck.use_cases.batch_plan_build import (
     BATCH_PLAN,
     BuildError,
     PlanOptions,

@@ -19,7 +19,7 @@ from torchdeck.launching.control.early_controller import EarlyController, early_
 from torchdeck.launching.facts.looks import Looks
 from torchdeck.launching.launcher import Intent, LaunchError, start_run
 from torchdeck.launching.prepare import survey
-from torchdeck.launching.reach import Reach
+from torchdeck.nodes.connector import Connector
 from torchdeck.runs.home import torchdeck_home
 from torchdeck_app.bridge.operations import Cancel
 from torchdeck_app.launch.check.plan_changes import plan_changes
@@ -71,7 +71,7 @@ class Starter:
         reach: how nodes are reached; None: nobody is asked for a login.
     """
 
-    def __init__(self, home: Path, reach: Reach | None = None) -> None:
+    def __init__(self, home: Path, reach: Connector | None = None) -> None:
         self._home = home
         self._reach = reach
         self.started: Started | None = None
@@ -130,7 +130,7 @@ class Starter:
 
 
 def check_everything(
-    loaded: LoadedConfig, folder: Path, home: Path, progress: Progress, reach: Reach | None = None
+    loaded: LoadedConfig, folder: Path, home: Path, progress: Progress, reach: Connector | None = None
 ) -> tuple[CheckRow, ...]:
     """Every check before a start, and why no plan can be made; `reach` says how nodes are reached."""
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from torchdeck.launching.preflight.check import Status
+from torchdeck.plan.check import Status
 from torchdeck_app.launch.check.rows import ORDER, CheckRow, by_node
 
 

@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Signal
 
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.refusal import Refusal
-from torchdeck.launching.reach import Reach
+from torchdeck.nodes.connector import Connector
 from torchdeck_app.bridge.operations import Operation, Operations
 from torchdeck_app.launch.check.calls import Differs, Refused, Started, Starter, Wanted
 from torchdeck_app.launch.check.rows import CheckRow, problem_rows, refusal_rows
@@ -51,7 +51,7 @@ class Launching(QObject):
         source: Callable[[], str],
         parent: QObject | None = None,
         *,
-        reach: Reach | None = None,
+        reach: Connector | None = None,
     ) -> None:
         """
         Args:

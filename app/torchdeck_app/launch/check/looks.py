@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from torchdeck.launching.preflight.check import Status
+from torchdeck.plan.check import Status
 from torchdeck_app.launch.check.rows import Remedy
 
 

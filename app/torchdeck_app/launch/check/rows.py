@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from torchdeck.config.problems import ConfigError, Problem
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.refusal import Refusal
-from torchdeck.launching.preflight.check import Check, Status
+from torchdeck.plan.check import Check, Status
 from torchdeck_app.launch.problems.rows import ProblemRow
 
 Remedy = Literal["", "trust", "queue", "problem"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from torchdeck.config.problems import Problem
-from torchdeck.launching.gate import Held
+from torchdeck.trust.held import Held
 from torchdeck_app.launch.preview.state import PreviewState
 
 _ABOUT = "Where every rank runs, what it reads and how much memory it needs."

@@ -13,8 +13,8 @@ from torchdeck.config.loader import LoadedConfig
 from torchdeck.config.problems import Problem
 from torchdeck.contract.inventory import Inventory
 from torchdeck.contract.refusal import Refusal, refusal_of
-from torchdeck.launching.previewer import Previewed, Previewer
-from torchdeck.launching.reach import Reach
+from torchdeck.nodes.connector import Connector
+from torchdeck.use_cases.previewer import Previewed, Previewer
 from torchdeck_app.bridge.operations import Cancel, Operation, Operations
 from torchdeck_app.launch.preview.free_now import has_local, has_moved
 from torchdeck_app.launch.preview.placement.model import BoardModel, board_model
@@ -44,7 +44,7 @@ class PreviewService(QObject):
         parent: QObject | None = None,
         *,
         previewer: Previewer | None = None,
-        reach: Reach | None = None,
+        reach: Connector | None = None,
     ) -> None:
         """
         Args:

@@ -9,8 +9,8 @@ from torchdeck.config.loader import LoadedConfig
 from torchdeck.config.problems import Problem
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.refusal import Refusal
-from torchdeck.launching.gate import Held
 from torchdeck.plan.preview import Preview
+from torchdeck.trust.held import Held
 from torchdeck_app.launch.preview.placement.model import BoardModel
 
 

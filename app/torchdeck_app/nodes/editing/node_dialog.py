@@ -22,11 +22,11 @@ from PySide6.QtWidgets import (
 )
 
 from torchdeck.config.problems import ConfigError, undotted
-from torchdeck.launching.reach import Reach
 from torchdeck.nodes.book.file import book_path, change_book
 from torchdeck.nodes.book.problems import made_entry
 from torchdeck.nodes.book.schema import NodeBook, NodeEntry
 from torchdeck.nodes.book.text import with_node
+from torchdeck.nodes.connector import Connector
 from torchdeck.shown_text import shown
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operations
@@ -234,7 +234,7 @@ class NodeTest(QObject):
         self._clock.stop()
         self._newest += 1
 
-    def _begin(self, reach: Reach) -> None:
+    def _begin(self, reach: Connector) -> None:
         if self._wanted is None:
             return
         self._newest += 1
@@ -255,7 +255,7 @@ class NodeTest(QObject):
             self.stepped.emit(step)
 
 
-def _carry_out(tell: Callable[[Step | None], None], name: str, entry: NodeEntry, reach: Reach) -> None:
+def _carry_out(tell: Callable[[Step | None], None], name: str, entry: NodeEntry, reach: Connector) -> None:
     with suppress(RuntimeError):  # the dialog is gone
         try_node(name, entry, reach, LIMIT, tell)
         tell(None)

@@ -8,9 +8,9 @@ from typing import Literal
 
 from torchdeck.config.problems import ConfigError
 from torchdeck.contract.inventory import major_minor
-from torchdeck.launching.preflight.interpreter import OLDEST_PYTHON
-from torchdeck.launching.reach import Reach
 from torchdeck.nodes.book.schema import NodeEntry
+from torchdeck.nodes.connector import Connector
+from torchdeck.nodes.interpreter import OLDEST_PYTHON
 from torchdeck.nodes.probe.conversation import ProbeError
 from torchdeck.nodes.probe.facts import NodeFacts, facts_from
 from torchdeck.nodes.probe.probing import talk
@@ -42,7 +42,9 @@ class Step:
     """A person could mend it by saying something."""
 
 
-def try_node(name: str, entry: NodeEntry, reach: Reach, limit: float, tell: Callable[[Step], None]) -> None:
+def try_node(
+    name: str, entry: NodeEntry, reach: Connector, limit: float, tell: Callable[[Step], None]
+) -> None:
     """Reach a node that need not be in the book, and look at what it has; `tell` hears of each step.
 
     Args:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from torchdeck.contract.inventory import major_minor
-from torchdeck.launching.preflight.interpreter import OLDEST_PYTHON
 from torchdeck.nodes.book.schema import NodeEntry
+from torchdeck.nodes.interpreter import OLDEST_PYTHON
 from torchdeck.nodes.probe.facts import NodeFacts
 from torchdeck.nodes.start_line import chosen_by
 

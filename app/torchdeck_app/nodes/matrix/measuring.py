@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from torchdeck.launching.preflight.remote.connections import Connected, connect_all
-from torchdeck.launching.reach import Reach
 from torchdeck.nodes.book.schema import NodeEntry
+from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError
 from torchdeck.nodes.probe.facts import facts_from
 from torchdeck.nodes.probe.probing import talk
@@ -54,7 +54,7 @@ class Measured:
 
 
 def measure(
-    names: Sequence[str], reach: Reach, progress: Callable[[str], None], size: int = SIZE
+    names: Sequence[str], reach: Connector, progress: Callable[[str], None], size: int = SIZE
 ) -> Measured:
     """Reach all, ask each for its address, and let each connect to each other.
 
@@ -98,7 +98,7 @@ def _each(names: Sequence[str], call: Callable[[str], T]) -> list[tuple[str, T]]
         return list(zip(names, pool.map(call, names), strict=True))
 
 
-def _open(name: str, entry: NodeEntry, reach: Reach) -> tuple[ExitStack, Conversation] | str:
+def _open(name: str, entry: NodeEntry, reach: Connector) -> tuple[ExitStack, Conversation] | str:
     """A conversation with a node and what closes it, or why there is none."""
     stack = ExitStack()
     try:
@@ -108,7 +108,7 @@ def _open(name: str, entry: NodeEntry, reach: Reach) -> tuple[ExitStack, Convers
         return str(error)
 
 
-def _hosts(reach: Reach, names: Sequence[str]) -> list[str]:
+def _hosts(reach: Connector, names: Sequence[str]) -> list[str]:
     """What SSH connects to for each: the way there is the way that the nodes take to each other."""
     return [reach.target(name).host for name in names]
 

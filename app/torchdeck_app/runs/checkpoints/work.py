@@ -9,9 +9,9 @@ from pathlib import Path
 
 from torchdeck.contract.checkpoints.manifest import CheckpointError, read_manifest
 from torchdeck.contract.checkpoints.verification import verify_files
-from torchdeck.launching.checkpoint_exchange import exchange_in_process, export_request
 from torchdeck.quantities import size
 from torchdeck.runs.folders.verdicts import Verdict, keep_verdict, seal_of
+from torchdeck.use_cases.checkpoint_exchange import exchange_in_process, export_request
 from torchdeck_app.bridge.operations import Cancel
 
 Say = Callable[[str], None]

@@ -118,7 +118,7 @@ def _request(args: argparse.Namespace, source: Path, target: Path, to: str) -> d
 
 def _exchange(command: str, request: dict[str, Any], python: str | None) -> int:
     from torchdeck.cli.batchplan.progress import ProgressLine
-    from torchdeck.launching.checkpoint_exchange import ExchangeFailedError, exchange_in_process
+    from torchdeck.use_cases.checkpoint_exchange import ExchangeFailedError, exchange_in_process
 
     progress = ProgressLine(number=size)
     try:

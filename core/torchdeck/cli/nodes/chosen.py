@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchdeck.cli.nodes.lookup import NodesUsageError, book_file
 
 if TYPE_CHECKING:
-    from torchdeck.launching.reach import Reach
     from torchdeck.nodes.book.schema import NodeEntry
+    from torchdeck.nodes.connector import Connector
     from torchdeck.nodes.ssh.credentials import Asker
     from torchdeck.nodes.ssh.target import SshTarget
 
@@ -23,7 +23,7 @@ Around = Callable[[], AbstractContextManager[object]]
 class ChosenNodes(NamedTuple):
     """Nodes, and how to connect to them."""
 
-    reach: Reach
+    reach: Connector
     entries: dict[str, NodeEntry]
     """By name, in the order that they were named in."""
 
@@ -61,11 +61,11 @@ def chosen_nodes(asked: Sequence[str], around: Around = nullcontext) -> ChosenNo
         NodesUsageError: the book has no nodes.
     """
     from torchdeck.cli.nodes.asking import terminal_asker
-    from torchdeck.launching.reach import Reach
     from torchdeck.nodes.book.names import named_nodes
+    from torchdeck.nodes.connector import Connector
 
     home = book_file().parent
-    reach = Reach(home, InTurn(terminal_asker(home), around))
+    reach = Connector(home, InTurn(terminal_asker(home), around))
     book = reach.book()
     names = named_nodes(book, list(asked)) if asked else list(book.nodes)
     if not names:

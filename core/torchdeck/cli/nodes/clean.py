@@ -16,7 +16,7 @@ from torchdeck.contract.refusal import Refusal
 if TYPE_CHECKING:
     from torchdeck.launching.facts.node_leftovers import Leftover
     from torchdeck.launching.node_deletion import NodeDeletion
-    from torchdeck.launching.reach import Reach
+    from torchdeck.nodes.connector import Connector
     from torchdeck.nodes.probe.facts import NodeFacts, RunHere
 
 AT_ONCE = 32
@@ -91,7 +91,7 @@ def orphans_once(facts: Mapping[str, NodeFacts]) -> dict[str, list[RunHere]]:
     return found
 
 
-def _deleted(folders: Sequence[Leftover], reach: Reach) -> Sequence[NodeDeletion]:
+def _deleted(folders: Sequence[Leftover], reach: Connector) -> Sequence[NodeDeletion]:
     """Remove these, which were shown, and nothing else."""
     from torchdeck.launching.node_deletion import delete_runs
 

@@ -10,19 +10,19 @@ if TYPE_CHECKING:
     from torchdeck.config.schema import RunConfig
     from torchdeck.contract.layout import RunLayout
     from torchdeck.launching.facts.looks import Looks
-    from torchdeck.launching.reach import Reach
+    from torchdeck.nodes.connector import Connector
 
 
-def reach_for(config: RunConfig, home: Path) -> Reach | None:
+def reach_for(config: RunConfig, home: Path) -> Connector | None:
     """What connects to the nodes of `config`; None, with nothing imported, for this machine alone."""
-    from torchdeck.launching.facts.node_survey import is_here_alone
+    from torchdeck.config.chosen_nodes import is_here_alone
 
     if is_here_alone(config):
         return None
     from torchdeck.cli.nodes.asking import terminal_asker
-    from torchdeck.launching.reach import Reach
+    from torchdeck.nodes.connector import Connector
 
-    return Reach(home, terminal_asker(home))
+    return Connector(home, terminal_asker(home))
 
 
 def logins_of(layout: RunLayout) -> Mapping[str, Any]:
@@ -33,15 +33,15 @@ def logins_of(layout: RunLayout) -> Mapping[str, Any]:
     if not remote_nodes(layout):
         return {}
     from torchdeck.cli.nodes.asking import terminal_asker
-    from torchdeck.launching.reach import Reach
+    from torchdeck.nodes.connector import Connector
 
     home = layout.home.root
-    return gather_logins(layout, Reach(home, terminal_asker(home)))
+    return gather_logins(layout, Connector(home, terminal_asker(home)))
 
 
 def looks_for(config: RunConfig) -> Looks | None:
     """How a command looks at the nodes of `config`; None where it names this machine alone."""
-    from torchdeck.launching.facts.node_survey import is_here_alone
+    from torchdeck.config.chosen_nodes import is_here_alone
 
     if is_here_alone(config):
         return None

@@ -58,10 +58,10 @@ class AskingOnce:
     """Connects; the person at the terminal is asked for each node once, and not whenever it comes back."""
 
     def __init__(self, chosen: ChosenNodes) -> None:
-        from torchdeck.launching.reach import Reach
+        from torchdeck.nodes.connector import Connector
 
         self._asking = chosen.reach
-        self._silent = Reach(chosen.reach.home, credentials=chosen.reach.credentials)
+        self._silent = Connector(chosen.reach.home, credentials=chosen.reach.credentials)
         self._asked: set[str] = set()
 
     def __call__(self, name: str, limit: float) -> Connection:

@@ -18,7 +18,7 @@ from torchdeck.contract.refusal import Refusal
 if TYPE_CHECKING:
     from torchdeck.contract.layout import RunLayout
     from torchdeck.launching.control.detached import DetachedProcess
-    from torchdeck.launching.reach import Reach
+    from torchdeck.nodes.connector import Connector
 
 ATTACHING = "asking the run's nodes what they have of it"
 
@@ -47,7 +47,7 @@ def attach_elsewhere(args: argparse.Namespace) -> int:
         return watch_run(layout, controller, signals, as_json=args.json)
 
 
-def _controller(layout: RunLayout, reach: Reach) -> DetachedProcess | None:
+def _controller(layout: RunLayout, reach: Connector) -> DetachedProcess | None:
     """One with the logins that were given; None where the run is over, or has one here."""
     from torchdeck.launching.launcher import start_controller
     from torchdeck.runs.follower import read_run

@@ -114,9 +114,9 @@ def _on_nodes(run_id: str, names: Sequence[str], home: Path) -> tuple[NodeDeleti
     from torchdeck.cli.nodes.asking import terminal_asker
     from torchdeck.cli.nodes.chosen import InTurn
     from torchdeck.launching.node_deletion import delete_on_nodes
-    from torchdeck.launching.reach import Reach
+    from torchdeck.nodes.connector import Connector
 
-    return delete_on_nodes(run_id, names, Reach(home, InTurn(terminal_asker(home))))
+    return delete_on_nodes(run_id, names, Connector(home, InTurn(terminal_asker(home))))
 
 
 def _tell(run_id: str, told: Sequence[NodeDeletion], *, as_json: bool, here: bool) -> int:

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     bare = args.rank is not None
     if args.follow:
         from torchdeck.contract.refusal import Refusal
-        from torchdeck.launching.control.kept_controller import KeptController
+        from torchdeck.use_cases.kept_controller import KeptController
 
         follower = RunFollower(layout)
         kept = KeptController(layout)

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     from torchdeck.contract.atomic import read_json
     from torchdeck.contract.plan.launch_plan import LaunchPlan
     from torchdeck.launching.pull.results import sources_of
-    from torchdeck.launching.reach import Reach
+    from torchdeck.nodes.connector import Connector
     from torchdeck.nodes.probe.conversation import ProbeError
     from torchdeck.nodes.ssh.errors import SshError
 
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     home = layout.home.root
     try:
         plan = LaunchPlan.from_json(read_json(layout.plan))
-        with sources_of(layout, plan, Reach(home, InTurn(terminal_asker(home)))) as sources:
+        with sources_of(layout, plan, Connector(home, InTurn(terminal_asker(home)))) as sources:
             problems += sources.refused.values()
             for each in _pulls(args, layout, plan, sources):
                 pulled.append(each)

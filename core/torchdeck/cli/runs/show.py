@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _follow(layout: RunLayout, shown: RunView, follower: RunFollower, args: argparse.Namespace) -> None:
     from torchdeck.contract.refusal import Refusal
-    from torchdeck.launching.control.kept_controller import KeptController
+    from torchdeck.use_cases.kept_controller import KeptController
 
     kept = KeptController(layout)
     while not shown.is_over:

@@ -68,10 +68,10 @@ def _on_nodes(layout: RunLayout, request: Request, limit: float) -> tuple[NodeSt
     from torchdeck.cli.nodes.asking import terminal_asker
     from torchdeck.cli.nodes.chosen import InTurn
     from torchdeck.launching.node_stop import stop_on_nodes
-    from torchdeck.launching.reach import Reach
+    from torchdeck.nodes.connector import Connector
 
     home = layout.home.root
-    reach = Reach(home, InTurn(terminal_asker(home)))
+    reach = Connector(home, InTurn(terminal_asker(home)))
     return stop_on_nodes(layout.root.name, names, request, reach, limit, _note)
 
 

@@ -18,7 +18,6 @@ from torchdeck.cli.unread import EXIT_CODE, is_unread, silence
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.control.detached import DetachedProcess
-from torchdeck.launching.control.kept_controller import KeptController
 from torchdeck.launching.control.requests import STOP, STOP_NOW, write_request
 from torchdeck.launching.control.taking_over import RequestCarrier, ensure_controller
 from torchdeck.runs.audit.result import Audit
@@ -28,6 +27,7 @@ from torchdeck.runs.output import OutputFollower
 from torchdeck.runs.state import CheckpointSeen, RunState
 from torchdeck.runs.training_progress import ProgressReader, TrainingProgress
 from torchdeck.runs.view import START_GRACE, RunView
+from torchdeck.use_cases.kept_controller import KeptController
 
 QUICK = 0.025
 """Seconds between two looks while things happen, and between two glances at whether a journal has grown."""

@@ -146,7 +146,7 @@ def early_controller(
         home: TORCHDECK_HOME.
         copied: this process has done nothing yet but read `config`, so that a copy of it will do.
     """
-    from torchdeck.launching.facts.node_survey import is_here_alone
+    from torchdeck.config.chosen_nodes import is_here_alone
 
     early = None
     if not is_here_alone(config):

@@ -19,12 +19,12 @@ from torchdeck.runs.links import UP
 from torchdeck.runs.replay.history import RunHistory
 
 if TYPE_CHECKING:
-    from torchdeck.launching.reach import Reach
     from torchdeck.launching.remote.code import CodeSending
     from torchdeck.launching.remote.early_links import EarlyLinks
     from torchdeck.launching.remote.link import NodeLink
     from torchdeck.launching.remote.link_file import LinkFile
     from torchdeck.launching.remote.transport import SshTransport
+    from torchdeck.nodes.connector import Connector
     from torchdeck.runs.links import LinkState
 
 CATCH_UP_LIMIT = 60.0
@@ -200,14 +200,14 @@ def _links(
     if not remote:
         return {}
     from torchdeck.config.problems import ConfigError
-    from torchdeck.launching.reach import Reach
+    from torchdeck.nodes.connector import Connector
     from torchdeck.nodes.ssh.credentials import Credentials, NoAsker
     from torchdeck.nodes.ssh.errors import TargetError
 
     credentials = Credentials()
     with contextlib.suppress(ValueError):
         credentials = Credentials.from_json(logins)
-    reach = Reach(layout.home.root, NoAsker(), credentials)
+    reach = Connector(layout.home.root, NoAsker(), credentials)
     try:
         return {node.name: _link(layout, plan, node.name, shipped, reach, early) for node in remote}
     except (ConfigError, TargetError) as error:
@@ -215,7 +215,7 @@ def _links(
 
 
 def _link(
-    layout: RunLayout, plan: LaunchPlan, name: str, shipped: Path, reach: Reach, early: EarlyLinks | None
+    layout: RunLayout, plan: LaunchPlan, name: str, shipped: Path, reach: Connector, early: EarlyLinks | None
 ) -> NodeLink:
     from torchdeck.launching.remote.link import LinkTarget, NodeLink
     from torchdeck.launching.remote.node_dial import dial_of

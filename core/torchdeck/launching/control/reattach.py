@@ -18,10 +18,10 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.control.reached_nodes import NodesNotKnownError, ReachedNodes
 from torchdeck.launching.launcher import journal_created
-from torchdeck.launching.reach import Reach
 from torchdeck.launching.remote.link import NodeLink
 from torchdeck.launching.remote.transport import SshTransport
 from torchdeck.launching.shipping import ShippingError, ship
+from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.probe.conversation import ProbeError
 from torchdeck.nodes.probe.remote_files import RemoteFiles, RemoteRuns
 from torchdeck.nodes.probe.talking import talk
@@ -62,7 +62,7 @@ class Reattached(NamedTuple):
 
 
 def reattach(
-    reach: Reach,
+    reach: Connector,
     node: str,
     asked: str,
     on_news: OnNews = lambda _text: None,
@@ -133,7 +133,7 @@ def _check_nodes(plan: LaunchPlan, known: frozenset[str]) -> None:
 
 
 def _made(
-    reach: Reach, layout: RunLayout, plan: LaunchPlan, content: bytes, on_news: OnNews, check: Check
+    reach: Connector, layout: RunLayout, plan: LaunchPlan, content: bytes, on_news: OnNews, check: Check
 ) -> Reattached:
     """The directory, whole, or not at all: without `created` in its journal there is no run."""
     shipped = ship(reach.home)
@@ -156,7 +156,7 @@ def _made(
 
 
 def _mirror(
-    reach: Reach, layout: RunLayout, plan: LaunchPlan, shipped: Path, on_news: OnNews, check: Check
+    reach: Connector, layout: RunLayout, plan: LaunchPlan, shipped: Path, on_news: OnNews, check: Check
 ) -> dict[str, str]:
     """Bring all that the nodes have: a controller that knows nothing of the run would begin it anew."""
     try:

@@ -26,7 +26,7 @@ from torchdeck.runs.home import usual_home
 
 if TYPE_CHECKING:
     from torchdeck.data.batch_plan import BatchPlan
-    from torchdeck.launching.reach import Reach
+    from torchdeck.nodes.connector import Connector
     from torchdeck.nodes.probe.probing import Probed
 
 T = TypeVar("T")
@@ -47,19 +47,19 @@ class Looks:
         reach: how nodes of the node book are reached; None: nobody is asked for a login.
     """
 
-    def __init__(self, home: Path | None = None, reach: Reach | None = None) -> None:
+    def __init__(self, home: Path | None = None, reach: Connector | None = None) -> None:
         self._home = usual_home() if home is None else home
         self._reach = reach
         self.gate = Gate(self._home)
         """Decides what may run."""
 
     @property
-    def reach(self) -> Reach:
+    def reach(self) -> Connector:
         """How nodes are reached."""
         if self._reach is None:
-            from torchdeck.launching.reach import Reach
+            from torchdeck.nodes.connector import Connector
 
-            self._reach = Reach(self._home)
+            self._reach = Connector(self._home)
         return self._reach
 
     def nodes(
@@ -114,7 +114,7 @@ class RememberedLooks(Looks):
         clock: Callable[[], float] = time.monotonic,
         digest: Digest = content_digest,
         home: Path | None = None,
-        reach: Reach | None = None,
+        reach: Connector | None = None,
     ) -> None:
         super().__init__(home, reach)
         self._digests = lru_cache(_KEPT)(Digests)

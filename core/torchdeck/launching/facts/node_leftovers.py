@@ -16,7 +16,7 @@ from torchdeck.runs.folders.deletion import run_of
 from torchdeck.runs.folders.node_parts import left_on_nodes
 
 if TYPE_CHECKING:
-    from torchdeck.launching.reach import Reach
+    from torchdeck.nodes.connector import Connector
 
 LIMIT = 60.0
 """Seconds for one node: it adds up the sizes of all files."""
@@ -55,7 +55,7 @@ class _Said(NamedTuple):
     others: frozenset[str]
 
 
-def find_leftovers(names: Sequence[str], reach: Reach) -> Found:
+def find_leftovers(names: Sequence[str], reach: Connector) -> Found:
     """What lies on nodes of runs that are not in this home, each folder once, however many names it has.
 
     Runs that were started on a node itself are left out.
@@ -92,7 +92,7 @@ def _known(home: Path) -> set[str]:
     return {run_of(path.name) for path in folder.iterdir()} if folder.is_dir() else set()
 
 
-def _ask(name: str, known: Collection[str], reach: Reach) -> _Said | str:
+def _ask(name: str, known: Collection[str], reach: Connector) -> _Said | str:
     try:
         with reach.talk(name, REACH_LIMIT) as talk:
             home = reach.book().nodes[name].home

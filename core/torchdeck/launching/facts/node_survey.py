@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchdeck.config.problems import Problem
-from torchdeck.config.schema import RunConfig
-from torchdeck.contract.inventory import LOCALHOST, InterpreterFacts, NodeInfo
+from torchdeck.contract.inventory import InterpreterFacts, NodeInfo
 from torchdeck.contract.plan.launch_plan import AbsentNode
 
 if TYPE_CHECKING:
@@ -55,8 +54,3 @@ class NodeSurvey:
     def in_the_way(self) -> tuple[Problem, ...]:
         """Everything for which no plan can be made."""
         return (*self.problems, *(fault.problem for fault in self.faults))
-
-
-def is_here_alone(config: RunConfig) -> bool:
-    """Whether `config` names this machine and no other, so that nothing of SSH is needed."""
-    return config.distributed.nodes == [LOCALHOST]

@@ -12,7 +12,6 @@ from torchdeck.config.chosen_nodes import node_names
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import LOCALHOST, InterpreterFacts
 from torchdeck.contract.plan.launch_plan import LaunchPlan
-from torchdeck.launching.preflight.check import Check
 from torchdeck.launching.preflight.data import check_data
 from torchdeck.launching.preflight.devices import check_devices
 from torchdeck.launching.preflight.folders import check_checkpoint_folder, check_home, check_room
@@ -28,9 +27,10 @@ from torchdeck.launching.preflight.room import checkpoint_bytes, share_of
 from torchdeck.launching.preflight.sources import check_sources
 from torchdeck.launching.preflight.trust import check_trust
 from torchdeck.launching.prepare import Survey
+from torchdeck.plan.check import Check
 
 if TYPE_CHECKING:
-    from torchdeck.launching.reach import Reach
+    from torchdeck.nodes.connector import Connector
 
 __all__ = ["Check", "check_model", "failures", "preflight"]
 
@@ -40,7 +40,7 @@ def preflight(
     plan: LaunchPlan | None,
     found: Survey,
     home: Path,
-    reach: Reach | None = None,
+    reach: Connector | None = None,
     disks: MutableMapping[str, str] | None = None,
 ) -> list[Check]:
     """Everything that would stop a run or make it hang, looked for before the start.
@@ -65,9 +65,9 @@ def preflight(
     if not found.remote.names:
         return [described, *_here(config, plan, found, home, names[0]), *ports]
     from torchdeck.launching.preflight.remote.nodes import check_nodes
-    from torchdeck.launching.reach import Reach
+    from torchdeck.nodes.connector import Connector
 
-    looked = check_nodes(config, plan, found, reach or Reach(home))
+    looked = check_nodes(config, plan, found, reach or Connector(home))
     if disks is not None:
         disks.update(looked.disks)
     if LOCALHOST in names:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from torchdeck.agent.attempt.leases import lease_holder
 from torchdeck.contract.layout import Home
 from torchdeck.contract.plan.launch_plan import LaunchPlan
-from torchdeck.launching.preflight.check import Check, failed, ok, warning
+from torchdeck.plan.check import Check, failed, ok, warning
 
 
 class Holder(NamedTuple):

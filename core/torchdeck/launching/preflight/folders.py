@@ -12,8 +12,8 @@ from pathlib import Path
 from torchdeck.agent.probe.system import nearest
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inodes import inodes_left, why_refused
-from torchdeck.launching.preflight.check import Check, failed, ok, warning
 from torchdeck.launching.preflight.room import Room, check_free
+from torchdeck.plan.check import Check, failed, ok, warning
 from torchdeck.runs.home import HomeError, check_private
 
 _NEEDS_CARE = re.compile(r'[\x00-\x1f\x7f":\\]')

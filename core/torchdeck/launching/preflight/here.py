@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from torchdeck.agent.probe.system import kills_after_logout, memory_facts
 from torchdeck.contract.plan.launch_plan import LaunchPlan
-from torchdeck.launching.preflight.check import Check, ok, warning
 from torchdeck.launching.preflight.room import check_shared_memory
+from torchdeck.plan.check import Check, ok, warning
 
 
 def check_here(plan: LaunchPlan, node: str) -> Iterator[Check]:

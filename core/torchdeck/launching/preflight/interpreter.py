@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchdeck.contract.inventory import LOCALHOST, InterpreterFacts, Version, major_minor
-from torchdeck.launching.preflight.check import Check, failed, ok, warning
+from torchdeck.nodes.interpreter import OLDEST_PYTHON
+from torchdeck.plan.check import Check, failed, ok, warning
 
 OLDEST_TORCH: Version = (2, 10)
-OLDEST_PYTHON: Version = (3, 10)
 
 
 def check_interpreter(facts: InterpreterFacts, node: str, *, recipe: bool) -> Iterator[Check]:

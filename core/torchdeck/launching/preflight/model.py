@@ -7,10 +7,10 @@ from pathlib import Path
 
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.plan.launch_plan import LaunchPlan
-from torchdeck.launching.preflight.check import Check
 from torchdeck.launching.preflight.folders import check_room
 from torchdeck.launching.preflight.room import checkpoint_bytes, profiled_bytes, share_of
 from torchdeck.launching.prepare import Survey
+from torchdeck.plan.check import Check
 
 
 def check_model(

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from torchdeck.launching.preflight.check import Check, failed, ok, warning
+from torchdeck.plan.check import Check, failed, ok, warning
 
 NAME_LIMIT = 1.0
 """Seconds that finding this host's own name may take before it is called slow."""

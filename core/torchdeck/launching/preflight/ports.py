@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from torchdeck.contract.plan.launch_plan import LaunchPlan, NodePlan
 from torchdeck.contract.plan.slots import fill
 from torchdeck.contract.plan.smaller_plan import LOOPBACK
-from torchdeck.launching.preflight.check import Check, ok
+from torchdeck.plan.check import Check, ok
 
 _INTERFACE = "GLOO_SOCKET_IFNAME"
 _LOOPBACK_INTERFACE = "lo"

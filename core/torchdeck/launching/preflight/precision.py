@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.plan.launch_plan import NodePlan
-from torchdeck.launching.preflight.check import Check, warning
+from torchdeck.plan.check import Check, warning
 
 
 def check_precision(

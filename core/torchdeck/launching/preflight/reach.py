@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchdeck.contract.inventory import LOCALHOST, Inventory
-from torchdeck.launching.preflight.check import Check, failed, ok
+from torchdeck.plan.check import Check, failed, ok
 
 _SHOWN = 3
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from torchdeck.config.schema import RunConfig
-from torchdeck.launching.preflight.check import Check, failed, ok, warning
+from torchdeck.plan.check import Check, failed, ok, warning
 
 
 def check_resume(config: RunConfig, node: str) -> Iterator[Check]:

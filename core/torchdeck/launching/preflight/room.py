@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchdeck.config.schema import RunConfig
 from torchdeck.config.training import Training
-from torchdeck.launching.preflight.check import Check, failed, ok, warning
+from torchdeck.plan.check import Check, failed, ok, warning
 from torchdeck.quantities import size
 
 if TYPE_CHECKING:

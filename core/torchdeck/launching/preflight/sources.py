@@ -9,7 +9,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from torchdeck.config.schema import BUILTIN_RECIPES, Run
-from torchdeck.launching.preflight.check import Check, failed, ok
+from torchdeck.plan.check import Check, failed, ok
 
 
 def check_sources(run: Run, node: str, user_path: str = "") -> Iterator[Check]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
-from torchdeck.launching.gate import Held
-from torchdeck.launching.preflight.check import Check, failed, ok
+from torchdeck.plan.check import Check, failed, ok
+from torchdeck.trust.held import Held
 
 
 def check_trust(config: RunConfig, held: tuple[Held, ...], node: str) -> Iterator[Check]:

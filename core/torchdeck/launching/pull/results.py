@@ -15,7 +15,7 @@ from torchdeck.contract.plan.slots import fill
 from torchdeck.launching.preflight.remote.talks import talks_with
 from torchdeck.launching.pull import checkpoints
 from torchdeck.launching.pull.fetching import NotWholeError, fetch_checked
-from torchdeck.launching.reach import Reach
+from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.probe.remote_files import RemoteFile, RemoteFiles
 
 REACH_LIMIT = 20.0
@@ -54,7 +54,7 @@ class Sources:
 
 
 @contextmanager
-def sources_of(layout: RunLayout, plan: LaunchPlan, reach: Reach) -> Iterator[Sources]:
+def sources_of(layout: RunLayout, plan: LaunchPlan, reach: Connector) -> Iterator[Sources]:
     """Conversations with the run's other nodes while the block lasts. Raises ConfigError, SshError."""
     book = reach.book()
     remote = [node for node in plan.all_nodes if node.name != LOCALHOST]

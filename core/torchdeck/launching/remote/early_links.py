@@ -7,13 +7,13 @@ from functools import partial
 from pathlib import Path
 
 from torchdeck.config.problems import ConfigError
-from torchdeck.launching.reach import Reach
 from torchdeck.launching.remote.bootstrap import Bootstrap
 from torchdeck.launching.remote.early_link import EarlyLink
 from torchdeck.launching.remote.node_dial import dial_of
 from torchdeck.launching.shipping import ship
 from torchdeck.nodes.background import in_background
 from torchdeck.nodes.book.schema import NodeEntry
+from torchdeck.nodes.connector import Connector
 
 LIMIT = 30.0
 """Seconds for connecting, and again for what the node's Python loads."""
@@ -28,7 +28,7 @@ class EarlyLinks:
         Args:
             home: TORCHDECK_HOME. Nobody is asked for a login, and none is known that was asked for.
         """
-        self._reach = Reach(home)
+        self._reach = Connector(home)
         self._links: dict[str, EarlyLink] = {}
         self._shipped: Future[Path] | None = None
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from torchdeck.launching.reach import Reach
 from torchdeck.launching.remote.bootstrap import PYTHON_ARGUMENTS
 from torchdeck.launching.remote.dial import SshDial
 from torchdeck.nodes.book.schema import NodeEntry
+from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.start_line import python_line
 
 
-def dial_of(reach: Reach, name: str, entry: NodeEntry) -> SshDial:
+def dial_of(reach: Connector, name: str, entry: NodeEntry) -> SshDial:
     """A dial to a node, whose entry in the book is `entry`. Raises ConfigError, TargetError."""
     line = python_line(entry, PYTHON_ARGUMENTS)
     return SshDial(reach.target(name), reach.credentials, reach.asker, line)

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from torchdeck.config.problems import Problem
-from torchdeck.launching.preflight.check import Check, failed, ok, warning
+from torchdeck.plan.check import Check, failed, ok, warning
 from torchdeck_app.launch.check.board import CheckTable
 from torchdeck_app.launch.check.grid import grid_of
 from torchdeck_app.launch.check.looks import LOOKS

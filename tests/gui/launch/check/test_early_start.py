@@ -14,7 +14,7 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launching.checked_plan import PreflightError
 from torchdeck.launching.control.early_controller import EarlyController
-from torchdeck.launching.preflight.check import failed
+from torchdeck.plan.check import failed
 from torchdeck_app.bridge.operations import Cancel
 from torchdeck_app.launch.check import calls
 from torchdeck_app.launch.check.calls import Refused, Started, Starter, Wanted

@@ -12,8 +12,8 @@ from torchdeck.config.loader import LoadedConfig
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launching import launcher
-from torchdeck.launching.gate import Held
 from torchdeck.launching.launcher import LaunchError
+from torchdeck.trust.held import Held
 from torchdeck.trust.trust_list import TrustList
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.check import calls

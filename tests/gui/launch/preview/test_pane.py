@@ -15,11 +15,11 @@ from support.held import held_in
 from support.previews import machines, memory, preview, with_memory
 from torchdeck.config.problems import Problem
 from torchdeck.contract.refusal import Refusal
-from torchdeck.launching.gate import Held
-from torchdeck.launching.previewer import UNTRACED, Previewer
 from torchdeck.plan.known import Known
 from torchdeck.plan.preview.data import DataPreview
 from torchdeck.plan.preview.traffic import Traffic
+from torchdeck.trust.held import Held
+from torchdeck.use_cases.previewer import UNTRACED, Previewer
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.preview.headline import answers
 from torchdeck_app.launch.preview.pane import PreviewPane

@@ -19,8 +19,8 @@ from support.previews import machines, preview
 from support.run_files import write
 from torchdeck.config.loader import LoadedConfig, load_config
 from torchdeck.config.problems import Problem
-from torchdeck.launching.previewer import Previewed, Previewer
 from torchdeck.plan.known import Known
+from torchdeck.use_cases.previewer import Previewed, Previewer
 from torchdeck_app.bridge.operations import Operations
 from torchdeck_app.launch.preview import service as free_watch
 from torchdeck_app.launch.preview.service import PreviewService

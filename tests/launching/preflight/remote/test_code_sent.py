@@ -11,10 +11,10 @@ from torchdeck.contract.inventory import Inventory, NodeInfo
 from torchdeck.launching.facts.code_tree import code_of_run
 from torchdeck.launching.facts.node_survey import NodeSurvey
 from torchdeck.launching.preflight import preflight
-from torchdeck.launching.preflight.check import Check
 from torchdeck.launching.prepare import Survey, plan_from
-from torchdeck.launching.reach import Reach
+from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.probe.probing import Probed
+from torchdeck.plan.check import Check
 
 GIB = 2**30
 
@@ -28,7 +28,7 @@ def code_checks(folder: Path, run: dict[str, Any], **entry: Any) -> list[Check]:
     code, warnings = code_of_run(config, folder, home)
     remote = NodeSurvey(("n0",), (node,), {"n0": PYTHON}, {"n0": Probed("n0", 0.1, node_facts("n0"))})
     found = Survey(Inventory((node,)), {"n0": PYTHON}, {}, code, warnings, remote=remote)
-    checks = preflight(config, plan_from(config, found), found, home, Reach(home))
+    checks = preflight(config, plan_from(config, found), found, home, Connector(home))
     return [check for check in checks if check.name == "code"]
 
 

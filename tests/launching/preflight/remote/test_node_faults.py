@@ -15,13 +15,13 @@ from torchdeck.launching.all_checks import all_checks
 from torchdeck.launching.facts.node_looks import survey_nodes
 from torchdeck.launching.facts.node_survey import NodeSurvey
 from torchdeck.launching.facts.stand_ins import stand_ins
-from torchdeck.launching.preflight.check import Check
 from torchdeck.launching.prepare import Survey, survey
 from torchdeck.nodes.book.file import book_path
 from torchdeck.nodes.book.schema import NodeBook
 from torchdeck.nodes.probe.conversation import ClockOffset
 from torchdeck.nodes.probe.probing import Probed
 from torchdeck.nodes.ssh.host_keys import Verdict
+from torchdeck.plan.check import Check
 
 CLOCK = ClockOffset(0.0, 0.001)
 MACHINE_CHECKS = {"clock", "shared memory", "host name", "login", "interpreter", "torch"}

@@ -14,11 +14,11 @@ from support.previews import machines
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
-from torchdeck.launching.preflight.check import Check
 from torchdeck.launching.preflight.remote.parts import check_parts, disks_of
 from torchdeck.launching.prepare import Survey, plan_from
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError
 from torchdeck.nodes.probe.here import talk_here
+from torchdeck.plan.check import Check
 
 TABLE = [{"name": "n[0-2]", "gpus": 1}]
 

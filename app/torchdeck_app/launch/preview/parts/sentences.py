@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from torchdeck.launching.previewer import UNTRACED
 from torchdeck.plan.preview import Preview
+from torchdeck.use_cases.previewer import UNTRACED
 
 
 def sentence(text: str) -> str:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchdeck.agent.probe.reach import WORD_LENGTH
-from torchdeck.launching.preflight.check import Check, failed, ok
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError, understood
+from torchdeck.plan.check import Check, failed, ok
 
 LIMIT = 5.0
 """Seconds for one connection; what a firewall drops never answers."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchdeck.config.schema import RunConfig
-from torchdeck.launching.preflight.check import Check, failed
 from torchdeck.launching.preflight.room import Room, check_free
 from torchdeck.nodes.probe.facts import Disk, NodeFacts
+from torchdeck.plan.check import Check, failed
 
 
 def check_disks(config: RunConfig, name: str, facts: NodeFacts, checkpoint: int) -> Iterator[Check]:

@@ -6,12 +6,12 @@ import contextlib
 from collections.abc import Sequence
 
 from torchdeck.contract.plan.launch_plan import LaunchPlan
-from torchdeck.launching.preflight.check import Check, failed, ok, warning
 from torchdeck.launching.preflight.remote.remembered import fingerprint, recall, remember
 from torchdeck.launching.preflight.remote.talks import talks_with
 from torchdeck.launching.preflight.remote.trial import Limits, Measured, run_trial
 from torchdeck.launching.prepare import Survey
-from torchdeck.launching.reach import Reach
+from torchdeck.nodes.connector import Connector
+from torchdeck.plan.check import Check, failed, ok, warning
 from torchdeck.quantities import size
 
 NAME = "all-reduce"
@@ -21,7 +21,7 @@ REACH_LIMIT = 10.0
 def check_further(
     plan: LaunchPlan,
     found: Survey,
-    reach: Reach,
+    reach: Connector,
     before: Sequence[Check],
     *,
     again: bool = False,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchdeck.contract.plan.launch_plan import NodePlan
-from torchdeck.launching.preflight.check import Check, failed, ok, warning
 from torchdeck.launching.preflight.room import check_shared_memory
 from torchdeck.nodes.probe.conversation import ClockOffset
 from torchdeck.nodes.probe.facts import NodeFacts
+from torchdeck.plan.check import Check, failed, ok, warning
 
 CLOCK_SKEW = 1.0
 """Seconds by which a clock may differ before it is said: logs of nodes are laid beside each other."""

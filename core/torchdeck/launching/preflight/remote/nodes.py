@@ -13,7 +13,6 @@ from torchdeck.contract.plan.slots import slot
 from torchdeck.launching.code.ignore import OWN
 from torchdeck.launching.code.scan import MAX_BYTES, MAX_FILES
 from torchdeck.launching.code.user_code import main_file
-from torchdeck.launching.preflight.check import Check, failed, ok, warning
 from torchdeck.launching.preflight.interpreter import check_deepspeed, check_interpreter
 from torchdeck.launching.preflight.precision import check_precision
 from torchdeck.launching.preflight.remote.connections import check_connections, connect_all
@@ -26,10 +25,11 @@ from torchdeck.launching.preflight.remote.talks import Talks, talks_with
 from torchdeck.launching.preflight.remote.versions import check_interpreters, check_versions
 from torchdeck.launching.preflight.room import checkpoint_bytes, share_of
 from torchdeck.launching.prepare import Survey
-from torchdeck.launching.reach import Reach
+from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.probe.conversation import ProbeError
 from torchdeck.nodes.probe.facts import NodeFacts
 from torchdeck.nodes.ssh.errors import SshError
+from torchdeck.plan.check import Check, failed, ok, warning
 from torchdeck.plan.code_paths import left_out_why
 from torchdeck.quantities import size
 
@@ -45,7 +45,7 @@ class LookedAt(NamedTuple):
     """Which nodes have one folder of checkpoints, as `disks_of` tells; none where nobody asked."""
 
 
-def check_nodes(config: RunConfig, plan: LaunchPlan | None, found: Survey, reach: Reach) -> LookedAt:
+def check_nodes(config: RunConfig, plan: LaunchPlan | None, found: Survey, reach: Connector) -> LookedAt:
     """Everything about the remote nodes of a run; none of it imports torch. At most some fifteen seconds.
 
     Args:
@@ -140,7 +140,7 @@ def _code(config: RunConfig, plan: LaunchPlan, node: str) -> Iterator[Check]:
         yield failed("code", node, what, fix)
 
 
-def _between(config: RunConfig, plan: LaunchPlan, found: Survey, reach: Reach) -> LookedAt:
+def _between(config: RunConfig, plan: LaunchPlan, found: Survey, reach: Connector) -> LookedAt:
     """What needs the nodes to look: what others hold there, files that they must see, each other."""
     remote = [node for node in plan.all_nodes if node.name != LOCALHOST]
     port = config.distributed.rendezvous.port
@@ -176,7 +176,7 @@ def _between(config: RunConfig, plan: LaunchPlan, found: Survey, reach: Reach) -
         return LookedAt(tuple(checks), disks)
 
 
-def _homes(found: Survey, reach: Reach) -> dict[str, str]:
+def _homes(found: Survey, reach: Connector) -> dict[str, str]:
     """TORCHDECK_HOME of every node."""
     theirs = {name: each.facts.home for name, each in found.remote.probed.items() if each.facts is not None}
     return {LOCALHOST: str(reach.home), **theirs}

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.plan.launch_plan import LaunchPlan
-from torchdeck.launching.preflight.check import Check, failed, ok, warning
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError, understood
+from torchdeck.plan.check import Check, failed, ok, warning
 
 ASK_LIMIT = 10.0
 _NAME = "checkpoints"

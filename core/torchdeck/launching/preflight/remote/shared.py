@@ -15,9 +15,9 @@ from pydantic import ValidationError
 
 from torchdeck.config.recipes.text_data import TextData
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
-from torchdeck.launching.preflight.check import Check, failed, ok
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError
 from torchdeck.nodes.probe.facts import Count, Said, Text
+from torchdeck.plan.check import Check, failed, ok
 
 ASK_LIMIT = 10.0
 _SHARE = 'share that folder with the node under the same path, or run.sync = "auto", which sends a copy'

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 from torchdeck.agent.probe.reach import WORD_LENGTH
 from torchdeck.contract.plan.launch_plan import NodePlan
-from torchdeck.launching.preflight.check import Check, failed, ok
 from torchdeck.launching.preflight.devices import Holder, check_held
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError, understood
 from torchdeck.nodes.probe.facts import Said, Text
+from torchdeck.plan.check import Check, failed, ok
 
 ASK_LIMIT = 10.0
 _LISTENING = 0.2

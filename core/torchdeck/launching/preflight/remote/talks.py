@@ -10,7 +10,7 @@ from typing import NamedTuple
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.contract.plan.slots import fill
-from torchdeck.launching.reach import Reach
+from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError
 from torchdeck.nodes.probe.here import talk_here
 from torchdeck.nodes.ssh.errors import SshError
@@ -27,7 +27,7 @@ class Talks(NamedTuple):
 
 
 @contextmanager
-def talks_with(nodes: Sequence[NodePlan], reach: Reach, limit: float) -> Iterator[Talks]:
+def talks_with(nodes: Sequence[NodePlan], reach: Connector, limit: float) -> Iterator[Talks]:
     """Conversations with `nodes`, in their order, for as long as the block lasts.
 
     Args:

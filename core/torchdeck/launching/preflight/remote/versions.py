@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from torchdeck.contract.inventory import InterpreterFacts, major_minor
-from torchdeck.launching.preflight.check import Check, failed, ok, warning
 from torchdeck.nodes.probe.facts import NodeFacts, Python
+from torchdeck.plan.check import Check, failed, ok, warning
 
 
 def check_versions(nodes: Mapping[str, NodeFacts], backend: str) -> Iterator[Check]:

@@ -10,7 +10,7 @@ import pytest
 from support.run_files import load
 from torchdeck.config.schema import RunConfig
 from torchdeck.data.batch_plan import load_batch_plan
-from torchdeck.launching.batch_plan_build import (
+from torchdeck.use_cases.batch_plan_build import (
     BuildError,
     PlanOptions,
     build_in_process,

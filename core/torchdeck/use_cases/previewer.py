@@ -8,21 +8,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchdeck.config.chosen_nodes import is_here_alone
 from torchdeck.config.loader import LoadedConfig
 from torchdeck.config.problems import Problem
 from torchdeck.contract.inventory import Inventory
 from torchdeck.launching.facts.looks import RememberedLooks
 from torchdeck.launching.facts.model_and_data import OnProgress
-from torchdeck.launching.facts.node_survey import is_here_alone
 from torchdeck.launching.facts.remembered_digests import RememberedDigests
 from torchdeck.launching.facts.remembered_profiles import RememberedProfiles
-from torchdeck.launching.gate import Held, resolved
+from torchdeck.launching.gate import resolved
 from torchdeck.launching.prepare import Survey, plan_from, survey, with_model
 from torchdeck.plan.preview import Preview, make_preview
 from torchdeck.plan.problems import PlanError
+from torchdeck.trust.held import Held
 
 if TYPE_CHECKING:
-    from torchdeck.launching.reach import Reach
+    from torchdeck.nodes.connector import Connector
 
 CANCELLED = "tracing the model was cancelled"
 UNTRACED = "memory is not known yet: the model is being traced"
@@ -53,7 +54,7 @@ class Previewer:
         reach: how nodes of the node book are reached; None: nobody is asked for a login.
     """
 
-    def __init__(self, home: Path, reach: Reach | None = None) -> None:
+    def __init__(self, home: Path, reach: Connector | None = None) -> None:
         self._home = home
         digest = RememberedDigests()
         self._looks = RememberedLooks(

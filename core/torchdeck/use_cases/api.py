@@ -12,9 +12,9 @@ from torchdeck.config.problems import ConfigError
 from torchdeck.config.schema import RunConfig
 from torchdeck.launching.checked_plan import PreflightError, checked_plan, trust_code
 from torchdeck.launching.control.early_controller import early_controller
-from torchdeck.launching.handle import Run
 from torchdeck.launching.launcher import Intent, LaunchError, start_run
 from torchdeck.runs.home import torchdeck_home
+from torchdeck.use_cases.run import Run
 
 
 def launch(

@@ -15,11 +15,11 @@ from support.made_runs import make_run
 from support.waiting import wait_until
 from torchdeck.contract.layout import RunLayout
 from torchdeck.launching.control.detached import DetachedProcess
-from torchdeck.launching.control.kept_controller import FIRST_DELAY, LAST_DELAY, STEADY, KeptController
 from torchdeck.launching.launcher import start_controller
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.state import RunState
 from torchdeck.runs.view import RunView
+from torchdeck.use_cases.kept_controller import FIRST_DELAY, LAST_DELAY, STEADY, KeptController
 
 
 class Started:

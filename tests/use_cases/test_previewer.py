@@ -16,7 +16,7 @@ from torchdeck.config.loader import LoadedConfig, load_config
 from torchdeck.contract.inventory import InterpreterFacts
 from torchdeck.launching.facts import profiling
 from torchdeck.launching.facts.tracing_process import TracingFailedError
-from torchdeck.launching.previewer import Previewer
+from torchdeck.use_cases.previewer import Previewer
 
 BYTE_GPT = '[run]\nrecipe = "byte-gpt"\n[training]\nsteps = 10\n[distributed]\ndevices = "cpu"\nnproc = 2\n'
 

@@ -8,9 +8,9 @@ import pytest
 
 import torchdeck
 from torchdeck.config.loader import load_config
-from torchdeck.launching.api import PreflightError
 from torchdeck.plan.problems import PlanError
 from torchdeck.runs.home import HomeError
+from torchdeck.use_cases.api import PreflightError
 
 
 @pytest.fixture

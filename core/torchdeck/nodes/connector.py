@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Reach:
+class Connector:
     """Connects to nodes of the book. Any thread may use it."""
 
     home: Path
@@ -66,7 +66,7 @@ class Reach:
     @contextmanager
     def keeping_talks(
         self, first: Iterable[str] = (), begun: Callable[[str], None] = lambda _name: None
-    ) -> Iterator[Reach]:
+    ) -> Iterator[Connector]:
         """The same, with conversations that stay open for the next who asks until the block ends.
 
         Args:
