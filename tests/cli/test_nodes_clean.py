@@ -16,6 +16,7 @@ from torchdeck.cli.nodes import clean as nodes_clean
 from torchdeck.cli.nodes.chosen import ChosenNodes
 from torchdeck.cli.nodes.clean import orphans_once
 from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.nodes.book.file import book_path
 from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError
@@ -64,7 +65,7 @@ class Probed(NamedTuple):
 class Mute(Conversation):
     """With a node that does whatever it is asked, and does not say which folders it has."""
 
-    def ask(self, what: str, limit: float, /, **fields: Any) -> Mapping[str, Any]:
+    def ask(self, what: ProbeRequest, limit: float, /, **fields: Any) -> Mapping[str, Any]:
         if what == "run_folders":
             raise ProbeError(f"n2 did not answer 'run_folders' within {limit:g} s")
         return super().ask(what, limit, **fields)

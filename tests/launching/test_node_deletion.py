@@ -22,6 +22,7 @@ from torchdeck.agent.snapshots.folder import make_from_store, store_of
 from torchdeck.agent.snapshots.manifest import Entry, Manifest
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.lock_file import try_lock
+from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.launching.facts.node_leftovers import find_leftovers
 from torchdeck.launching.node_deletion import delete_noted, delete_on_nodes, delete_runs
 from torchdeck.nodes.book.file import book_path
@@ -238,7 +239,7 @@ def test_a_run_that_takes_too_long_keeps_no_other_from_its_removal(reach: Connec
     """Each has the time limit for itself, and what is left of one is told of that alone."""
 
     class Slow(Conversation):
-        def ask(self, what: str, limit: float, /, **fields: Any) -> Mapping[str, Any]:
+        def ask(self, what: ProbeRequest, limit: float, /, **fields: Any) -> Mapping[str, Any]:
             if fields["run_ids"] == [IDS[1]]:
                 raise ProbeError("n1 did not answer 'remove_runs' within 60 s")
             return super().ask(what, limit, **fields)

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.runs.folders.node_parts import forget_left, left_on_nodes
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _delete(run_ids: Sequence[str], name: str, reach: Connector, limit: float) -
             with reach.talk(name, min(limit, REACH_LIMIT)) as talk:
                 connected = True
                 for run_id in run_ids[len(told) :]:
-                    said = talk.ask("remove_runs", limit, run_ids=[run_id], home=entry.home)
+                    said = talk.ask(ProbeRequest.REMOVE_RUNS, limit, run_ids=[run_id], home=entry.home)
                     told.append(_outcome(name, run_id, said))
         except (ConfigError, ProbeError, SshError, TargetError, OSError) as error:
             left = run_ids[len(told) :]

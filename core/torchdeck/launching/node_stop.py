@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from torchdeck.contract.node_requests import ProbeRequest
+
 if TYPE_CHECKING:
     from torchdeck.launching.control.requests import Request
     from torchdeck.nodes.connector import Connector
@@ -104,7 +106,9 @@ class _Wait:
 
         home = self._reach.entry(self.stop.node).home
         with self._reach.talk(self.stop.node, REACH_LIMIT) as talk:
-            answer = talk.ask("stop_run", ASK_LIMIT, home=home, request=self._request, **self._question)
+            answer = talk.ask(
+                ProbeRequest.STOP_RUN, ASK_LIMIT, home=home, request=self._request, **self._question
+            )
         lives = answer.get("lives")
         if not isinstance(lives, str):
             raise ProbeError(f"node {self.stop.node} did not say what lives there")

@@ -18,6 +18,7 @@ from support.local_stream import LocalStream, python_stream
 from support.slow_stream import SlowStream
 from support.waiting import wait_until
 from torchdeck.contract.frames import encode
+from torchdeck.contract.node_requests import LinkRequest
 from torchdeck.launching.remote.link import LinkTarget, NeedsLoginError, NodeLink, RefusedError
 from torchdeck.launching.remote.link_file import LinkFile
 from torchdeck.launching.remote.session import LinkLostError, RemoteRequestError
@@ -151,7 +152,7 @@ def test_the_state_tells_since_when_and_why(run: LinkedRun) -> None:
     """Up, lost with the last time the node was heard, and up again; in links.json, too."""
     assert run.link.state.state == "connecting"
     with pytest.raises(LinkLostError, match="n1 cannot be reached now"):
-        run.link.call("agent_log")
+        run.link.call(LinkRequest.AGENT_LOG)
     run.up()
     wait_until(lambda: run.link.state.clock_offset is not None, 20, "the clock's offset")
     file = LinkFile(run.here, [run.link])
@@ -289,9 +290,9 @@ def test_a_request_that_is_not_known_is_an_error(run: LinkedRun) -> None:
     """In the node's words; the link goes on."""
     run.up()
     with pytest.raises(RemoteRequestError, match="does not know the request 'dance'"):
-        run.link.call("dance")
+        run.link.call("dance")  # type: ignore[arg-type] # as a newer desktop asks
     with pytest.raises(RemoteRequestError, match="no name of a request"):
-        run.link.call("deliver", name="../../x.json")
+        run.link.call(LinkRequest.DELIVER, name="../../x.json")
     assert run.link.state.state == "up"
 
 

@@ -13,6 +13,7 @@ from support.old_python import python310
 from support.piped_process import piped_process
 from support.waiting import wait_until
 from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.contract.processes import RUN_ID_VARIABLE
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError, PythonEndedError
 from torchdeck.nodes.probe.facts import NodeFacts, facts_from, interpreter_facts, node_info
@@ -24,7 +25,7 @@ LIMIT = 60.0
 def facts_of(argv: list[str], env: dict[str, str] | None = None, **fields: object) -> NodeFacts:
     """What the Python of `argv` says of this machine."""
     with piped_process(argv, {**os.environ, **(env or {})}) as process:
-        return facts_from("here", Conversation(process, "here").ask("facts", LIMIT, **fields))
+        return facts_from("here", Conversation(process, "here").ask(ProbeRequest.FACTS, LIMIT, **fields))
 
 
 def test_a_machine_tells_what_it_has(tmp_path: Path) -> None:
@@ -64,8 +65,8 @@ def test_torch_is_imported_only_when_asked() -> None:
     """`deep` says what torch says; without it nothing of torch runs."""
     with piped_process([sys.executable, *ARGUMENTS]) as process:
         talk = Conversation(process, "here")
-        assert facts_from("here", talk.ask("facts", LIMIT)).python.deep is None
-        deep = facts_from("here", talk.ask("facts", LIMIT, deep=True)).python.deep
+        assert facts_from("here", talk.ask(ProbeRequest.FACTS, LIMIT)).python.deep is None
+        deep = facts_from("here", talk.ask(ProbeRequest.FACTS, LIMIT, deep=True)).python.deep
     assert deep is not None
     assert not deep.error
     assert deep.gloo
@@ -100,11 +101,11 @@ def test_samples_follow_each_other() -> None:
     """Rates are over the time in between."""
     with piped_process([sys.executable, *ARGUMENTS]) as process:
         talk = Conversation(process, "here")
-        talk.ask("sample", LIMIT)
+        talk.ask(ProbeRequest.SAMPLE, LIMIT)
         until = time.monotonic() + 0.2
         while time.monotonic() < until:
             pass
-        second = talk.ask("sample", LIMIT, runs=True)
+        second = talk.ask(ProbeRequest.SAMPLE, LIMIT, runs=True)
     assert second["values"]["cpu_percent"] > 0
     assert isinstance(second["runs"], list)
 
@@ -128,10 +129,10 @@ def test_orphans_are_found_and_ended(tmp_path: Path) -> None:
         lock.write_text(f'{{"pid": {agent.pid}, "start_ticks": {ticks}, "boot": "{boot}"}}')
         with piped_process([sys.executable, *ARGUMENTS]) as process:
             talk = Conversation(process, "here")
-            runs = {run.run_id: run for run in facts_from("here", talk.ask("facts", LIMIT)).runs}
+            runs = {run.run_id: run for run in facts_from("here", talk.ask(ProbeRequest.FACTS, LIMIT)).runs}
             assert (runs[dead].supervised, runs[alive].supervised) == (False, True)
             assert runs[dead].ranks == (3,)
-            answer = talk.ask("clean", LIMIT, run_ids=[dead, alive, "never was"])
+            answer = talk.ask(ProbeRequest.CLEAN, LIMIT, run_ids=[dead, alive, "never was"])
         assert (answer["ended"], answer["kept"], answer["left"]) == ({dead: 1, "never was": 0}, [alive], 0)
         wait_until(lambda: processes[dead].poll() is not None, 10, "the orphan's end")
         assert processes[alive].poll() is None
@@ -150,7 +151,7 @@ def test_a_shell_that_prints_is_named(tmp_path: Path) -> None:
         piped_process([str(script), *ARGUMENTS]) as process,
         pytest.raises(ProbeError, match="print something"),
     ):
-        Conversation(process, "a").ask("time", LIMIT)
+        Conversation(process, "a").ask(ProbeRequest.TIME, LIMIT)
 
 
 def test_what_does_not_answer_is_not_waited_for() -> None:
@@ -159,14 +160,14 @@ def test_what_does_not_answer_is_not_waited_for() -> None:
         piped_process(["/bin/sleep", "600"]) as process,
         pytest.raises(ProbeError, match=r"a did not answer 'time'"),
     ):
-        Conversation(process, "a").ask("time", 0.3)
+        Conversation(process, "a").ask(ProbeRequest.TIME, 0.3)
 
 
 def test_a_python_that_ends_says_why() -> None:
     """The last it printed is quoted."""
     argv = ["/bin/sh", "-c", "echo no python here >&2; read line; exit 3"]
     with piped_process(argv) as process, pytest.raises(PythonEndedError, match="no python here"):
-        Conversation(process, "a").ask("time", LIMIT)
+        Conversation(process, "a").ask(ProbeRequest.TIME, LIMIT)
 
 
 @pytest.mark.parametrize(
@@ -181,6 +182,6 @@ def test_a_python_that_ends_says_why() -> None:
 def test_impossible_facts_are_refused(change: dict[str, object], where: str) -> None:
     """A node is not believed what cannot be."""
     with piped_process([sys.executable, *ARGUMENTS]) as process:
-        answer = Conversation(process, "a").ask("facts", LIMIT)
+        answer = Conversation(process, "a").ask(ProbeRequest.FACTS, LIMIT)
     with pytest.raises(ProbeError, match=where):
         facts_from("a", {**answer, **change})

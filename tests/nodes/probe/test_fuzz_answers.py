@@ -16,6 +16,7 @@ from support.saying_process import SayingProcess
 from torchdeck.agent.probe import answer
 from torchdeck.agent.probe.runs import is_supervised, is_supervised_anywhere
 from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError
 from torchdeck.nodes.probe.facts import NodeFacts, facts_from, interpreter_facts, node_info
 from torchdeck.nodes.probe.monitoring import _sample
@@ -94,8 +95,8 @@ QUESTIONS = (
 def read_answer(case: bytes, _place: Path) -> None:
     """Asked for everything; it may only raise what is documented."""
     asked: tuple[Callable[[Conversation], object], ...] = (
-        lambda talk: facts_from("n", talk.ask("facts", 1.0)),
-        lambda talk: _sample("n", talk.ask("sample", 1.0)),
+        lambda talk: facts_from("n", talk.ask(ProbeRequest.FACTS, 1.0)),
+        lambda talk: _sample("n", talk.ask(ProbeRequest.SAMPLE, 1.0)),
         lambda talk: talk.clock(1.0).seconds,
         lambda talk: RemoteFiles(talk, "n").runs(None),
         lambda talk: RemoteFiles(talk, "n").tree("/x"),

@@ -10,6 +10,7 @@ import pytest
 from support.hosts import TestHosts
 from support.waiting import wait_until
 from torchdeck.config.loader import config_from_dict
+from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.launching.chosen_nodes import knocking
 from torchdeck.nodes.book.file import book_path
 from torchdeck.nodes.connector import Connector
@@ -56,11 +57,11 @@ def test_who_asks_again_logs_in_once(reach: Connector) -> None:
         (probed,) = probe_nodes({"n1": entry}, connect, Question(), talking)
         assert probed.facts is not None, probed.error
         with talking("n1", entry, connect, LIMIT) as first:
-            assert first.ask("time", LIMIT)["time"] > 0
+            assert first.ask(ProbeRequest.TIME, LIMIT)["time"] > 0
             assert len(connect.made) == 1
             with talking("n1", entry, connect, LIMIT) as second:
                 assert second is not first
-                assert second.ask("time", LIMIT)["time"] > 0
+                assert second.ask(ProbeRequest.TIME, LIMIT)["time"] > 0
         assert [each.alive for each in connect.made] == [True, True]
         assert len(connect.made) == 2
     wait_until(lambda: not any(each.alive for each in connect.made), LIMIT, "the connections to be closed")
@@ -76,20 +77,20 @@ def test_what_came_to_harm_or_was_edited_is_not_used_again(reach: Connector) -> 
             pytest.raises(ProbeError, match="did not answer"),
             talking("n1", entry, connect, LIMIT) as asked,
         ):
-            asked.ask("time", 0.0)  # its answer would be taken for that to the next question
+            asked.ask(ProbeRequest.TIME, 0.0)  # its answer would be taken for that to the next question
         assert not connect.made[0].alive
         with talking("n1", entry, connect, LIMIT) as asked:
-            assert asked.ask("time", LIMIT)["time"] > 0
+            assert asked.ask(ProbeRequest.TIME, LIMIT)["time"] > 0
         edited = entry.model_copy(update={"working_dir": "/tmp"})
         with talking("n1", edited, connect, LIMIT) as asked:
-            assert asked.ask("time", LIMIT)["time"] > 0
+            assert asked.ask(ProbeRequest.TIME, LIMIT)["time"] > 0
     assert len(connect.made) == 3
 
 
 def test_without_it_each_conversation_is_closed(reach: Connector) -> None:
     connect = Counted(reach)
     with talk("n1", reach.book().nodes["n1"], connect, LIMIT) as conversation:
-        assert conversation.ask("time", LIMIT)["time"] > 0
+        assert conversation.ask(ProbeRequest.TIME, LIMIT)["time"] > 0
     assert not connect.made[0].alive
 
 
@@ -100,7 +101,7 @@ def test_one_that_was_begun_beforehand_is_the_first_asked(reach: Connector) -> N
     talks = KeptTalks()
     talks.begin({"n1": entry}, connect)
     with talks("n1", entry, connect, LIMIT) as asked:
-        assert asked.ask("time", LIMIT)["time"] > 0
+        assert asked.ask(ProbeRequest.TIME, LIMIT)["time"] > 0
     with talks("n1", entry, connect, LIMIT) as again:
         assert again is asked
     assert len(connect.made) == 1
@@ -130,7 +131,7 @@ def test_what_stood_in_the_way_is_said_to_who_asks_and_the_next_tries_again(reac
     with pytest.raises(UnreachableError, match="nobody at home for 7 s"), talks("n1", entry, connect, LIMIT):
         pass
     with talks("n1", entry, connect, LIMIT) as asked:
-        assert asked.ask("time", LIMIT)["time"] > 0
+        assert asked.ask(ProbeRequest.TIME, LIMIT)["time"] > 0
     talks.close()
 
 
@@ -143,7 +144,7 @@ def test_a_launch_begins_with_the_nodes_that_its_config_names(reach: Connector) 
         assert kept is not None
         assert kept.talking is not None
         with kept.talk("n1", LIMIT) as asked:
-            assert asked.ask("time", LIMIT)["time"] > 0
+            assert asked.ask(ProbeRequest.TIME, LIMIT)["time"] > 0
         with kept.keeping_talks() as same, same.talk("n1", LIMIT) as again:
             assert again is asked
         with kept.talk("n1", LIMIT) as again:
@@ -162,7 +163,7 @@ def test_who_let_us_in_is_named_where_nobody_was_asked_for_anything(reach: Conne
     if known:
         reach.credentials.set_passphrase(Path("/some/key"), "words")
     with reach.keeping_talks(["n1"], named.append) as kept, kept.talk("n1", LIMIT) as asked:
-        assert asked.ask("time", LIMIT)["time"] > 0
+        assert asked.ask(ProbeRequest.TIME, LIMIT)["time"] > 0
     assert named == ([] if known else ["n1"])
 
 

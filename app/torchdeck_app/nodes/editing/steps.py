@@ -8,6 +8,7 @@ from typing import Literal
 
 from torchdeck.config.problems import ConfigError
 from torchdeck.contract.inventory import major_minor
+from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck.nodes.connector import Connector
 from torchdeck.nodes.interpreter import OLDEST_PYTHON
@@ -70,7 +71,7 @@ def try_node(
 
     try:
         with talk(name, entry, connected, limit) as conversation:
-            facts = facts_from(name, conversation.ask("facts", limit, home=entry.home, folders=[]))
+            facts = facts_from(name, conversation.ask(ProbeRequest.FACTS, limit, home=entry.home, folders=[]))
     except SshError as error:
         for step in _of_connection(error):
             tell(step)

@@ -10,6 +10,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from torchdeck.config.problems import ConfigError
+from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.nodes.book.file import book_path
 from torchdeck.nodes.book.schema import NodeBook, NodeEntry
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError
@@ -244,7 +245,7 @@ class NodeWatch:
         reach = self._gated if asking is None else asking
         with talk(self.name, self.entry, reach, REACH_LIMIT) as conversation:
             folders = [self.entry.working_dir] if self.entry.working_dir else []
-            answer = conversation.ask("facts", REACH_LIMIT, home=self.entry.home, folders=folders)
+            answer = conversation.ask(ProbeRequest.FACTS, REACH_LIMIT, home=self.entry.home, folders=folders)
             facts = facts_from(self.name, answer)
             self._say(standing=Standing.REACHED, facts=facts, runs=facts.runs, why="", fix="")
             count = 0
@@ -264,7 +265,7 @@ class NodeWatch:
         facts = self._sight.facts
         devices = [] if facts is None else [gpu.uuid or str(gpu.index) for gpu in facts.gpu.devices]
         answer = conversation.ask(
-            "sample", ANSWER_LIMIT, home=self.entry.home, devices=devices, runs=with_runs
+            ProbeRequest.SAMPLE, ANSWER_LIMIT, home=self.entry.home, devices=devices, runs=with_runs
         )
         sample = sample_from(self.name, answer)
         runs = self._sight.runs if sample.runs is None else sample.runs

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.launching.preflight.remote.connections import Connected, connect_all
 from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck.nodes.connector import Connector
@@ -118,7 +119,7 @@ def _address(
 ) -> tuple[str, str]:
     """What the others reach it by, or empty and why that is not known."""
     try:
-        answer = conversation.ask("facts", LIMIT, home=entry.home, folders=[], peers=list(hosts))
+        answer = conversation.ask(ProbeRequest.FACTS, LIMIT, home=entry.home, folders=[], peers=list(hosts))
         return training_address(name, entry, facts_from(name, answer)).address, ""
     except (ProbeError, SshError, TrainingAddressError) as error:
         return "", str(error)

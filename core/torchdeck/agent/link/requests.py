@@ -11,6 +11,7 @@ from torchdeck.agent.link.agent_start import AgentStart
 from torchdeck.contract.atomic import write_bytes
 from torchdeck.contract.frames import Frame
 from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.node_requests import LinkRequest
 
 Answer = tuple[Mapping[str, Any], bytes]
 _REQUEST_NAME = re.compile(r"[0-9A-Za-z_-]{1,120}\.json")
@@ -32,11 +33,11 @@ class Requests:
         self._node = node
         self._agent = agent
         self._shared = shared
-        self.handlers: dict[str, Callable[[Frame], Answer]] = {
-            "plan": self._plan,
-            "start_agent": self._start_agent,
-            "agent_log": lambda _frame: ({}, self._agent.log()),
-            "deliver": self._deliver,
+        self.handlers: dict[LinkRequest, Callable[[Frame], Answer]] = {
+            LinkRequest.PLAN: self._plan,
+            LinkRequest.START_AGENT: self._start_agent,
+            LinkRequest.AGENT_LOG: lambda _frame: ({}, self._agent.log()),
+            LinkRequest.DELIVER: self._deliver,
         }
 
     def answer(self, frame: Frame) -> Answer:
@@ -46,9 +47,11 @@ class Requests:
             RequestError: it is unknown or cannot be done.
             OSError: the disk, or the system, does not let it be done.
         """
-        handler = self.handlers.get(frame.text("do"))
-        if handler is None:
-            raise RequestError(f"this node's Torchdeck does not know the request {frame.text('do')!r}")
+        what = frame.text("do")
+        try:
+            handler = self.handlers[LinkRequest(what)]
+        except (KeyError, ValueError):
+            raise RequestError(f"this node's Torchdeck does not know the request {what!r}") from None
         return handler(frame)
 
     def _plan(self, frame: Frame) -> Answer:

@@ -20,6 +20,7 @@ from torchdeck.agent.link.requests import RequestError, Requests, pong
 from torchdeck.agent.link.sources import Sources
 from torchdeck.contract.frames import PROTOCOL, Frame, FrameError, FrameReader, encode
 from torchdeck.contract.layout import Home
+from torchdeck.contract.node_requests import LinkRequest
 from torchdeck.contract.processes import boot_id
 
 LOOK_INTERVAL = 0.25
@@ -47,7 +48,7 @@ class LinkServer:
         self._shared = order.shared()
         self._agent = AgentStart(order.layout, order.node, order.home)
         self._requests = Requests(order.layout, order.node, self._agent, shared=self._shared)
-        self._requests.handlers["code"] = CodeRequests(order.home).take
+        self._requests.handlers[LinkRequest.CODE] = CodeRequests(order.home).take
         self._sources = Sources(order.layout.root, order.node)
         self._asking = Asking(order.layout.node(order.node).inbox)
         self._catching: list[int] = []
@@ -125,14 +126,14 @@ class LinkServer:
 
     def _answer(self, frame: Frame) -> None:
         number = frame.number("id")
-        if frame.head.get("do") == "catch_up":
+        if frame.head.get("do") == LinkRequest.CATCH_UP:
             self._catching.append(number)
             self._sources.look_at_all()
             self._look_due = 0.0
             return
         fields: Mapping[str, Any]
         try:
-            if frame.head.get("do") == "handover":
+            if frame.head.get("do") == LinkRequest.HANDOVER:
                 self._asking.begin(number, time.monotonic())
                 return
             fields, body = self._requests.answer(frame)
@@ -140,7 +141,7 @@ class LinkServer:
             fields, body = {"error": str(error)}, b""
         self._send("reply", body, **fields, id=number)
         self._look_due = 0.0  # it may have changed a file
-        if frame.head.get("do") == "start_agent":
+        if frame.head.get("do") == LinkRequest.START_AGENT:
             self._early_until = time.monotonic() + EARLY
             self._status_due = 0.0  # or it would be asked for again
 

@@ -19,6 +19,7 @@ from torchdeck.agent.probe.system import nearest
 from torchdeck.agent.probe.trial import Trial, free_port
 from torchdeck.agent.process_title import set_process_title
 from torchdeck.contract.layout import HOME_VARIABLE, Home
+from torchdeck.contract.node_requests import ProbeRequest
 
 Answer = Callable[[Mapping[str, Any]], dict[str, Any]]
 VERSION = 1
@@ -31,29 +32,29 @@ CLEAN_LIMIT = 10.0
 def serve(questions: TextIO, answers: TextIO) -> None:
     """Answer until `questions` ends; a question that cannot be answered gets `{"error": …}`."""
     trial, marks = Trial(), Marks()
-    asked: dict[str, Answer] = {
-        "facts": facts,
-        "time": lambda _: {"time": time.time()},
-        "sample": Sampling().sample,
-        "owners": lambda question: {"owners": owners(question)},
-        "clean": clean,
-        "listen": listen,
-        "reach": reached,
-        "seen": seen,
-        "runs": lambda question: files.runs_of(_home(question)),
-        "run_folders": lambda question: run_folders.run_folders(_home(question), question),
-        "remove_runs": lambda question: run_folders.remove_runs(_home(question), question),
-        "stop_run": lambda question: run_stop.stop_run(_home(question), question),
-        "tree": files.tree,
-        "read": files.read,
-        "digest": files.digest,
-        "free_port": free_port,
-        "trial": trial.start,
-        "trial_look": trial.look,
-        "trial_end": trial.end,
-        "lay_mark": marks.lay,
-        "see_mark": marks.see,
-        "remove_marks": marks.remove,
+    asked: dict[ProbeRequest, Answer] = {
+        ProbeRequest.FACTS: facts,
+        ProbeRequest.TIME: lambda _: {"time": time.time()},
+        ProbeRequest.SAMPLE: Sampling().sample,
+        ProbeRequest.OWNERS: lambda question: {"owners": owners(question)},
+        ProbeRequest.CLEAN: clean,
+        ProbeRequest.LISTEN: listen,
+        ProbeRequest.REACH: reached,
+        ProbeRequest.SEEN: seen,
+        ProbeRequest.RUNS: lambda question: files.runs_of(_home(question)),
+        ProbeRequest.RUN_FOLDERS: lambda question: run_folders.run_folders(_home(question), question),
+        ProbeRequest.REMOVE_RUNS: lambda question: run_folders.remove_runs(_home(question), question),
+        ProbeRequest.STOP_RUN: lambda question: run_stop.stop_run(_home(question), question),
+        ProbeRequest.TREE: files.tree,
+        ProbeRequest.READ: files.read,
+        ProbeRequest.DIGEST: files.digest,
+        ProbeRequest.FREE_PORT: free_port,
+        ProbeRequest.TRIAL: trial.start,
+        ProbeRequest.TRIAL_LOOK: trial.look,
+        ProbeRequest.TRIAL_END: trial.end,
+        ProbeRequest.LAY_MARK: marks.lay,
+        ProbeRequest.SEE_MARK: marks.see,
+        ProbeRequest.REMOVE_MARKS: marks.remove,
     }
     try:
         _answer_all(asked, questions, answers)
@@ -63,12 +64,12 @@ def serve(questions: TextIO, answers: TextIO) -> None:
         marks.remove({})
 
 
-def _answer_all(asked: Mapping[str, Answer], questions: TextIO, answers: TextIO) -> None:
+def _answer_all(asked: Mapping[ProbeRequest, Answer], questions: TextIO, answers: TextIO) -> None:
     # by readline: iterating a file reads ahead
     for line in iter(questions.readline, ""):
         try:
             question = json.loads(line)
-            answer = asked[question["ask"]](question)
+            answer = asked[ProbeRequest(question["ask"])](question)
         except Exception as error:  # noqa: BLE001 - whatever it is, who asks must hear of it
             answer = {"error": f"{type(error).__name__}: {error}"}
         answers.write(json.dumps({"v": VERSION, **answer}) + "\n")
@@ -99,7 +100,7 @@ def facts(question: Mapping[str, Any]) -> dict[str, Any]:
         "interfaces": known,
         "routes": [network.route_to(str(peer), known) for peer in question.get("peers", ())],
         "own_name": network.own_name(),
-        "runs": runs.running(),
+        ProbeRequest.RUNS: runs.running(),
         "kills_after_logout": system.kills_after_logout(),
     }
 
@@ -127,8 +128,8 @@ class Sampling:
             "time": time.time(),
             "values": values,
             "load": os.getloadavg(),
-            "owners": owners(question),
-            "runs": runs.running() if question.get("runs") else None,
+            ProbeRequest.OWNERS: owners(question),
+            ProbeRequest.RUNS: runs.running() if question.get("runs") else None,
         }
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchdeck.contract.layout import Home
+from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.launching.node_deletion import REACH_LIMIT, NodeDeletion
 from torchdeck.nodes.probe.conversation import ProbeError
 from torchdeck.nodes.ssh.errors import SshError
@@ -96,7 +97,7 @@ def _ask(name: str, known: Collection[str], reach: Connector) -> _Said | str:
     try:
         with reach.talk(name, REACH_LIMIT) as talk:
             home = reach.book().nodes[name].home
-            said = talk.ask("run_folders", LIMIT, known=sorted(known), home=home)
+            said = talk.ask(ProbeRequest.RUN_FOLDERS, LIMIT, known=sorted(known), home=home)
         sizes = {str(each["run_id"]): int(each["bytes"]) for each in said["folders"]}
         return _Said(str(said["place"]), sizes, frozenset(map(str, said["others"])))
     except (SshError, ProbeError) as error:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from torchdeck.contract.frames import Frame, FrameError, FrameReader
 from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.node_requests import LinkRequest
 from torchdeck.launching.code.send import CodeNotSentError, Progress, Sender
 from torchdeck.launching.remote.link import NodeLink
 from torchdeck.launching.remote.session import LinkLostError, RemoteRequestError
@@ -79,7 +80,7 @@ class CodeSending:
             answers = b""
             for body in self._batches(waiting):
                 begun = time.monotonic()
-                answers += self._link.call("code", body, limit=CALL_LIMIT, first=first).body
+                answers += self._link.call(LinkRequest.CODE, body, limit=CALL_LIMIT, first=first).body
                 quick = time.monotonic() - begun < QUICK
                 self._at_once = min(MOST_AT_ONCE, 2 * self._at_once) if quick else LEAST_AT_ONCE
                 first = False

@@ -13,6 +13,7 @@ from typing import Any
 
 from torchdeck.contract.frames import FrameError
 from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.node_requests import LinkRequest
 from torchdeck.launching.remote.bootstrap import Bootstrap, BootstrapError
 from torchdeck.launching.remote.early_link import EarlyLink
 from torchdeck.launching.remote.mirror import Mirror, MirrorRefusedError
@@ -132,7 +133,7 @@ class NodeLink:
         """An agent of the run lives on the node, as it said last."""
         return self._session is not None and self._session.status.starting
 
-    def call(self, do: str, body: bytes = b"", *, limit: float = 20.0, **fields: Any) -> Reply:
+    def call(self, do: LinkRequest, body: bytes = b"", *, limit: float = 20.0, **fields: Any) -> Reply:
         """Ask the node for something; see `LinkSession.call`.
 
         Raises:
@@ -151,7 +152,7 @@ class NodeLink:
     def catch_up(self, limit: float) -> bool:
         """Wait until all that lies on the node now is here; False when that took longer than `limit` s."""
         try:
-            self.call("catch_up", limit=limit)
+            self.call(LinkRequest.CATCH_UP, limit=limit)
         except LinkLostError:
             return False
         return True

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from torchdeck.agent.link.names import NOTHING
 from torchdeck.contract.frames import PROTOCOL, Frame, FrameError, FrameReader, encode
+from torchdeck.contract.node_requests import LinkRequest
 from torchdeck.launching.remote.clock import ClockOffsets
 from torchdeck.launching.remote.disk_room import DiskRoom
 from torchdeck.launching.remote.mirror import Mirror, have_json
@@ -143,7 +144,7 @@ class LinkSession:
         finally:
             self.close()
 
-    def call(self, do: str, body: bytes = b"", *, limit: float, **fields: Any) -> Reply:
+    def call(self, do: LinkRequest, body: bytes = b"", *, limit: float, **fields: Any) -> Reply:
         """Ask the node for something and wait for its answer.
 
         Raises:
@@ -156,11 +157,11 @@ class LinkSession:
         try:
             self._send("call", body, id=number, do=do, **fields)
             if not waiting.done.wait(limit):
-                raise LinkLostError(f"the node did not answer {do!r} within {limit:g} s")
+                raise LinkLostError(f"the node did not answer {do.value!r} within {limit:g} s")
         finally:
             self._waiting.pop(number, None)
         if waiting.reply is None:
-            raise LinkLostError(f"the link broke before {do!r} was answered")
+            raise LinkLostError(f"the link broke before {do.value!r} was answered")
         error = waiting.reply.fields.get("error")
         if error is not None:
             raise RemoteRequestError(str(error)[:SAID_LIMIT])

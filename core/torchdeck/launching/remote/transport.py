@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.node_requests import LinkRequest
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.launching.control.requests import Request
 from torchdeck.launching.control.transport import LOG_TAIL, Supervision
@@ -59,8 +60,8 @@ class SshTransport:
     def start_agent(self, handover: bytes) -> None:
         """Lay the plan down and start an agent. Raises OSError when the node cannot be reached or do it."""
         try:
-            self.link.call("plan", self._layout.plan.read_bytes(), limit=START_LIMIT)
-            self.link.call("start_agent", handover, limit=START_LIMIT, life=self._life)
+            self.link.call(LinkRequest.PLAN, self._layout.plan.read_bytes(), limit=START_LIMIT)
+            self.link.call(LinkRequest.START_AGENT, handover, limit=START_LIMIT, life=self._life)
         except RemoteRequestError as error:
             raise OSError(str(error)) from error
 
@@ -75,7 +76,7 @@ class SshTransport:
     def agent_log(self) -> str:
         """From the node, or what was mirrored of it."""
         try:
-            content = self.link.call("agent_log", limit=CALL_LIMIT).body
+            content = self.link.call(LinkRequest.AGENT_LOG, limit=CALL_LIMIT).body
         except (OSError, RemoteRequestError):
             content = self._mirrored_log()
         return content.decode("utf-8", "replace").strip()
@@ -84,14 +85,14 @@ class SshTransport:
         """Lay it into the agent's inbox. Raises OSError when the node cannot be reached, or cannot do it."""
         body = json.dumps(request.to_json()).encode("utf-8")
         try:
-            self.link.call("deliver", body, limit=CALL_LIMIT, name=request.file_name)
+            self.link.call(LinkRequest.DELIVER, body, limit=CALL_LIMIT, name=request.file_name)
         except RemoteRequestError as error:
             raise OSError(str(error)) from error
 
     def ask_handover(self) -> bytes:
         """Over the link, which SSH has let in as the agent's own user. Raises OSError: it is not said."""
         try:
-            return self.link.call("handover", limit=CALL_LIMIT).body
+            return self.link.call(LinkRequest.HANDOVER, limit=CALL_LIMIT).body
         except RemoteRequestError as error:
             raise OSError(str(error)) from error
 

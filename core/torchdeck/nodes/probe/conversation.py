@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from torchdeck.contract.bounded_json import JsonError, parse_json_object
 from torchdeck.contract.journal import LATEST
+from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.probe.sent_code import payload
 from torchdeck.nodes.ssh.errors import UnreachableError
@@ -87,11 +88,11 @@ class Conversation:
         self._rest = b""
         self._write(payload())
 
-    def ask(self, what: str, limit: float, /, **fields: Any) -> Mapping[str, Any]:
+    def ask(self, what: ProbeRequest, limit: float, /, **fields: Any) -> Mapping[str, Any]:
         """The answer to one question.
 
         Args:
-            what: `facts`, `sample`, `time`, `clean` and so on.
+            what: is asked.
             limit: seconds to wait for the answer.
             fields: of the question; see `torchdeck.agent.probe.answer`.
 
@@ -101,18 +102,18 @@ class Conversation:
         self.send(what, **fields)
         return self.receive(what, limit)
 
-    def send(self, what: str, /, **fields: Any) -> None:
+    def send(self, what: ProbeRequest, /, **fields: Any) -> None:
         """Ask without waiting, for who asks again before the last answer is here. Raises ProbeError."""
         self._write(json.dumps({"ask": what, **fields}).encode("utf-8") + b"\n")
 
-    def receive(self, what: str, limit: float) -> Mapping[str, Any]:
+    def receive(self, what: ProbeRequest, limit: float) -> Mapping[str, Any]:
         """The answer to the first question that was sent and is not answered yet; as `ask`."""
         try:
             line = self._line(limit)
         except TimeoutError:
             said = _quoted(self._process.stderr)
             raise ProbeError(
-                f"{self._node} did not answer {what!r} within {round(limit, 1):g} s{said}"
+                f"{self._node} did not answer {what.value!r} within {round(limit, 1):g} s{said}"
             ) from None
         except OSError as error:
             raise ProbeError(f"{self._node}: the connection broke: {error}") from error
@@ -149,7 +150,7 @@ class Conversation:
         for _ in range(PINGS):
             left = max(0.0, until - time.monotonic())
             before = time.time()
-            there = self.ask("time", left).get("time")
+            there = self.ask(ProbeRequest.TIME, left).get("time")
             after = time.time()
             if not isinstance(there, (int, float)) or not 0 <= there < LATEST:
                 raise ProbeError(f"{self._node} does not say what time it is")

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError
 from torchdeck.nodes.probe.facts import NodeFacts, RunHere, Said, Text, facts_from
@@ -134,13 +135,15 @@ class Monitor:
 
     def _follow(self, name: str, conversation: Conversation) -> None:
         entry = self._entries[name]
-        facts = facts_from(name, conversation.ask("facts", LIMIT, **fields_of(entry, Question())))
+        facts = facts_from(name, conversation.ask(ProbeRequest.FACTS, LIMIT, **fields_of(entry, Question())))
         devices = [gpu.uuid or str(gpu.index) for gpu in facts.gpu.devices]
         runs, count, due = facts.runs, 0, time.monotonic()
         while not self._closed.wait(max(0.0, due - time.monotonic())):
             due = max(due + self._interval, time.monotonic())
             looks = count % RUNS_EVERY == 0
-            answer = conversation.ask("sample", SAMPLE_LIMIT, home=entry.home, devices=devices, runs=looks)
+            answer = conversation.ask(
+                ProbeRequest.SAMPLE, SAMPLE_LIMIT, home=entry.home, devices=devices, runs=looks
+            )
             sample = _sample(name, answer)
             count += 1
             runs = runs if sample.runs is None else sample.runs

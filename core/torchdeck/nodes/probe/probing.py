@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.nodes.background import in_background
 from torchdeck.nodes.book.schema import NodeEntry
 from torchdeck.nodes.probe.conversation import ClockOffset, ProbeError, PythonEndedError, understood
@@ -111,7 +112,7 @@ def probe_node(
     try:
         with (talking or talk)(name, entry, connect, question.limit) as conversation:
             until = time.monotonic() + question.limit - conversation.spent
-            said = conversation.ask("facts", left(until), **fields_of(entry, question))
+            said = conversation.ask(ProbeRequest.FACTS, left(until), **fields_of(entry, question))
             facts = facts_from(name, said)
             clock = conversation.clock(min(CLOCK_LIMIT, left(until)))
     except PythonEndedError as error:
@@ -144,7 +145,7 @@ def clean_node(
         SshError, ProbeError: it cannot be reached, or did not answer.
     """
     with talk(name, entry, connect, limit) as conversation:
-        answer = conversation.ask("clean", limit, run_ids=list(run_ids), home=entry.home)
+        answer = conversation.ask(ProbeRequest.CLEAN, limit, run_ids=list(run_ids), home=entry.home)
     with understood(name):
         return Cleaned.model_validate(answer).model_dump()
 

@@ -10,6 +10,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field, ValidationError
 
+from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError
 from torchdeck.nodes.probe.facts import Count, Said, Text
 from torchdeck.quantities import size
@@ -62,7 +63,7 @@ class RemoteFiles:
     def runs(self, home: str | None) -> RemoteRuns:
         """What lies in TORCHDECK_HOME there, which the node book may name."""
         try:
-            found = _Runs.model_validate(self._talk.ask("runs", ASK_LIMIT, home=home))
+            found = _Runs.model_validate(self._talk.ask(ProbeRequest.RUNS, ASK_LIMIT, home=home))
         except ValidationError as error:
             raise self._nonsense("its runs") from error
         return RemoteRuns(found.folder, tuple(sorted(found.runs)))
@@ -71,7 +72,7 @@ class RemoteFiles:
         """Every plain file below `folder`, but for those in the folders or files `without` of it."""
         try:
             found = _Tree.model_validate(
-                self._talk.ask("tree", ASK_LIMIT, folder=folder, without=list(without))
+                self._talk.ask(ProbeRequest.TREE, ASK_LIMIT, folder=folder, without=list(without))
             )
         except ValidationError as error:
             raise self._nonsense(f"the files in {folder}") from error
@@ -92,11 +93,11 @@ class RemoteFiles:
         waiting = 0
         while at < end:
             while asked < end and waiting < AHEAD:
-                self._talk.send("read", path=path, at=asked, size=min(PIECE, end - asked))
+                self._talk.send(ProbeRequest.READ, path=path, at=asked, size=min(PIECE, end - asked))
                 asked += min(PIECE, end - asked)
                 waiting += 1
             wanted = min(PIECE, end - at)
-            data = self._data(self._talk.receive("read", ASK_LIMIT).get("data"))
+            data = self._data(self._talk.receive(ProbeRequest.READ, ASK_LIMIT).get("data"))
             waiting -= 1
             if len(data) != wanted:
                 raise ProbeError(f"node {self._node}: {path} has changed while it was read: try again")
@@ -105,7 +106,7 @@ class RemoteFiles:
 
     def content(self, path: str, most: int) -> bytes:
         """A whole file of at most `most` bytes."""
-        answer = self._talk.ask("read", ASK_LIMIT, path=path, at=0, size=0)
+        answer = self._talk.ask(ProbeRequest.READ, ASK_LIMIT, path=path, at=0, size=0)
         length = answer.get("size")
         if not isinstance(length, int) or not 0 <= length <= most:
             raise ProbeError(f"node {self._node}: {path} has more than {size(most)}")
@@ -113,7 +114,7 @@ class RemoteFiles:
 
     def digest(self, path: str) -> str:
         """SHA-256 of a file as it is there now."""
-        return str(self._talk.ask("digest", DIGEST_LIMIT, path=path).get("sha256"))
+        return str(self._talk.ask(ProbeRequest.DIGEST, DIGEST_LIMIT, path=path).get("sha256"))
 
     def _data(self, text: object) -> bytes:
         try:

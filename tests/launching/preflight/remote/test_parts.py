@@ -13,6 +13,7 @@ from support.machines import PYTHON
 from support.previews import machines
 from torchdeck.config.loader import config_from_dict
 from torchdeck.config.schema import RunConfig
+from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.launching.preflight.remote.parts import check_parts, disks_of
 from torchdeck.launching.prepare import Survey, plan_from
@@ -54,7 +55,7 @@ def test_some_nodes_may_share_what_the_first_has_not(talks: dict[str, Conversati
 def test_a_mark_goes_with_the_conversation(tmp_path: Path) -> None:
     """Whoever laid it may be cut off before it says that it is to be removed."""
     with talk_here("a", sys.executable) as talk:
-        name = talk.ask("lay_mark", 10, folder=str(tmp_path))["name"]
+        name = talk.ask(ProbeRequest.LAY_MARK, 10, folder=str(tmp_path))["name"]
         assert (tmp_path / name).exists()
     assert list(tmp_path.iterdir()) == []
 

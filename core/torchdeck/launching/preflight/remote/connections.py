@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchdeck.agent.probe.reach import WORD_LENGTH
+from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError, understood
 from torchdeck.plan.check import Check, failed, ok
 
@@ -57,7 +58,12 @@ def connect_all(
             wanted = port if port is not None and name == first else 0
             try:
                 answer = talks[name].ask(
-                    "listen", ASK_LIMIT, address=addresses[name], port=wanted, word=word, seconds=ASK_LIMIT
+                    ProbeRequest.LISTEN,
+                    ASK_LIMIT,
+                    address=addresses[name],
+                    port=wanted,
+                    word=word,
+                    seconds=ASK_LIMIT,
                 )
                 with understood(name):
                     return int(answer["port"])
@@ -72,7 +78,9 @@ def connect_all(
                 for peer, found in listening.items()
                 if peer != name and isinstance(found, int)
             ]
-            answer = talks[name].ask("reach", ASK_LIMIT, peers=peers, word=word, limit=LIMIT, size=size)
+            answer = talks[name].ask(
+                ProbeRequest.REACH, ASK_LIMIT, peers=peers, word=word, limit=LIMIT, size=size
+            )
             with understood(name):
                 return [_connected(name, item, listening) for item in answer["reached"]]
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from torchdeck.config.schema import RunConfig
+from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError, understood
 from torchdeck.plan.check import Check, failed, ok, warning
@@ -37,14 +38,14 @@ def disks_of(talks: Mapping[str, Conversation], folders: Mapping[str, str]) -> d
     def lay(node: str) -> str:
         try:
             with understood(node):
-                return str(talks[node].ask("lay_mark", ASK_LIMIT, folder=folders[node])["name"])
+                return str(talks[node].ask(ProbeRequest.LAY_MARK, ASK_LIMIT, folder=folders[node])["name"])
         except ProbeError:
             if node == first:
                 raise
             return ""  # that it cannot write there is said by another check; it may still see
 
     def sees(node: str) -> str:
-        answer = talks[node].ask("see_mark", ASK_LIMIT, folder=folders[node], names=list(laid))
+        answer = talks[node].ask(ProbeRequest.SEE_MARK, ASK_LIMIT, folder=folders[node], names=list(laid))
         with understood(node):
             return next((owner for mark, owner in laid.items() if mark in answer["seen"]), node)
 
@@ -59,7 +60,7 @@ def disks_of(talks: Mapping[str, Conversation], folders: Mapping[str, str]) -> d
 
 def _remove(talk: Conversation) -> None:
     with contextlib.suppress(ProbeError):  # it goes with the conversation, too
-        talk.ask("remove_marks", ASK_LIMIT)
+        talk.ask(ProbeRequest.REMOVE_MARKS, ASK_LIMIT)
 
 
 def check_parts(config: RunConfig, plan: LaunchPlan, disks: Mapping[str, str]) -> Iterator[Check]:

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from torchdeck.config.recipes.text_data import TextData
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError
 from torchdeck.nodes.probe.facts import Count, Said, Text
 from torchdeck.plan.check import Check, failed, ok
@@ -65,7 +66,7 @@ def check_shared(config: RunConfig, talks: Mapping[str, Conversation]) -> Iterat
 
         def look(name: str) -> list[Check]:
             try:
-                answer = talks[name].ask("seen", ASK_LIMIT, paths=paths)
+                answer = talks[name].ask(ProbeRequest.SEEN, ASK_LIMIT, paths=paths)
                 seen = [Seen.model_validate(item) for item in answer["seen"]]
             except (ProbeError, ValidationError, KeyError, TypeError) as error:
                 return [failed("shared files", name, str(error), "look at the node, and try again")]

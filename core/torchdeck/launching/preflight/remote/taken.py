@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from torchdeck.agent.probe.reach import WORD_LENGTH
+from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.launching.preflight.devices import Holder, check_held
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError, understood
@@ -41,7 +42,7 @@ def check_leases(
     def look(node: NodePlan) -> Check | None:
         try:
             home, devices = homes[node.name], list(node.devices)
-            answer = talks[node.name].ask("owners", ASK_LIMIT, home=home, devices=devices)
+            answer = talks[node.name].ask(ProbeRequest.OWNERS, ASK_LIMIT, home=home, devices=devices)
             with understood(node.name):
                 owners = {key: Owner.model_validate(owner) for key, owner in answer["owners"].items()}
         except ProbeError as error:
@@ -57,7 +58,7 @@ def check_port_of(node: str, talk: Conversation, port: int) -> Check:
     """Whether a node that no other has to reach can listen on the port that the config fixes."""
     try:
         word = secrets.token_hex(WORD_LENGTH // 2)
-        talk.ask("listen", ASK_LIMIT, address="0.0.0.0", port=port, word=word, seconds=_LISTENING)  # noqa: S104 - as torchrun does
+        talk.ask(ProbeRequest.LISTEN, ASK_LIMIT, address="0.0.0.0", port=port, word=word, seconds=_LISTENING)  # noqa: S104 - as torchrun does
     except ProbeError as error:
         fix = 'give distributed.rendezvous.port another, or "auto"'
         return failed("port", node, f"port {port} cannot be listened on: {error}", fix)

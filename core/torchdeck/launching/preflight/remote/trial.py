@@ -12,6 +12,7 @@ from typing import Any
 
 import torchdeck.distributed
 from torchdeck.contract.bounded_json import JsonError, parse_json_object
+from torchdeck.contract.node_requests import ProbeRequest
 from torchdeck.contract.plan.launch_plan import LaunchPlan, NodePlan
 from torchdeck.nodes.probe.conversation import Conversation, ProbeError, understood
 
@@ -94,7 +95,7 @@ def run_trial(talks: Mapping[str, Conversation], plan: LaunchPlan, limits: Limit
     with ThreadPoolExecutor(len(nodes), thread_name_prefix="trial") as pool:
         try:
             first = nodes[0]
-            answer = talks[first.name].ask("free_port", ASK_LIMIT, address=first.address)
+            answer = talks[first.name].ask(ProbeRequest.FREE_PORT, ASK_LIMIT, address=first.address)
             with understood(first.name):
                 port = int(answer["port"])
             # a run id for each node: namespaces of processes may see into each other
@@ -102,7 +103,7 @@ def run_trial(talks: Mapping[str, Conversation], plan: LaunchPlan, limits: Limit
             starts = [
                 pool.submit(
                     talks[node.name].ask,
-                    "trial",
+                    ProbeRequest.TRIAL,
                     START_LIMIT,
                     **_order(node, plan, port, f"{run_id}-{node.name}"),
                 )
@@ -162,7 +163,7 @@ def _follow(
     moved = time.monotonic()
     until = moved + ALL
     while True:
-        looks = {name: pool.submit(talks[name].ask, "trial_look", ASK_LIMIT) for name in parts}
+        looks = {name: pool.submit(talks[name].ask, ProbeRequest.TRIAL_LOOK, ASK_LIMIT) for name in parts}
         news = []
         for name, look in looks.items():
             with understood(name):
@@ -233,7 +234,7 @@ def _result(parts: Mapping[str, _Part]) -> Measured:
 def _end(talk: Conversation) -> None:
     """What cannot be told to end ends by itself, when the conversation or its time is over."""
     try:
-        talk.ask("trial_end", ASK_LIMIT)
+        talk.ask(ProbeRequest.TRIAL_END, ASK_LIMIT)
     except Exception:  # noqa: BLE001 - whatever the connection does now, the outcome is known
         return
 

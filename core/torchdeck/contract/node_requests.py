@@ -1,0 +1,44 @@
+"""What the desktop may ask of a node. Standard library, Python 3.10."""
+
+from __future__ import annotations
+
+from torchdeck.contract.run_states import TextEnum
+
+
+class ProbeRequest(TextEnum):
+    """Asked of `torchdeck.agent.probe`, in a session of its own."""
+
+    FACTS = "facts"
+    TIME = "time"
+    SAMPLE = "sample"
+    OWNERS = "owners"
+    CLEAN = "clean"
+    LISTEN = "listen"
+    REACH = "reach"
+    SEEN = "seen"
+    RUNS = "runs"
+    RUN_FOLDERS = "run_folders"
+    REMOVE_RUNS = "remove_runs"
+    STOP_RUN = "stop_run"
+    TREE = "tree"
+    READ = "read"
+    DIGEST = "digest"
+    FREE_PORT = "free_port"
+    TRIAL = "trial"
+    TRIAL_LOOK = "trial_look"
+    TRIAL_END = "trial_end"
+    LAY_MARK = "lay_mark"
+    SEE_MARK = "see_mark"
+    REMOVE_MARKS = "remove_marks"
+
+
+class LinkRequest(TextEnum):
+    """Asked of `torchdeck.agent.link`, over the link of a run."""
+
+    PLAN = "plan"
+    START_AGENT = "start_agent"
+    AGENT_LOG = "agent_log"
+    DELIVER = "deliver"
+    CODE = "code"
+    CATCH_UP = "catch_up"
+    HANDOVER = "handover"
