@@ -1,5 +1,7 @@
 """The leading host loses power: the run is lost, has an end here, and goes on elsewhere."""
 
+import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -68,6 +70,33 @@ def test_stop_now_has_an_end_though_no_node_ever_answers_again(across: AcrossOf,
     assert (view.state, "nor has node2; a stop was asked for" in view.why) == ("LOST", True), view
     deleted = hosts.command.run("runs", "delete", "--here", hosts.run.root.name)
     assert deleted.returncode == 0, deleted.stderr
+
+
+def test_a_leader_that_comes_back_ends_though_no_controller_was_left(
+    across: AcrossOf, tmp_path: Path
+) -> None:
+    """This machine was off meanwhile, say: whoever looks at the lost run starts a controller for it."""
+    hosts = across(2)
+    begun(hosts, tmp_path, "--set", "launch.max_restarts=5")
+    hosts.made.cut(1)
+    wait_until(lambda: read_run(hosts.run).state == "LOST", 2 * GRACE + 4, "the run to be given up")
+    os.kill(hosts.controller(), signal.SIGKILL)
+    hosts.wait_controller_gone()
+    stopped = hosts.command.run("runs", "stop", hosts.run.root.name)
+    assert (stopped.returncode, "node1 does not answer" in stopped.stderr) == (3, True), stopped.stderr
+    assert read_run(hosts.run).controller_alive
+    os.kill(hosts.controller(), signal.SIGKILL)
+    hosts.wait_controller_gone()
+    shown = hosts.command.run("runs", "show", hosts.run.root.name)
+    assert "node node1 has not answered since" in shown.stdout, shown.stdout
+    wait_until(lambda: read_run(hosts.run).controller_alive, 20, "a controller of the lost run")
+    assert "agent" in hosts.processes(1), "the old leader lives on"
+    hosts.made.heal(1)
+    hosts.wait_controller_gone(90)
+    hosts.wait_empty()
+    assert read_run(hosts.run).unfenced == ()
+    again = hosts.command.run("runs", "stop", hosts.run.root.name)
+    assert (again.returncode, "LOST already" in again.stderr) == (3, True), again.stderr
 
 
 @pytest.mark.soak

@@ -1,6 +1,7 @@
 """Agents of lives that are over are told to end, and no others."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,11 @@ from torchdeck.agent.inbox import Inbox
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.launching.control.epoch import ControllerEpoch
 from torchdeck.launching.control.requests import Request, place_request
+from torchdeck.launching.control.transport import Transport
 from torchdeck.launching.leader.fence import Fence
 from torchdeck.runs.replay.history import RunHistory
 
-LOST = event("lost", 300.0, state="LOST", why="gone", life=0)
+LOST = event("lost", 300.0, state="LOST", why="gone", life=0, nodes=["a"])
 RESUMED = event("resumed", 400.0, finished=1)
 
 
@@ -28,16 +30,36 @@ def history(*journal: object, agent: int) -> RunHistory:
     return found
 
 
+class Nodes:
+    """One node, and a journal."""
+
+    def __init__(self, node: InboxNode) -> None:
+        self.transports: Sequence[Transport] = [node]
+        self.alive: bool | None = True
+        self.journal: list[dict[str, object]] = []
+
+    def lives(self, *_which: object) -> bool | None:
+        return self.alive
+
+    def append(self, name: str, /, **fields: object) -> None:
+        self.journal.append({"event": name, **fields})
+
+
 @pytest.fixture
 def node(tmp_path: Path) -> InboxNode:
     return InboxNode("a", tmp_path / "inbox")
 
 
 @pytest.fixture
-def fence(node: InboxNode, tmp_path: Path) -> Fence:
+def nodes(node: InboxNode) -> Nodes:
+    return Nodes(node)
+
+
+@pytest.fixture
+def fence(nodes: Nodes, tmp_path: Path) -> Fence:
     me = ProcessIdentity.of(1)
     assert me is not None
-    return Fence([node], ControllerEpoch(tmp_path / "lock", me))
+    return Fence(nodes, ControllerEpoch(tmp_path / "lock", me), nodes)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +87,24 @@ def test_one_that_is_not_reached_is_told_when_it_is(node: InboxNode, fence: Fenc
     fence.look(history(LOST, agent=0))
     (request,) = Inbox(node.inbox, frozenset(), life=0).read_new()
     assert (request.kind, request.origin, request.life) == ("stop_now", "replaced", 1)
+
+
+@pytest.mark.parametrize("journal", [(LOST,), (LOST, RESUMED)])
+def test_a_node_is_fenced_once_nothing_of_the_lost_session_lives_there(
+    nodes: Nodes, fence: Fence, journal: tuple[object, ...]
+) -> None:
+    """A node that does not answer may be running it still; what is noted once is not noted again."""
+    found = history(*journal, agent=0)
+    for alive in (None, True, None):
+        nodes.alive = alive
+        fence.look(found)
+    assert (found.needs_controller, found.unfenced, nodes.journal) == (True, ("a",), [])
+    nodes.alive = False
+    for _ in range(3):
+        fence.look(found)
+    assert nodes.journal == [{"event": "fenced", "node": "a", "life": 1}]
+    found.controller_event(event("fenced", 500.0, node="a", life=1))
+    assert (found.needs_controller, found.unfenced) == (len(journal) == 2, ())
 
 
 def test_an_agent_of_the_life_that_is_protected_passes_it_over(node: InboxNode, fence: Fence) -> None:

@@ -99,3 +99,27 @@ def test_a_life_that_never_began_fails_at_once_without_its_leader(*, begun: bool
     assert found.resumable is not begun, "from what the life before it has saved"
     assert found.checkpoint is not None
     assert found.processes_alive is begun, "another resume waits for nothing"
+
+
+AWAY = event("lost", 300.0, state="LOST", why="gone", life=0, nodes=["a", "b"])
+
+
+def test_nodes_that_did_not_answer_may_live_until_they_have_answered() -> None:
+    """An older Torchdeck passes `fenced` over, and its own runs have none."""
+    assert seen([AWAY], a=LEAD, b=FOLLOWER).unfenced == ("a", "b")
+    one = event("fenced", 400.0, node="a", life=1)
+    assert seen([AWAY, one], a=LEAD, b=FOLLOWER).unfenced == ("b",)
+    found = seen([AWAY, one, event("fenced", 410.0, node="b", life=1)], a=LEAD, b=FOLLOWER)
+    assert (found.unfenced, found.needs_controller) == ((), False)
+    assert "unfenced" not in found.to_json()
+
+
+def test_an_agent_of_a_later_session_has_replaced_that_of_a_lost_one() -> None:
+    resumed = event("resumed", 310.0, finished=1)
+    assert seen([AWAY, resumed], a=[*LEAD, agent(1, 320.0)], b=FOLLOWER).unfenced == ("b",)
+
+
+def test_a_session_may_be_lost_on_a_node_that_was_fenced_in_an_earlier_one() -> None:
+    twice = event("lost", 500.0, state="LOST", why="gone", life=1, nodes=["a"])
+    journal = [AWAY, event("fenced", 350.0, node="a", life=1), RESUMED, twice]
+    assert seen(journal, a=[*LEAD, agent(1, 405.0)], b=[*FOLLOWER, agent(1, 405.0)]).unfenced == ("a",)

@@ -81,6 +81,17 @@ def test_a_run_that_is_over_needs_none(kept: Kept) -> None:
     assert not any(kept.look(alive=False, after=100.0) for _ in range(5))
 
 
+def test_a_lost_run_gets_one_until_its_nodes_have_answered(kept: Kept) -> None:
+    """Also after this machine was off; one that ends at once again and again is not started for ever."""
+    kept.view = replace(kept.view, state=RunState.LOST, unfenced=("a",))
+    assert not kept.look(alive=False)
+    assert kept.look(alive=False, after=FIRST_DELAY)
+    assert not any(kept.look(alive=True, after=10.0) for _ in range(20))
+    assert sum(kept.look(alive=False, after=100.0) for _ in range(100)) < 10
+    kept.view = replace(kept.view, unfenced=())
+    assert not any(kept.look(alive=False, after=100.0) for _ in range(5))
+
+
 @pytest.mark.usefixtures("home")
 def test_a_controller_that_was_killed_is_there_again(tmp_path: Path) -> None:
     """The run goes on meanwhile; another epoch has it then."""

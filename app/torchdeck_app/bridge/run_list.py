@@ -56,8 +56,12 @@ class RunListPoller(Poller[RunsSeen]):
         return seen
 
     def _keep_controllers(self, seen: RunsSeen) -> None:
-        """A controller that is killed while the window shows its run is started again."""
-        live = {entry.id: entry for entry in seen.entries if entry.is_live}
+        """Start controllers that were killed while the window shows their runs, and those of lost runs."""
+        live = {
+            entry.id: entry
+            for entry in seen.entries
+            if entry.is_live or (entry.view is not None and entry.view.unfenced)
+        }
         if not live:
             return
         from torchdeck.launching.launcher import LaunchError

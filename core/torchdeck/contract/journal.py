@@ -36,6 +36,8 @@ MILESTONES = (
     "attempt_started",
     "attempt_ended",
     "finished",
+    "lost",
+    "fenced",
 )
 """Events that a run's state depends on, however long ago they happened."""
 MILESTONES_LIMIT = 10_000

@@ -229,6 +229,10 @@ _SENTENCES: Mapping[str, tuple[Kind, Callable[[Mapping[str, Any]], str]]] = {
         "problem",
         lambda fields: f"nothing of the run lives on node {read.text(fields, 'node')} any more",
     ),
+    "fenced": (
+        "detail",
+        lambda fields: f"nothing of the lost run lives on node {read.text(fields, 'node')}",
+    ),
     "node_silent": ("problem", _silent),
     "node_lost": ("problem", _silent_for_too_long),
     "node_back": (

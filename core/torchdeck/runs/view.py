@@ -80,6 +80,8 @@ class RunView:
     """Of nodes, while it goes on; their texts are among `warnings`."""
     nodes_alone: tuple[str, ...] = ()
     """Whose ranks go on without the lead, and after the end of the run, as far as it is told here."""
+    unfenced: tuple[str, ...] = ()
+    """Nodes that did not answer when the run was given up: something of it may still live there."""
     agent_error: str = ""
     """Agents that ended by errors of their own, as a sentence; empty if none did, or long ago."""
     followed_until: float | None = None
@@ -104,9 +106,15 @@ class RunView:
     def is_over(self) -> bool:
         return self.state.is_terminal
 
+    @property
+    def needs_controller(self) -> bool:
+        """Whether it goes on, or may on some node."""
+        return not self.is_over or bool(self.nodes_alone or self.unfenced)
+
     def to_json(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers; `exit_code` is null while the run goes on."""
         value = dataclasses.asdict(self)
+        del value["unfenced"]  # for controllers; `runs show` says it in words
         value["state"] = self.state.value
         value["exit_code"] = self.exit_code if self.is_over else None
         return value
@@ -206,6 +214,7 @@ def view(
         end_written=end is not None,
         troubles=troubles,
         nodes_alone=tuple(sorted(history.nodes.go_on_alone)),
+        unfenced=tuple(sorted(history.unfenced)),
         followed_until=None if state.is_terminal else liveness.followed_until,
     )
 

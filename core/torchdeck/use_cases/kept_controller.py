@@ -20,7 +20,10 @@ Start = Callable[[RunLayout, Logins], DetachedProcess | None]
 
 
 class KeptController:
-    """Keeps the controller of one run, once it was seen to have one: attaching is a person's wish."""
+    """Keeps the controller of one run, once it was seen to have one: attaching is a person's wish.
+
+    A lost run gets one in any case, until all its nodes have said that nothing of it lives there.
+    """
 
     def __init__(
         self,
@@ -54,8 +57,8 @@ class KeptController:
         if self._started is not None:
             self._started.exit_code()  # reaps it, so that it does not look alive
         now = self._clock()
-        if found.is_over:
-            return False
+        if found.is_over and not (found.unfenced and self._delay < LAST_DELAY):
+            return False  # one for a lost run that ends again and again cannot reach its nodes
         if found.controller_alive:
             self._seen, self._due = True, None
             self._alive_since = now if self._alive_since is None else self._alive_since
@@ -63,7 +66,7 @@ class KeptController:
                 self._delay = FIRST_DELAY
             return False
         self._alive_since = None
-        if not self._seen:
+        if not self._seen and not found.is_over:
             return False
         if self._due is None:
             self._due = now + self._delay

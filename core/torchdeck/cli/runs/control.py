@@ -14,6 +14,7 @@ from torchdeck.cli.json_text import json_text
 from torchdeck.cli.nodes.connector import logins_of
 from torchdeck.cli.refusals import refuse, report
 from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
+from torchdeck.cli.runs.stop_lost import stop_lost
 from torchdeck.cli.runs.stop_unread import stop_unread
 from torchdeck.cli.signals import FrontEndSignals
 from torchdeck.contract.layout import RunLayout
@@ -89,14 +90,15 @@ def stop(args: argparse.Namespace) -> int:
     """Ask the run to stop; 0 once it has stopped, and 3 if nothing was stopped."""
     from torchdeck.launching.control.requests import STOP, STOP_NOW, write_request
     from torchdeck.launching.control.taking_over import RequestCarrier
-    from torchdeck.launching.leader.nodes_alone import nodes_alone
 
     layout = find_run(args.id)
     try:
         view = RunFollower(layout).refresh()
     except (Refusal, OSError) as error:
         return stop_unread(layout, args, error)
-    if view.is_over and not view.processes_alive and not nodes_alone(layout):
+    if view.is_over and view.unfenced and not view.nodes_alone:
+        return stop_lost(layout, view, args)
+    if view.is_over and not view.processes_alive and not view.nodes_alone:
         return refuse([f"run {view.id} is {view.state} already: there is nothing to stop"], as_json=args.json)
     try:
         request = write_request(layout, STOP_NOW if args.now else STOP, "terminal")

@@ -7,7 +7,9 @@ import time
 from typing import Any
 
 from torchdeck.cli.json_text import json_text
+from torchdeck.cli.runs.fencing import keep_fencing
 from torchdeck.cli.runs.lookup import registry, says_what_is_wrong
+from torchdeck.contract.layout import RunLayout
 from torchdeck.quantities import duration, moment
 from torchdeck.runs.failures import reasons
 from torchdeck.runs.registry import UnreadableRun
@@ -29,7 +31,11 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 @says_what_is_wrong
 def run(args: argparse.Namespace) -> int:
     """Print every run."""
-    found = registry().all()
+    runs = registry()
+    found = runs.all()
+    for item in found:
+        if isinstance(item, RunView):
+            keep_fencing(RunLayout(runs.folder / item.id), item)
     if args.json:
         print(json_text([_row(item) for item in found], indent=1))
         return 0

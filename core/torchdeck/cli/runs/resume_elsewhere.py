@@ -7,6 +7,7 @@ from pathlib import Path, PurePath
 
 from torchdeck.cli.headless import start_loaded
 from torchdeck.cli.refusals import refuse, report
+from torchdeck.cli.runs.fencing import keep_fencing
 from torchdeck.cli.runs.lookup import find_run
 from torchdeck.config.loader import load_config_text
 from torchdeck.config.problems import ConfigError
@@ -25,6 +26,7 @@ def resume_elsewhere(args: argparse.Namespace) -> int:
         return refuse([f"run {view.id} is {view.state}: there is nothing to resume"], as_json=args.json)
     if view.checkpoint is None:
         return refuse([f"run {view.id} ({view.state}) has no checkpoint to resume from"], as_json=args.json)
+    keep_fencing(layout, view)
     return _start(layout, view.checkpoint.path, args)
 
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from torchdeck.cli.json_text import json_text
+from torchdeck.cli.runs.fencing import keep_fencing
 from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.layout import RunLayout
@@ -58,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
     follower = RunFollower(layout)
     view = follower.refresh()
     _print(layout, view, follower.links, args)
+    keep_fencing(layout, view)
     if args.follow:
         _follow(layout, view, follower, args)
     return 0
@@ -98,7 +100,8 @@ def _print(layout: RunLayout, view: RunView, links: Links | None, args: argparse
     table = () if audit is None else (f"  {line}" for line in table_lines(audit))
     advice = () if known is None else advice_lines(known)
     nodes = [] if view.is_over else _nodes(layout, links)
-    for line in (head, *_unfollowed(view), *_facts(view, layout), *nodes, *table, *rest, *advice):
+    late = (*_unfollowed(view), *_unfenced(view))
+    for line in (head, *late, *_facts(view, layout), *nodes, *table, *rest, *advice):
         _say(line)
 
 
@@ -129,6 +132,13 @@ def _unfollowed(view: RunView) -> Iterator[str]:
     """That the state above is an old one."""
     if view.followed_until is not None:
         yield f"  {reasons.unfollowed(time.time() - view.followed_until)}"
+
+
+def _unfenced(view: RunView) -> Iterator[str]:
+    """Of a lost run, where something of it may live."""
+    if view.unfenced:
+        nodes = ", ".join(view.unfenced)
+        yield f"  node {nodes} has not answered since: what may still run there is ended when it does"
 
 
 def _facts(view: RunView, layout: RunLayout) -> Iterator[str]:

@@ -41,9 +41,6 @@ from torchdeck.runs.replay.history import RunHistory
 if TYPE_CHECKING:
     from torchdeck.launching.remote.early_links import EarlyLinks
 
-LOST_LINGER = 24 * 3600.0
-"""Seconds after a run was given up in which its leader may come back to be told: what was asked for is then
-handed over, and an old leader ends."""
 TICK = 0.2
 """Seconds between two looks: what a request waits at most. A look costs a tenth of a millisecond."""
 BEGIN_TICK = 0.02
@@ -81,8 +78,7 @@ class Controller:
         patience = plan.policy.node_grace
         names = tuple(transport.node for transport in nodes.transports)
         self._leader = LeaderWatch(layout, nodes, names, self._elastic, patience, time.monotonic())
-        self._fences = Fence(nodes.transports, epoch)
-        self._lost_since: float | None = None
+        self._fence = Fence(nodes, epoch, journal)
         self._token = GangToken(nodes.transports, handovers, patience, self._say_once, journal.append)
 
     def step(self) -> bool:
@@ -98,7 +94,7 @@ class Controller:
         history = self._files.read()
         if history.end is not None:
             return self._after_the_end(history)
-        self._fences.look(history)
+        self._fence.look(history)
         for node in list(self._keepers):
             if not self._keep(node, history):
                 return False
@@ -117,17 +113,12 @@ class Controller:
                 self._journal.append("lost", **lost)
 
     def _after_the_end(self, history: RunHistory) -> bool:
-        """Whether there is still something to do for nodes that have not heard of it."""
-        now = time.monotonic()
-        if history.finished is None:
-            self._fences.look(history)
-            self._lost_since = self._lost_since or now
-            if (
-                now - self._lost_since < LOST_LINGER
-                and self._nodes.lives(self._lead.node, history) is not False
-            ):
-                return True
-        return self._unled.go_on(history, now)
+        """Whether there is still something to do for nodes that have not heard of it.
+
+        A lost node is waited for until it answers, however long that takes: the run may live on there.
+        """
+        self._fence.look(history)
+        return self._unled.go_on(history, time.monotonic()) or bool(history.unfenced)
 
     def check(self) -> None:
         """Whether this controller still has the run. Raises SupersededError."""
@@ -136,11 +127,14 @@ class Controller:
     @property
     def linger(self) -> float:
         """Seconds for nodes to come back after the end; a lost leader was waited for already."""
-        return LINGER if self._lost_since is None and self._files.history.is_begun else 0.0
+        history = self._files.history
+        return LINGER if history.is_begun and not history.is_given_up else 0.0
 
     @property
     def pause(self) -> float:
         """Seconds until the next look."""
+        if self._files.history.is_given_up:
+            return WATCH_TICK  # for days, maybe
         begun = all(keeper.begun for keeper in self._keepers.values())
         return TICK if begun or self._files.history.end is not None else BEGIN_TICK
 
@@ -214,7 +208,7 @@ def run_controller(run_dir: Path, entrusted: Entrusted | None = None, early: Ear
         plan = LaunchPlan.from_json(read_json(layout.plan))
         identity = ProcessIdentity.of(os.getpid())
         files = RunFiles(layout, [node.name for node in plan.all_nodes])
-        if (history := files.read()).end is not None and not history.nodes.go_on_alone:
+        if not files.read().needs_controller:
             return _say(f"run {run_dir.name} is over; `torchdeck runs show {run_dir.name}` says how", 0)
         shipped = _shipped(layout, files.history)
         epoch = ControllerEpoch(layout.controller_lock, identity) if identity else None

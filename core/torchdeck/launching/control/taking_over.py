@@ -44,7 +44,7 @@ Logins = Callable[[], Mapping[str, Any]]
 
 
 def ensure_controller(layout: RunLayout, logins: Logins = dict) -> DetachedProcess | None:
-    """Start a controller if the run, or a node without its lead, goes on and has none; None if it is not so.
+    """Start a controller if the run needs one, and has none; None otherwise.
 
     Args:
         layout: the run.
@@ -55,7 +55,7 @@ def ensure_controller(layout: RunLayout, logins: Logins = dict) -> DetachedProce
         NewerFormatError: the run is from a newer Torchdeck.
     """
     found = read_run(layout)
-    if found.controller_alive or (found.is_over and not nodes_alone(layout)):
+    if found.controller_alive or not found.needs_controller:
         return None
     return start_controller(layout, first=False, logins=logins())  # the agents have the secrets
 
@@ -67,15 +67,15 @@ def take_up(layout: RunLayout, logins: Logins = dict) -> DetachedProcess | None:
     """
     follower = RunFollower(layout)
     found = follower.refresh()
-    if found.is_over or not wants_controller(found, follower.links, time.time()):
+    if not wants_controller(found, follower.links, time.time()):
         return None
     return start_controller(layout, first=False, logins=logins())
 
 
 def wants_controller(found: RunView, links: Links | None, now: float) -> bool:
-    """Whether a run that goes on is not followed, or not all of it; `now` in unix seconds."""
-    if found.is_over or not found.controller_alive:
-        return not found.is_over
+    """Whether a run that needs a controller is not followed, or not all of it; `now` in unix seconds."""
+    if not found.needs_controller or not found.controller_alive:
+        return found.needs_controller
     return found.attempt is not None and links is not None and links.lacks_login(now)
 
 
@@ -99,15 +99,15 @@ class RequestCarrier:
         """A controller was started for nodes that go on after the end of the run."""
 
     def look(self, found: RunView) -> None:
-        """Start a controller if `found`, or a node without its lead, goes on and has none.
+        """Start a controller if `found` needs one and has none.
 
         Raises:
             LaunchError: it cannot be started, or has given up the nodes that go on after the end of the run.
         """
         if self._started is not None:
             self._started.exit_code()  # reaps it, so that it does not look alive
-        alone = nodes_alone(self._layout) if found.is_over else ()
-        if found.controller_alive or (found.is_over and not alone):
+        alone = (*found.nodes_alone, *found.unfenced) if found.is_over else ()
+        if found.controller_alive or not found.needs_controller:
             self._due = time.monotonic() + CARRY_DELAY
         elif time.monotonic() >= self._due:
             if alone and self._tried:

@@ -1,4 +1,4 @@
-"""Ends agents of lives of a run that are over: one that comes back finds that it was replaced."""
+"""Ends agents of sessions of a run that are over: one that comes back finds that it was replaced."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any, Protocol
 
 from torchdeck.agent.inbox import REPLACED
 from torchdeck.launching.control.epoch import ControllerEpoch
@@ -14,38 +15,66 @@ from torchdeck.launching.control.transport import Transport
 from torchdeck.runs.replay.history import RunHistory
 
 
-class Fence:
-    """Of one controller.
+class Nodes(Protocol):
+    """What of `ReachedNodes` is used."""
 
-    The request names the life that it protects, and agents of that life pass it over: so it may come at any
-    time, and what is mirrored late does no harm.
+    transports: Sequence[Transport]
+
+    def lives(self, node: str, history: RunHistory) -> bool | None:
+        """Whether anything of the run lives on `node`; None while it is not known."""
+
+
+class Journal(Protocol):
+    """What of a journal's writer is used."""
+
+    def append(self, name: str, /, **fields: Any) -> None:
+        """Write an event."""
+
+
+class Fence:
+    """The fence of one controller.
+
+    The request names the session that it protects, and agents of that session pass it over: so it may come at
+    any time, and what is mirrored late does no harm.
     """
 
-    def __init__(self, transports: Sequence[Transport], epoch: ControllerEpoch) -> None:
-        self._transports = transports
+    def __init__(self, nodes: Nodes, epoch: ControllerEpoch, journal: Journal) -> None:
+        self._nodes = nodes
         self._epoch = epoch
+        self._journal = journal
         self._handed: set[tuple[str, int]] = set()
-        """Nodes, and the lives that were protected there."""
+        """Nodes, and the sessions that were protected there."""
+        self._fenced: set[tuple[str, int]] = set()
+        """The same, once nothing of earlier sessions lives there."""
 
     def look(self, history: RunHistory) -> None:
-        """Tell agents that live and belong to an earlier life, or to the one that is over."""
-        over = history.end is not None
-        life = history.life + over
-        for transport in self._transports:
-            node = transport.node
-            if (node, life) in self._handed or (history.agent_life(node) or 0) >= life:
-                continue
-            seen = transport.supervision(history.agents.get(node), history.holders.get(node))
-            if seen is None or not seen.agent:
-                continue
-            why = "the run was given up" if over else "the run was resumed"
-            request = Request(
-                f"{time.time_ns()}-replaced-{os.urandom(4).hex()}",
-                STOP_NOW,
-                REPLACED,
-                f"{why} while this node did not answer",
-                life,
-            )
-            with self._epoch.held(), suppress(OSError):  # tried again at the next look
-                transport.deliver(request)
-                self._handed.add((node, life))
+        """Tell agents that live and belong to an earlier session, or to the one that was given up.
+
+        Of nodes that did not answer when the run was given up, note those on which nothing of it lives.
+        """
+        session = history.life + history.is_given_up
+        for transport in self._nodes.transports:
+            if (history.agent_life(transport.node) or 0) < session:
+                self._tell(transport, session, history, "given up" if history.is_given_up else "resumed")
+        for node in history.unfenced:
+            if (node, session) not in self._fenced and self._nodes.lives(node, history) is False:
+                self._fenced.add((node, session))
+                self._journal.append("fenced", node=node, life=session)
+
+    def _tell(self, transport: Transport, session: int, history: RunHistory, what: str) -> None:
+        node = transport.node
+        if (node, session) in self._handed:
+            return
+        seen = transport.supervision(history.agents.get(node), history.holders.get(node))
+        if seen is None or not seen.agent:
+            return
+        request = Request(
+            f"{time.time_ns()}-replaced-{os.urandom(4).hex()}",
+            STOP_NOW,
+            REPLACED,
+            f"the run was {what} while this node did not answer",
+            session,
+        )
+        with self._epoch.held(), suppress(OSError):  # tried again at the next look
+            transport.deliver(request)
+            self._handed.add((node, session))

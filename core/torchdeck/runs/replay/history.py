@@ -14,6 +14,7 @@ from torchdeck.contract.journal import Event
 from torchdeck.contract.processes import ProcessIdentity
 from torchdeck.runs.replay import fields as read
 from torchdeck.runs.replay.hangs_seen import HangsSeen
+from torchdeck.runs.replay.lost_nodes import LostNodes
 from torchdeck.runs.replay.nodes_seen import NodesSeen
 from torchdeck.runs.replay.requests_seen import RequestsSeen
 from torchdeck.runs.state import AttemptView, CheckpointSeen, DeviceHolder, Hang, RankExit, RunState
@@ -45,6 +46,7 @@ class RunHistory:
         """attempt → (rank, node) → exit."""
         self.checkpoint: CheckpointSeen | None = None
         self.nodes = NodesSeen()
+        self._lost_nodes = LostNodes()
         self._requests = RequestsSeen()
         self.last_time = 0.0
         self._last_agent = 0.0
@@ -77,6 +79,21 @@ class RunHistory:
     def end(self) -> Event | None:
         """How this life ended: as its leader said it, or else a controller; None while it goes on."""
         return self.finished or self._lost.get(self._resumed_after)
+
+    @property
+    def is_given_up(self) -> bool:
+        """A controller ended this session; its leader has not."""
+        return self.finished is None and self._resumed_after in self._lost
+
+    @property
+    def unfenced(self) -> tuple[str, ...]:
+        """Nodes that did not answer when the run was given up: something of it may still live there."""
+        return self._lost_nodes.unfenced(self._agents_life)
+
+    @property
+    def needs_controller(self) -> bool:
+        """Whether the run goes on, or may on some node."""
+        return self.end is None or bool(self.nodes.go_on_alone or self.unfenced)
 
     @property
     def finishes(self) -> int:
@@ -201,6 +218,10 @@ class RunHistory:
     def _given_up(self, event: Event) -> None:
         if read.text(event.fields, "state") in ENDS:
             self._lost[read.whole(event.fields, "life") or 0] = event
+            self._lost_nodes.given_up(event)
+
+    def _fenced(self, event: Event) -> None:
+        self._lost_nodes.fenced(event)
 
     def _forwarded(self, event: Event) -> None:
         self._requests.forwarded(event)
@@ -368,6 +389,7 @@ class RunHistory:
         "request": _forwarded,
         "transport_failed": _no_transport,
         "lost": _given_up,
+        "fenced": _fenced,
         **dict.fromkeys(("token_asked", "token_settled", "deserted"), _of_a_node),
     }
     _NODE: Mapping[str, Callable[[RunHistory, Event], None]] = {

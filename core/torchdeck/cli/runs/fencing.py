@@ -1,0 +1,21 @@
+"""Lost runs keep a controller until what may still live of them has ended, whoever looks at them."""
+
+from __future__ import annotations
+
+import sys
+
+from torchdeck.contract.layout import RunLayout
+from torchdeck.contract.refusal import Refusal
+from torchdeck.runs.view import RunView
+
+
+def keep_fencing(layout: RunLayout, view: RunView) -> None:
+    """Start a controller for a lost run with nodes that have not answered, if it has none."""
+    if not view.unfenced or not view.is_over or view.controller_alive:
+        return
+    from torchdeck.launching.control.taking_over import ensure_controller
+
+    try:
+        ensure_controller(layout)
+    except Refusal as error:
+        print(f"torchdeck: run {view.id} has no controller: {error}", file=sys.stderr)
