@@ -11,6 +11,7 @@ Standard library only.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 """Stands for each character that must not be shown."""
@@ -44,6 +45,11 @@ def shown(text: str) -> str:
     if text.isprintable():  # quick, and says no to all that is forbidden
         return text
     return _CHARACTER.sub(REPLACEMENT, text.replace("\r\n", "\n"))
+
+
+def hidden_places(text: str) -> Iterator[int]:
+    """Where in `text` the characters stand that `shown` replaces."""
+    return (match.start() for match in _CHARACTER.finditer(text))
 
 
 def shown_line(text: str) -> str:

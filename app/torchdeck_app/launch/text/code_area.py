@@ -25,6 +25,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QPlainTextEdit, QTextEdit, QToolTip, QWidget
 
 from torchdeck.shown_text import shown
+from torchdeck_app.launch.text.hidden import hidden_characters
 from torchdeck_app.launch.text.positions import PARAGRAPH, characters, units
 from torchdeck_app.launch.text.spot import key_at
 from torchdeck_app.launch.text.suggestions import explained
@@ -45,6 +46,7 @@ class CodeArea(QPlainTextEdit):
         super().__init__(parent)
         self._theme = theme
         self._marks: Mapping[int, str] = {}
+        self._hidden: Mapping[int, tuple[str, ...]] = {}
         self._found: list[tuple[int, int]] = []
         self.recipe: str | None = None
         """The run's recipe, whose options are explained."""
@@ -57,6 +59,7 @@ class CodeArea(QPlainTextEdit):
         self._highlighter = TomlHighlighter(self.document(), theme)
         self._gutter = Gutter(self, self, theme)
         self._gutter.setFont(self.font())
+        self.textChanged.connect(self._find_hidden)
         self.blockCountChanged.connect(self._fit_gutter)
         self.updateRequest.connect(self._scroll_gutter)
         self.cursorPositionChanged.connect(self._show_extras)
@@ -167,7 +170,30 @@ class CodeArea(QPlainTextEdit):
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
         super().paintEvent(event)
+        self._paint_hidden()
         self._gutter.update()
+
+    def _paint_hidden(self) -> None:
+        """The codes of what is hidden, behind its line, or at the edge if the line is longer than that."""
+        painter = QPainter(self.viewport())
+        painter.setPen(self._theme.colour("bad"))
+        for line, place in self.visible_lines():
+            if names := self._hidden.get(line):
+                note = f" hidden: {' '.join(name.partition(' ')[0] for name in names)} "
+                place.setWidth(painter.fontMetrics().horizontalAdvance(note))
+                text = self.document().findBlockByNumber(line - 1).layout().lineAt(0)
+                end = place.left() + round(text.naturalTextWidth()) + SIGN_WIDTH
+                place.moveLeft(max(0, min(end, self.viewport().width() - place.width())))
+                painter.fillRect(place, self._theme.colour("raised"))
+                painter.drawText(place, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, note)
+        painter.end()
+
+    def _find_hidden(self) -> None:
+        """Colours count as changes of the text, too, so that it is painted again only if it is another."""
+        found = hidden_characters(self.text())
+        if found != self._hidden:
+            self._hidden = found
+            self.viewport().update()
 
     def _fit_gutter(self) -> None:
         self.setViewportMargins(self._gutter.width_wanted(), 0, 0, 0)

@@ -16,6 +16,7 @@ from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.document.text_change import change_between
 from torchdeck_app.launch.text.code_area import CodeArea
 from torchdeck_app.launch.text.find_bar import FindBar
+from torchdeck_app.launch.text.hidden import hidden_characters
 from torchdeck_app.launch.text.positions import characters, units
 from torchdeck_app.launch.text.spot import spot_at
 from torchdeck_app.launch.text.suggestions import Suggestion, suggestions
@@ -218,6 +219,9 @@ def marks_of(checked: CheckedDocument, planned: Sequence[Problem] = ()) -> Mappi
             line = checked.lines.get(("extends",), 1)
             text = f"{problem.file}: {text}"
         found.setdefault(line, []).append(text)
+    for line, names in hidden_characters(checked.text).items():
+        advice = "The line is not what it looks like. Delete what you did not put there."
+        found.setdefault(line, []).append(f"Hidden: {', '.join(names)}\n{advice}")
     return {line: "\n".join(texts) for line, texts in found.items()}
 
 

@@ -166,3 +166,34 @@ def test_a_megabyte_is_typed_into_without_delay(
     QTest.keyClicks(editor.area, "x")
     assert time.thread_time() - began < 0.5
     assert 'module = "mx"' in document.text
+
+
+def painted(editor: TomlEditor, colour: str) -> int:
+    """Pixels of the text area in a colour of the theme."""
+    image = editor.area.viewport().grab().toImage()
+    wanted = editor.area._theme.colour(colour).rgb()
+    return sum(image.pixel(x, y) == wanted for x in range(image.width()) for y in range(image.height()))
+
+
+def test_hidden_characters_are_named_and_stay(
+    qtbot: QtBot, editor: TomlEditor, document: RunDocument
+) -> None:
+    """One that turns text around, and one without width: by name behind the line, and in its tooltip."""
+    before = painted(editor, "bad")
+    text = TEXT.replace('"byte-gpt"', '"byte-gpt" # \u202etpg-etyb\u202c\u200b')
+    document.set_text(text, "hidden")
+    qtbot.waitUntil(lambda: "U+202E (RIGHT-TO-LEFT OVERRIDE)" in editor.area.mark(5), timeout=5000)
+    assert "U+200B (ZERO WIDTH SPACE)" in editor.area.mark(5)
+    assert painted(editor, "bad") > before + 50
+    assert editor.area.text() == document.text == text
+    document.set_text(TEXT, "shown")
+    qtbot.waitUntil(lambda: editor.area.mark(5) == "", timeout=5000)
+    assert painted(editor, "bad") == before
+
+
+def test_a_line_longer_than_the_area_hides_nothing(
+    qtbot: QtBot, editor: TomlEditor, document: RunDocument
+) -> None:
+    before = painted(editor, "bad")
+    document.set_text(f"# {'a' * 500}\u2066\n{TEXT}", "long")
+    assert painted(editor, "bad") > before
