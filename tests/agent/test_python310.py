@@ -17,7 +17,6 @@ OTHERS = (
     "environment.py",
     "__init__.py",
     "distributed/__init__.py",
-    "distributed/imports_that_stay.py",
     "distributed/torchrun.py",
 )
 

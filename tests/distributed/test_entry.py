@@ -335,7 +335,7 @@ def test_fsdp_by_block_needs_blocks(tmp_path: Path) -> None:
 def test_leaving_runs_what_was_registered() -> None:
     """A rank ends without finalizing the interpreter, but threads are joined and exit handlers run."""
     code = (
-        "import atexit, threading; from torchdeck.distributed.entry import leave; "
+        "import atexit, threading; from torchdeck.distributed.process_end import leave; "
         "atexit.register(print, 'registered'); "
         "threading.Thread(target=lambda: print('joined')).start(); leave(3)"
     )
@@ -348,7 +348,8 @@ def test_leaving_runs_what_was_registered() -> None:
 def test_leaving_does_not_wait_for_an_idle_executor() -> None:
     """torch.compile leaves a pool of threads that end only when the interpreter tells them to."""
     code = (
-        "from concurrent.futures import ThreadPoolExecutor; from torchdeck.distributed.entry import leave; "
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "from torchdeck.distributed.process_end import leave\n"
         "pool = ThreadPoolExecutor(1); pool.submit(print, 'worked').result(); leave(3)"
     )
     done = subprocess.run(

@@ -7,8 +7,8 @@ import json
 import sys
 
 from torchdeck.distributed import ProcessGroup, check_agreement
-from torchdeck.distributed.entry import leave
 from torchdeck.distributed.group.agreement import AgreementError
+from torchdeck.distributed.process_end import leave
 from torchdeck.environment import Place
 
 

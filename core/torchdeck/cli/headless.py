@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import sys
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,9 +27,6 @@ if TYPE_CHECKING:
     from torchdeck.launching.preflight import Check
     from torchdeck.nodes.connector import Connector
 
-OBJECTS_UNTIL_COLLECTION = 50_000
-"""More than Python's 700."""
-
 
 def run_headless(args: argparse.Namespace) -> int:
     """Start the run that the command line names and watch it; the exit code of the whole."""
@@ -44,27 +39,15 @@ def run_headless(args: argparse.Namespace) -> int:
     if args.queue:
         args.overrides = [*args.overrides, "launch.queue=true"]
     try:
-        with _seldom_collecting(), knocking_ahead(args) as ahead:
+        with knocking_ahead(args) as ahead:
             return _launch(args, load_run_source(args), ahead)
     except ConfigError as error:
         return report(error, as_json=args.json)
 
 
-@contextmanager
-def _seldom_collecting() -> Iterator[None]:
-    """What is imported stays: looking for garbage meanwhile takes a tenth of the time until the start."""
-    before = gc.get_threshold()
-    gc.set_threshold(OBJECTS_UNTIL_COLLECTION)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
 def start_loaded(args: argparse.Namespace, loaded: LoadedConfig) -> int:
     """Start the run that `loaded` describes, and watch it unless `args` says otherwise; the exit code."""
-    with _seldom_collecting():
-        return _launch(args, loaded, None)
+    return _launch(args, loaded, None)
 
 
 def _launch(args: argparse.Namespace, loaded: LoadedConfig, ahead: Ahead | None) -> int:

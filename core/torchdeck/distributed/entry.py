@@ -6,15 +6,12 @@ when it failed; why is then in the rank's error.json.
 
 from __future__ import annotations
 
-import atexit
 import importlib
 import os
 import sys
-import threading
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import NoReturn
 
 from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.contract.metrics.progress import ProgressFile
@@ -23,7 +20,7 @@ from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.order import PositionError
 from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.error_file import torchrun_error_file, write_error
-from torchdeck.distributed.imports_that_stay import imports_that_stay
+from torchdeck.distributed.process_end import leave
 from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.environment import LauncherVariableError, Place, RunContext
 from torchdeck.recipes.errors import RecipeError, RecipeImportError
@@ -77,16 +74,16 @@ def _settings(environment: Mapping[str, str]) -> RecipeSettings:
 
 
 def _train(settings: RecipeSettings, place: Place, context: RunContext) -> None:
-    with imports_that_stay():  # torch comes with these
-        from torchdeck.distributed.group.agreement import check_agreement
-        from torchdeck.distributed.precision import Precision
-        from torchdeck.distributed.strategies.registry import make_strategy
-        from torchdeck.distributed.trainer.monitoring.hooks import make_hooks
-        from torchdeck.distributed.trainer.setup import recipe_callbacks
-        from torchdeck.distributed.trainer.trainer import Trainer
-        from torchdeck.recipes.loader import load_recipe
+    # torch comes with these
+    from torchdeck.distributed.group.agreement import check_agreement
+    from torchdeck.distributed.precision import Precision
+    from torchdeck.distributed.strategies.registry import make_strategy
+    from torchdeck.distributed.trainer.monitoring.hooks import make_hooks
+    from torchdeck.distributed.trainer.setup import recipe_callbacks
+    from torchdeck.distributed.trainer.trainer import Trainer
+    from torchdeck.recipes.loader import load_recipe
 
-        importlib.import_module("torch._dynamo")  # as every optimizer does; it takes as long as torch itself
+    importlib.import_module("torch._dynamo")  # as every optimizer does; it takes as long as torch itself
 
     recipe = load_recipe(settings.recipe)
     strategy = make_strategy(settings.distributed, Precision(settings.training.precision), place)
@@ -125,21 +122,6 @@ def _fail(error: Exception, place: Place, context: RunContext) -> None:
     else:
         traceback.print_exception(type(error), error, error.__traceback__)
         sys.stderr.flush()
-
-
-def leave(code: int) -> NoReturn:
-    """End the process as Python would, but for taking the interpreter apart.
-
-    torch's own threads outlive that: a gloo worker that lets go of its last tensor while Python finalizes
-    ends the process by std::terminate ("terminate called without an active exception"), and a run whose work
-    was all done would have failed.
-    """
-    # waits for threads as Python does, which first tells those of executors to end; torch.compile leaves some
-    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - has no public name
-    atexit._run_exitfuncs()  # noqa: SLF001 - has no public name, and what libraries registered is to run
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
 
 
 if __name__ == "__main__":

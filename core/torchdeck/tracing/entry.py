@@ -17,8 +17,6 @@ import traceback
 from contextlib import suppress
 from typing import IO, Any
 
-from torchdeck.distributed.imports_that_stay import imports_that_stay
-
 _GRACE = 5
 """Seconds after which the limit counts although nobody ended the process."""
 
@@ -45,8 +43,7 @@ def _answer(value: Any, progress: Any) -> dict[str, Any]:
     if request.limit is not None:
         signal.alarm(int(request.limit) + _GRACE)  # its default action ends the process
     progress("starting torch")
-    with imports_that_stay():
-        from torchdeck.tracing.tracer import trace_recipe
+    from torchdeck.tracing.tracer import trace_recipe
 
     return trace_recipe(request, progress).to_json()
 

@@ -8,7 +8,6 @@ no part of it.
 from __future__ import annotations
 
 import contextlib
-import gc
 import hashlib
 import json
 import os
@@ -46,7 +45,6 @@ def main(told: Mapping[str, Any], reading: int, writing: int) -> int:
         writing: descriptor to it.
     """
     os.umask(0o077)
-    gc.disable()  # until all is loaded, which stays
     try:
         home = _home(str(told["home"]))
         folder = home / "shipped" / str(told["hash"])
@@ -71,8 +69,6 @@ def main(told: Mapping[str, Any], reading: int, writing: int) -> int:
     from torchdeck.agent.link.order import LinkOrder
     from torchdeck.agent.link.server import serve
 
-    gc.freeze()
-    gc.enable()
     return serve(LinkOrder.from_json(order, home), reading, writing)
 
 

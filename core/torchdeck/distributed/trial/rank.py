@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import statistics
@@ -35,11 +34,9 @@ def trial(backend: str, size: int, limit: float) -> None:
         size: bytes of the all-reduce that bandwidth is measured by.
         limit: seconds after which torch gives up waiting for other ranks.
     """
-    gc.disable()  # takes a fifth of the import; nothing of Torchdeck is here that would do it
     import torch
     import torch.distributed as dist
 
-    gc.enable()
     say("imported", torch=torch.__version__)
     device = torch.device("cpu")
     if backend == "nccl":

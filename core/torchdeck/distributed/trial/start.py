@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 import json
 import os
@@ -31,11 +30,9 @@ def on_one_address(store: Callable[..., Any]) -> Callable[..., Any]:
 
 
 if __name__ == "__main__":
-    gc.disable()  # takes a fifth of the import; nothing of Torchdeck is here that would do it
     from torch.distributed.run import main
 
     rendezvous: Any = importlib.import_module("torch.distributed.elastic.rendezvous.static_tcp_rendezvous")
     rendezvous.TCPStore = on_one_address(rendezvous.TCPStore)
-    gc.enable()
     say("torchrun")
     main(sys.argv[1:])

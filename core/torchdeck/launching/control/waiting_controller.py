@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import sys
@@ -20,18 +19,12 @@ if TYPE_CHECKING:
     from torchdeck.launching.remote.early_links import EarlyLinks
 
 NOTHING_TO_DO = 0
-THRESHOLD = (700, 10, 10)
-"""Python's own."""
 
 
 def main() -> int:
     """Control the run that is handed over; 0 where there is none."""
-    gc.disable()  # all of it stays
     from torchdeck.launching.remote import loaded  # noqa: F401 - while there is time
     from torchdeck.launching.remote.early_links import EarlyLinks
-
-    gc.enable()
-    gc.set_threshold(*THRESHOLD)  # a copy has its front end's
 
     keep_memory_private()  # before it is handed passwords and secrets
     told = open(0, "rb", closefd=False)  # noqa: SIM115 - of a copy, `sys.stdin` may be anything

@@ -16,8 +16,7 @@ _MAIN = "torchdeck.agent.probe.answer"
 _IMPORT = re.compile(r"^[ ]*from (torchdeck[\w.]*) import (\([^)]*\)|.+)$", re.MULTILINE)
 
 LOADER = """
-import gc, importlib.machinery, json, sys, zlib
-gc.disable()  # until all is loaded, which stays
+import importlib.machinery, json, sys, zlib
 sent = json.loads(zlib.decompress(sys.stdin.buffer.read(int(sys.stdin.buffer.readline()))))
 class Sent:  # not of importlib.abc, which imports half of what starts here
     def find_spec(self, name, path=None, target=None):
@@ -29,8 +28,6 @@ class Sent:  # not of importlib.abc, which imports half of what starts here
         exec(compile(sent[module.__name__][0], "<sent " + module.__name__ + ">", "exec"), module.__dict__)
 sys.meta_path.insert(0, Sent())
 from torchdeck.agent.probe.answer import main
-gc.freeze()
-gc.enable()
 main()
 """
 ARGUMENTS = ("-I", "-c", LOADER)
