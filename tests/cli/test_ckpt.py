@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from support import machines
 from support.checkpoint_files import flip, save
 from support.histories import controller_journal, ended, event, finished, running_run
 from support.made_runs import IDS, line, make_run
@@ -196,8 +197,9 @@ def test_torch_is_not_imported(tmp_path: Path) -> None:
 def test_a_checkpoint_on_a_node_is_seen_as_runs_show_sees_it(
     torchdeck_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is listed with its node; what needs its files says which command brings them."""
-    plan = {"version": 1, "checkpoint": {"directory": "/scratch/saved"}}
+    """It is listed with its node; what needs its files asks the node for them."""
+    config = machines.config(distributed={"nodes": ["gpu3"]}, checkpoint={"directory": "/scratch/saved"})
+    plan = machines.plan(config, machines.node("gpu3")).document()
     run = make_run(torchdeck_home, controller_journal(), plan=plan)
     saved = event("checkpoint", step=20, path="/scratch/saved/step_00000020", size=5, seconds=0.5)
     node = run.node("gpu3")
@@ -208,9 +210,13 @@ def test_a_checkpoint_on_a_node_is_seen_as_runs_show_sees_it(
     assert _run("list", IDS[0], "--json") == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["step"], row["node"], row["path"]) == (20, "gpu3", "/scratch/saved/step_00000020")
-    for command in (["verify", IDS[0]], ["verify", IDS[0], "20"], ["export", IDS[0], "-o", "out"]):
-        assert _run(*command) == 2
-        assert f"torchdeck runs pull {IDS[0]} --checkpoints 20" in capsys.readouterr().err
+    for command, code in (
+        (["verify", IDS[0]], 3),
+        (["verify", IDS[0], "20"], 3),
+        (["export", IDS[0], "-o", "out"], 1),
+    ):
+        assert _run(*command) == code
+        assert "node gpu3 is not in the node" in capsys.readouterr().err
     save(run.checkpoints, 20)  # as it is pulled
     assert _run("verify", IDS[0]) == 0
     assert "step_00000020: sound" in capsys.readouterr().out

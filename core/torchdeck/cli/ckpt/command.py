@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from torchdeck.cli.ckpt.exchange import add_parsers
 from torchdeck.cli.ckpt.listing import print_json, refuse, run_list
-from torchdeck.cli.ckpt.lookup import WHERE, CkptUsageError, chosen
+from torchdeck.cli.ckpt.lookup import WHERE, CkptUsageError, OnNodesError, chosen
+from torchdeck.cli.refusals import report
+from torchdeck.contract.refusal import Refusal, refusal_of
+
+if TYPE_CHECKING:
+    from torchdeck.contract.checkpoints.listing import CheckpointInfo
+    from torchdeck.launching.pull.verification import Verified
 
 DAMAGED = 1
 
@@ -26,7 +33,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     checked = commands.add_parser(
         "verify",
         help="hash every file of a checkpoint",
-        description="Compare every file of a checkpoint with its manifest. Exits with 1 when one is damaged.",
+        description="Compare every file of a checkpoint with its manifest, on the nodes that have it unless "
+        "it is here. Exits with 1 when one is damaged.",
     )
     checked.add_argument("id", metavar="ID", help=WHERE)
     checked.add_argument("step", metavar="STEP", nargs="?", help="a step or `final`; default the newest")
@@ -37,23 +45,55 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def run_verify(args: argparse.Namespace) -> int:
-    """Hash what was asked for; 1 when something is damaged, 2 when it is not there."""
+    """Hash what was asked for, where it lies.
+
+    1 when something is damaged, 2 when it is not there, 3 when a node that has it does not answer.
+    """
     from torchdeck.contract.checkpoints.verification import verify
 
+    there: list[Verified] = []
     try:
-        asked = chosen(args.id, args.step, every=args.all)
+        asked: Sequence[CheckpointInfo] = chosen(args.id, args.step, every=args.all)
+    except OnNodesError as error:
+        from torchdeck.cli.ckpt.on_nodes import verify_there
+
+        try:
+            asked, there = error.here, verify_there(error)
+        except (Refusal, OSError) as unreached:
+            return report(refusal_of(unreached), as_json=args.json, command="torchdeck ckpt verify")
     except CkptUsageError as error:
         return refuse("verify", error)
-    results = [(info, verify(info.path)) for info in asked]
+    results = [*(_result_here(info, verify(info.path)) for info in asked), *map(_result_there, there)]
     if args.json:
-        print_json(
-            [
-                {"step": info.step, "path": str(info.path), "sound": not problems, "problems": problems}
-                for info, problems in results
-            ]
-        )
+        print_json([{key: value for key, value in row.items() if key != "name"} for row in results])
     else:
-        for info, problems in results:
-            sys.stdout.write(f"{info.path.name}: {'damaged' if problems else 'sound'}\n")
-            sys.stdout.writelines(f"  {problem}\n" for problem in problems)
-    return DAMAGED if any(problems for _, problems in results) else 0
+        for row in results:
+            sys.stdout.write(f"{row['name']}: {'sound' if row['sound'] else 'damaged'}\n")
+            sys.stdout.writelines(f"  {problem}\n" for problem in row["problems"])
+    return DAMAGED if not all(row["sound"] for row in results) else 0
+
+
+def _result_here(info: CheckpointInfo, problems: Sequence[str]) -> dict[str, Any]:
+    return {
+        "name": info.path.name,
+        "step": info.step,
+        "path": str(info.path),
+        "sound": not problems,
+        "problems": list(problems),
+    }
+
+
+def _result_there(found: Verified) -> dict[str, Any]:
+    problems = list(found.problems)
+    if found.unseen:
+        problems.append(
+            f"{len(found.unseen)} files, such as {found.unseen[0]}, are on no node of the run that answers"
+        )
+    return {
+        "name": f"{found.name} on {', '.join(found.nodes)}",
+        "step": found.step,
+        "path": found.path,
+        "nodes": list(found.nodes),
+        "sound": not problems,
+        "problems": problems,
+    }

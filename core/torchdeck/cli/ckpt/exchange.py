@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from torchdeck.cli.ckpt.lookup import WHERE, CkptUsageError, chosen
+from torchdeck.cli.ckpt.lookup import WHERE, CkptUsageError, OnNodesError, chosen
 from torchdeck.cli.exit_codes import USAGE
+from torchdeck.contract.refusal import Refusal
 from torchdeck.quantities import size
 
 FAILED = 1
@@ -54,15 +55,33 @@ def add_parsers(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run_export(args: argparse.Namespace) -> int:
-    """Export; 1 when it cannot be done, 2 when what was asked for is not there."""
+    """Export; 1 when it cannot be done, 2 when what was asked for is not there.
+
+    A checkpoint that lies on nodes is brought into the run's directory first.
+    """
     try:
-        (info,) = chosen(args.id, args.step, every=False)
-        request = _request(args, info.path, Path(args.output), "export")
+        request = _request(args, Path(), Path(args.output), "export")
+        request["source"] = str(_source(args).absolute())
     except CkptUsageError as error:
         return _say("export", error, USAGE)
+    except (Refusal, OSError) as error:
+        return _say("export", error, FAILED)
     return _exchange(
         "export", {**request, "dtype": args.dtype, "optimizer": args.optimizer, "ema": args.ema}, args.python
     )
+
+
+def _source(args: argparse.Namespace) -> Path:
+    """The checkpoint to export, here. Raises Refusal, and OSError if it cannot be brought here."""
+    try:
+        (info,) = chosen(args.id, args.step, every=False)
+    except OnNodesError as error:
+        from torchdeck.cli.ckpt.on_nodes import bring_here
+
+        source = bring_here(error)
+        sys.stderr.write(f"torchdeck ckpt export: brought {source.name} from its nodes to {source}\n")
+        return source
+    return info.path
 
 
 def run_convert(args: argparse.Namespace) -> int:

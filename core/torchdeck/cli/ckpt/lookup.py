@@ -23,6 +23,20 @@ class CkptUsageError(Refusal):
     is_usage = True
 
 
+class OnNodesError(CkptUsageError):
+    """What was asked for lies on nodes of the run.
+
+    Attributes:
+        layout: the run.
+        which: a step, a name, `latest` or `all`.
+        here: checkpoints that were asked for and lie here.
+    """
+
+    def __init__(self, layout: RunLayout, which: str, why: str, here: Sequence[CheckpointInfo] = ()) -> None:
+        super().__init__(why)
+        self.layout, self.which, self.here = layout, which, here
+
+
 def checkpoints_of(asked: str) -> list[CheckpointInfo]:
     """What lies where a path or a run's id points; raises CkptUsageError."""
     from torchdeck.contract.checkpoints.listing import inspect, list_checkpoints
@@ -58,6 +72,15 @@ def _freely_named(folder: Path) -> CheckpointInfo | None:
 
 def on_a_node(asked: str, here: Sequence[CheckpointInfo]) -> CheckpointSeen | None:
     """The newest checkpoint of the run, as `runs show` has it, if it lies on another node and not here."""
+    seen = _newest_on_nodes(asked)
+    return None if seen is None or _is_here(seen, here) else seen
+
+
+def _is_here(seen: CheckpointSeen, here: Sequence[CheckpointInfo]) -> bool:
+    return any(info.complete and info.path.name == PurePath(seen.path).name for info in here)
+
+
+def _newest_on_nodes(asked: str) -> CheckpointSeen | None:
     from torchdeck.contract.inventory import LOCALHOST
     from torchdeck.runs.follower import read_run
 
@@ -66,10 +89,7 @@ def on_a_node(asked: str, here: Sequence[CheckpointInfo]) -> CheckpointSeen | No
         seen = None if layout is None else read_run(layout).checkpoint
     except (Refusal, OSError):
         return None
-    if seen is None or seen.node in ("", LOCALHOST) or seen.step is None:
-        return None
-    known = any(info.complete and info.path.name == PurePath(seen.path).name for info in here)
-    return None if known else seen
+    return None if seen is None or seen.node in ("", LOCALHOST) or seen.step is None else seen
 
 
 def how_to_pull(seen: CheckpointSeen, asked: str) -> str:
@@ -133,14 +153,23 @@ def chosen(asked: str, step: str | None, *, every: bool) -> list[CheckpointInfo]
     """Of the checkpoints that `asked` names the one of `step` (None: the newest), or `every` one.
 
     Raises:
-        CkptUsageError: it is not there, or lies on a node.
+        OnNodesError: it, or some of it, lies on nodes.
+        CkptUsageError: it is not there.
     """
     found = checkpoints_of(asked)
-    elsewhere = on_a_node(asked, found)
-    named = (None, *(() if elsewhere is None else (str(elsewhere.step), PurePath(elsewhere.path).name)))
-    if elsewhere is not None and step in named and not (every and found):
-        raise CkptUsageError(how_to_pull(elsewhere, asked))
-    return _chosen(found, step, every=every)
+    newest, layout = _newest_on_nodes(asked), _layout(asked)
+    if newest is None or layout is None or (every and step is not None):
+        return _chosen(found, step, every=every)
+    why, name = how_to_pull(newest, asked), PurePath(newest.path).name
+    is_here = _is_here(newest, found)
+    if every and not is_here:
+        raise OnNodesError(layout, "all", why, found)
+    if step in (None, str(newest.step), name) and not is_here:
+        raise OnNodesError(layout, name, why)
+    try:
+        return _chosen(found, step, every=every)
+    except CkptUsageError:
+        raise OnNodesError(layout, str(step), why) from None
 
 
 def _chosen(found: Sequence[CheckpointInfo], step: str | None, *, every: bool) -> list[CheckpointInfo]:

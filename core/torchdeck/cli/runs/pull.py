@@ -93,15 +93,15 @@ def _pulls(
 
     to = Path(args.to).expanduser().absolute() if args.to else None
     checkpoints = layout.checkpoints if to is None else to / layout.checkpoints.name
-    with _progress() as told:
+    with transfer_progress() as told:
         if args.checkpoints != NONE:
             yield from pull_checkpoints(sources, plan, layout.root.name, args.checkpoints, checkpoints, told)
         yield from pull_outputs(sources, plan, (to or layout.root) / PULLED, told)
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on standard error for each thing that is brought; nothing off a terminal."""
+def transfer_progress() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on standard error for each thing that is read from nodes; nothing off a terminal."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 
     from torchdeck.cli.console import make_console

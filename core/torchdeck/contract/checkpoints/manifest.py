@@ -30,7 +30,7 @@ UNCOMMITTED_NAME = ".uncommitted"
 """Lies in a folder from its first moment until its manifest is committed: it is ours to clean."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_LARGEST_DOCUMENT = 256 << 20
+LARGEST_DOCUMENT = 256 << 20
 """Bytes."""
 _LARGEST_MANIFEST = 64 << 20
 """Bytes; it has 150 for each file, so far above what any number of ranks makes."""
@@ -208,7 +208,7 @@ def read_document(path: Path, what: str) -> bytes:
         OSError: it cannot be read.
     """
     try:
-        return read_bounded(path, _LARGEST_DOCUMENT)
+        return read_bounded(path, LARGEST_DOCUMENT)
     except UnreadableFileError as error:
         raise CheckpointError(f"{error}: it is no checkpoint's {what}") from None
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from torchdeck.contract.atomic import write_bytes
 from torchdeck.contract.checkpoints.listing import inspect
 from torchdeck.contract.checkpoints.manifest import (
+    LARGEST_DOCUMENT,
     MANIFEST_NAME,
     USUAL_VERSION,
     CheckpointError,
@@ -108,7 +109,7 @@ def _manifests(found: Found, staging: Path) -> Iterator[tuple[Place, Manifest]]:
     """What each node says of it, all of the same save."""
     one: Manifest | None = None
     for number, place in enumerate(found.places):
-        content = place.files.content(f"{place.folder}/{found.name}/{MANIFEST_NAME}", 256 * 2**20)
+        content = place.files.content(f"{place.folder}/{found.name}/{MANIFEST_NAME}", LARGEST_DOCUMENT)
         folder = staging / f"{STAGING}{number}"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_bytes(folder / MANIFEST_NAME, content, durable=False, private=True)

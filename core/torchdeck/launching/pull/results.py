@@ -73,6 +73,22 @@ def sources_of(layout: RunLayout, plan: LaunchPlan, reach: Connector) -> Iterato
         yield Sources(places, {**refused, **talks.refused})
 
 
+def find_checkpoints(
+    sources: Sources, plan: LaunchPlan, run_id: str, which: str
+) -> Sequence[checkpoints.Found]:
+    """The checkpoints on the nodes that `which` names: a step, a name, `latest` or `all`.
+
+    Raises:
+        NotWholeError: there is none such.
+        ProbeError, SshError: a node does not answer any more.
+    """
+    places = [
+        checkpoints.Place(node, files, fill(plan.checkpoint.directory, {"run_dir": root, "run_id": run_id}))
+        for node, (files, root) in sources.places.items()
+    ]
+    return _chosen(checkpoints.find(places), which)
+
+
 def pull_checkpoints(
     sources: Sources, plan: LaunchPlan, run_id: str, which: str, target: Path, on_progress: OnProgress
 ) -> Iterator[Pulled]:
@@ -90,11 +106,7 @@ def pull_checkpoints(
         NotWholeError: there is none such, or not all of it.
         ProbeError, SshError, OSError: see `checkpoints.pull`.
     """
-    places = [
-        checkpoints.Place(node, files, fill(plan.checkpoint.directory, {"run_dir": root, "run_id": run_id}))
-        for node, (files, root) in sources.places.items()
-    ]
-    for found in _chosen(checkpoints.find(places), which):
+    for found in find_checkpoints(sources, plan, run_id, which):
         staging = target / f"{checkpoints.STAGING}{found.name}"
         staging.mkdir(mode=0o700, parents=True, exist_ok=True)
         size = checkpoints.total(found, staging)
