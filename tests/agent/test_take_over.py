@@ -8,7 +8,7 @@ from pathlib import Path
 from support.agent_run import AgentRun, Maker, with_policy
 from support.agent_scripts import WAITING, kill_and_wait
 from support.waiting import wait_until
-from torchdeck.agent.processes.holder_start import PROCESS_NAME
+from torchdeck.agent.processes.holder import PROCESS_NAME
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.state import RunState
 
@@ -66,7 +66,6 @@ def test_a_killed_holder_changes_nothing_for_the_run(make_run: Maker) -> None:
     run.wait("attempt_started")
     holder = run.holder()
     assert holder is not None
-    # a copy of the agent, made before that had threads
     assert Path(f"/proc/{holder.pid}/comm").read_text() == f"{PROCESS_NAME}\n"
     kill_and_wait(holder)
     go(run)

@@ -9,11 +9,11 @@ import pytest
 
 from support.histories import created, finished, running_run
 from support.made_runs import line, make_run
+from torchdeck.agent.processes.detached_process import start_detached
 from torchdeck.cli.runs.display import PlainDisplay
 from torchdeck.cli.runs.watch import Watch
 from torchdeck.cli.signals import FrontEndSignals
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.control.detached import start_detached
 
 BRINGS_THE_END = """
 import sys, time

@@ -60,8 +60,9 @@ def test_words_and_secrets(
             assert "rank" in kinds
             assert not _who_has(hosts.made.pids(host), CANARY, "cmdline")
             assert not _who_has(hosts.made.pids(host), "\nimport ", "cmdline")  # titles, not source
-            for part in ("agent", "holder", "link"):
-                assert _who_has(hosts.made.pids(host), f"torchdeck {part}: {hosts.run.root.name}", "cmdline")
+            ours = _who_has(hosts.made.pids(host), hosts.run.root.name, "cmdline")
+            for title in ("torchdeck/agent/__main__.py", "agent/processes/holder.py", "torchdeck link: "):
+                assert ours & _who_has(hosts.made.pids(host), title, "cmdline")
         assert not _who_has([hosts.controller()], CANARY, "environ", "cmdline")
         (tmp_path / "go").touch()
         output, _ = front.communicate(timeout=60)

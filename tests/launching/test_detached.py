@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.waiting import wait_until
-from torchdeck.launching.control.detached import start_detached
+from torchdeck.agent.processes.detached_process import start_detached
 
 
 def test_it_has_a_session_a_log_and_default_signals(tmp_path: Path) -> None:

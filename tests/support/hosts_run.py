@@ -17,9 +17,7 @@ import tomlkit
 from support.command import Command, variable
 from support.hosts import TestHosts
 from support.waiting import wait_until
-from torchdeck.agent.link.agent_start import PROCESS_NAME as AGENT
 from torchdeck.agent.link.names import mirrored
-from torchdeck.agent.processes.holder_start import PROCESS_NAME as HOLDER
 from torchdeck.contract.journal import Event, read_journal
 from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.follower import read_run
@@ -178,8 +176,6 @@ def _kind(pid: int) -> str:
             return kind
     if rank is not None:
         return "rank"
-    if name in (AGENT, HOLDER):  # copies of a link server
-        return "agent" if name == AGENT else "holder"
     is_link = name == "torchdeck-link" or words[1:4] == ["-I", "-B", "-c"]
     return "link server" if is_link else line[:200]
 

@@ -13,8 +13,8 @@ from support.controlled_run import controller_events, new_run, wait_for_state
 from support.histories import created, running_run
 from support.made_runs import make_run
 from support.waiting import wait_until
+from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.control.detached import DetachedProcess
 from torchdeck.launching.launcher import start_controller
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.state import RunState

@@ -14,10 +14,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # -I leaves the shipped folder out
 
-from torchdeck.agent.agent import Agent, agent_argv
+from torchdeck.agent.agent import Agent
 from torchdeck.agent.attempt.handover import Handover, HandoverError, read_handover
+from torchdeck.agent.command_line import PROCESS_NAME, agent_argv
 from torchdeck.agent.gang.past import fold_past
-from torchdeck.agent.processes.holder_start import HolderStart, spare_holder
+from torchdeck.agent.process_title import set_process_name
 from torchdeck.agent.startup import life_of_run, read_past, read_plan, take_lock
 from torchdeck.contract.journal import NewerFormatError, PatientJournalWriter, read_journal
 from torchdeck.contract.layout import RunLayout
@@ -72,9 +73,9 @@ def _supervise(options: argparse.Namespace, layout: RunLayout, handover: Handove
         if unjournaled is not None:
             journal.append(unjournaled.name, **unjournaled.fields)
             past = fold_past(read_journal(node.journal), life)
-        again = agent_argv(sys.executable, Path(__file__).resolve(), layout.root, options.node, life)
-        # while there is one thread
-        holders = HolderStart(again, None if past.open else spare_holder())
+        again = agent_argv(
+            sys.executable, Path(__file__).resolve().parents[1], layout.root, options.node, life
+        )
         part = None
         if len(plan.all_nodes) > 1:
             from torchdeck.agent.lead.joining import JoinError, join
@@ -83,7 +84,7 @@ def _supervise(options: argparse.Namespace, layout: RunLayout, handover: Handove
                 part = join(layout, plan, options.node, journal, handover)
             except JoinError as error:
                 return _unusable(error)
-        agent = Agent(layout, plan, options.node, journal, holders, handover, part, life)
+        agent = Agent(layout, plan, options.node, journal, again, handover, part, life)
         agent.keep_leases(options.leases)
         agent.run(past)
     return 0
@@ -137,4 +138,6 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
+    set_process_name(PROCESS_NAME)
+    os.chdir("/")  # so that no folder of the login stays in use
     sys.exit(main(sys.argv[1:]))

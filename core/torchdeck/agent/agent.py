@@ -10,7 +10,6 @@ import select
 import time
 from collections import deque
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchdeck.agent.attempt.handing_on import hand_on
@@ -25,7 +24,6 @@ from torchdeck.agent.inbox import CONTROLLER, KINDS, REPLACED, Inbox
 from torchdeck.agent.node import LocalNode
 from torchdeck.agent.own_clock import OwnClock
 from torchdeck.agent.part import Alone, Part
-from torchdeck.agent.processes.holder_start import HolderStart
 from torchdeck.contract.journal import PatientJournalWriter
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.elastic import Elastic
@@ -59,7 +57,7 @@ class Agent:
         plan: LaunchPlan,
         name: str,
         journal: PatientJournalWriter,
-        holders: HolderStart,
+        agent: Sequence[str],
         handover: Handover = NOTHING,
         part: Part | None = None,
         life: int = 0,
@@ -73,10 +71,10 @@ class Agent:
         self._clock = OwnClock()
         if part is None:
             self._part: Part = Alone([name], plan.policy, Elastic.of_plan(plan))
-            self._node: LocalNode = LocalNode(layout, plan, name, journal, holders, handover, self._clock)
+            self._node: LocalNode = LocalNode(layout, plan, name, journal, agent, handover, self._clock)
         else:
             self._part = part
-            self._node = GangNode(layout, plan, name, journal, holders, handover, self._clock)
+            self._node = GangNode(layout, plan, name, journal, agent, handover, self._clock)
             self._node.leads = part.leads
         self._execution = Execution(layout, plan, name, journal, self._node, self._part, lambda: self._seen)
         self._life = life
@@ -251,8 +249,3 @@ class Agent:
             disk_free=self._seen.disk_free,
             rss=self._seen.rss,
         )
-
-
-def agent_argv(python: str, main: Path, run_dir: Path, node: str, life: int) -> list[str]:
-    """Command line of an agent for a node of a run."""
-    return [python, "-I", "-B", str(main), "--run-dir", str(run_dir), "--node", node, "--life", str(life)]

@@ -9,7 +9,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from torchdeck.agent.attempt.attempt_plan import Given, PreparedAttempt, describe_size
@@ -23,7 +23,6 @@ from torchdeck.agent.gang.events import Failure
 from torchdeck.agent.gang.gone_node import started_again
 from torchdeck.agent.heartbeat import last_beat
 from torchdeck.agent.processes.ending import Sweep, kill_all
-from torchdeck.agent.processes.holder_start import HolderStart
 from torchdeck.agent.processes.torchrun_tree import TorchrunTree
 from torchdeck.agent.ranks.failures import first_failure, torchrun_failure
 from torchdeck.contract.atomic import read_json
@@ -59,7 +58,7 @@ class LocalNode:
         plan: LaunchPlan,
         name: str,
         journal: JournalWriter,
-        holders: HolderStart,
+        agent: Sequence[str],
         handover: Handover = NOTHING,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -71,7 +70,7 @@ class LocalNode:
         self._plan = plan
         self._name = name
         self._journal = journal
-        self._holders = holders
+        self._agent = tuple(agent)
         self._handover = handover
         self._clock = clock
         self._label = name if NODE_VARIABLE in node.env else ""
@@ -255,7 +254,7 @@ class LocalNode:
         self.prepared = preparation.prepared
         self.local = self._local(number, self.prepared.plan)
         try:
-            self.local.start(self.devices.leases.descriptors, self._holders)
+            self.local.start(self.devices.leases.descriptors, self._agent)
         except (OSError, MissingSecretError) as error:
             return [on.LaunchFailed(self._name, number, f"the holder could not be started: {error}")]
         return []

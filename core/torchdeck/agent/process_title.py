@@ -11,6 +11,12 @@ _ARGUMENTS_BEGIN = 45
 """Field of /proc/PID/stat after the name: 48th of proc(5), with the end of the arguments after it."""
 
 
+def set_process_name(name: str) -> None:
+    """Show `name` in `ps -o comm`; 15 bytes at most."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/comm").write_bytes(name.encode()[:NAME_LENGTH])
+
+
 def set_process_title(title: str, name: str) -> None:
     """Show `title` as the command line of this process, cut to the room that its arguments have.
 
@@ -21,8 +27,7 @@ def set_process_title(title: str, name: str) -> None:
         title: for `ps -f`, in ASCII; empty: the arguments stay.
         name: for `ps -o comm`; 15 bytes at most.
     """
-    with contextlib.suppress(OSError):
-        Path("/proc/self/comm").write_bytes(name.encode()[:NAME_LENGTH])
+    set_process_name(name)
     with contextlib.suppress(OSError, ImportError, ValueError, IndexError):
         import ctypes  # some builds of Python lack it
 

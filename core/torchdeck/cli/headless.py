@@ -19,10 +19,10 @@ from torchdeck.cli.signals import FrontEndSignals
 from torchdeck.contract.refusal import Refusal
 
 if TYPE_CHECKING:
+    from torchdeck.agent.processes.detached_process import DetachedProcess
     from torchdeck.config.loader import LoadedConfig
     from torchdeck.contract.layout import RunLayout
     from torchdeck.contract.plan.launch_plan import LaunchPlan
-    from torchdeck.launching.control.detached import DetachedProcess
     from torchdeck.launching.control.early_controller import EarlyController
     from torchdeck.launching.preflight import Check
     from torchdeck.nodes.connector import Connector

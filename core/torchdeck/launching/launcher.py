@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torchdeck
+from torchdeck.agent.processes.detached_process import DetachedProcess, start_detached
 from torchdeck.contract.atomic import write_bytes, write_json
 from torchdeck.contract.inodes import why_refused
 from torchdeck.contract.journal import JournalWriter
@@ -20,7 +21,6 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.code.capture import capture
 from torchdeck.launching.control.controller_environment import controller_environment
-from torchdeck.launching.control.detached import DetachedProcess, start_detached
 from torchdeck.launching.control.run_secrets import MissingSecretError, plan_secrets, run_secrets
 from torchdeck.launching.shipping import ship
 from torchdeck.runs.folders.directory import RunDirectoryError, create_run_directory, reveal, shown

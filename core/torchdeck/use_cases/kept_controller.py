@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.control.detached import DetachedProcess
 from torchdeck.launching.control.taking_over import Logins, ensure_controller
 from torchdeck.runs.view import RunView
 

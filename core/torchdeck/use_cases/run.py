@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.control.detached import DetachedProcess
 from torchdeck.launching.control.requests import STOP, STOP_NOW, write_request
 from torchdeck.launching.control.taking_over import ensure_controller
 from torchdeck.runs.follower import RunFollower

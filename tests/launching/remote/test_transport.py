@@ -15,7 +15,7 @@ from support.linked import LinkedRun
 from support.open_files import open_files
 from support.waiting import wait_until
 from torchdeck.agent.attempt.handover import Handover, handover_from
-from torchdeck.agent.link.agent_start import PROCESS_NAME
+from torchdeck.agent.command_line import PROCESS_NAME
 from torchdeck.contract.atomic import read_json, write_json
 from torchdeck.contract.journal import read_journal
 from torchdeck.contract.plan.launch_plan import LaunchPlan
@@ -148,8 +148,8 @@ def test_a_living_agent_says_over_the_link_what_it_was_handed(node_run: NodeRun,
         assert b"canary" not in content, path
 
 
-def test_an_agent_has_nothing_of_its_link_but_what_is_loaded(node_run: NodeRun, tmp_path: Path) -> None:
-    """It is a copy of the link's end: session and name are its own, and it holds no pipe of the other."""
+def test_an_agent_inherits_nothing_of_its_link(node_run: NodeRun, tmp_path: Path) -> None:
+    """Session and name are its own, no pipe of the link is open, and its title names the run."""
     node_run.plan(SLEEPS, tmp_path)
     reached = transport(node_run)
     reached.start_agent(b"")
@@ -159,8 +159,11 @@ def test_an_agent_has_nothing_of_its_link_but_what_is_loaded(node_run: NodeRun, 
     assert os.getsid(agent) == agent != os.getsid(server)
     assert Path(f"/proc/{agent}/comm").read_text() == f"{PROCESS_NAME}\n"
     assert Path(f"/proc/{agent}/cwd").readlink() == Path("/")
+    title = Path(f"/proc/{agent}/cmdline").read_bytes().decode()
+    assert "torchdeck/agent/__main__.py" in title
+    assert node_run.there.root.name in title
     pipes = {Path(f"/proc/{server}/fd/{place}").readlink() for place in (0, 1, 2)}
-    assert not pipes & open_files(agent)
+    assert not {pipe for pipe in pipes if pipe != Path(os.devnull)} & open_files(agent)
     assert Path(f"/proc/{agent}/fd/2").readlink() == node_run.there.node(AGENT_NODE).log
 
 

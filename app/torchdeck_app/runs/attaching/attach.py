@@ -6,8 +6,8 @@ import contextlib
 import time
 from collections.abc import Callable
 
+from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.control.detached import DetachedProcess
 from torchdeck.launching.control.taking_over import Logins, take_up
 from torchdeck.launching.launcher import LaunchError
 from torchdeck.runs.follower import RunFollower

@@ -10,8 +10,8 @@ from typing import Any
 from PySide6.QtCore import QObject, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 
+from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.control.detached import DetachedProcess
 from torchdeck.launching.control.requests import write_request
 from torchdeck.launching.control.taking_over import Logins as AskLogins
 from torchdeck.launching.control.taking_over import ensure_controller, resume

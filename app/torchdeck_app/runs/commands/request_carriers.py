@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QObject
 
+from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.contract.layout import RunLayout
-from torchdeck.launching.control.detached import DetachedProcess
 from torchdeck.launching.control.requests import Request
 from torchdeck.launching.control.taking_over import Logins, RequestCarrier
 from torchdeck.runs.follower import RunFollower

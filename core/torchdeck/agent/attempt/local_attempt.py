@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from torchdeck.agent.attempt.handover import NOTHING, Handover
 from torchdeck.agent.gang import events as on
-from torchdeck.agent.processes.holder_start import ExitCode, HolderStart
+from torchdeck.agent.processes.holder import start_holder
 from torchdeck.agent.ranks.failures import read_tail
 from torchdeck.agent.store_order import VARIABLE, StoreOrder, key_of
 from torchdeck.agent.store_strangers import StoreStrangers
@@ -61,7 +61,7 @@ class LocalAttempt:
         self._node = node
         self._handover = handover
         self._clock = clock
-        self._holder_code: ExitCode = lambda: None
+        self._holder_code: Callable[[], int | None] = lambda: None
         self._started = 0.0
         self._launched = False
         self._ended = False
@@ -84,12 +84,12 @@ class LocalAttempt:
     def torchrun_alive(self) -> bool:
         return self._launched and not self._ended
 
-    def start(self, leases: Sequence[int], holders: HolderStart) -> None:
+    def start(self, leases: Sequence[int], agent: Sequence[str]) -> None:
         """Start the holder with the order to start torchrun.
 
         Args:
             leases: open descriptors of device leases, for the holder to keep.
-            holders: what starts it.
+            agent: command line of an agent for this node, if this one dies.
 
         Raises:
             OSError: the holder cannot be started.
@@ -111,7 +111,7 @@ class LocalAttempt:
         arguments = ["--run-dir", str(run.root), "--node", self._node.name]
         arguments += ["--attempt", str(self.number), "--agent-pid", str(os.getpid())]
         self._started = self._clock()
-        self._holder_code = holders.start(arguments, order, leases)
+        self._holder_code = start_holder(arguments, order, leases, agent)
 
     def _store_order(self, run_id: str) -> str:
         """What our torchrun reads; another program might give it to its ranks."""

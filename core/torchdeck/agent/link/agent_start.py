@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-from functools import partial
+import sys
 from pathlib import Path
 
-from torchdeck.agent.processes.detached_process import DetachedProcess
-from torchdeck.agent.processes.forked_process import forked
+from torchdeck.agent.command_line import agent_argv
+from torchdeck.agent.processes.detached_process import DetachedProcess, start_detached
 from torchdeck.contract.atomic import read_json
-from torchdeck.contract.layout import HOME_VARIABLE, RunLayout
+from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.processes import ProcessIdentity, without_run_variables
 
 LOG_TAIL = 2_000
 """Bytes of the agent's log that are quoted when it does not start."""
-INPUT_LIMIT = 64 * 1024
-"""Bytes that a pipe takes without a reader; a user with very many open pipes gets smaller ones."""
-PROCESS_NAME = "torchdeck-agent"
+PACKAGE = Path(__file__).resolve().parents[2]
+"""`torchdeck` of the runtime bundle that serves the link."""
 
 
 class AgentStart:
@@ -36,23 +35,13 @@ class AgentStart:
             life: how often the run had finished when it was resumed.
 
         Raises:
-            OSError: it cannot be started.
-            ValueError: the input is too long.
+            OSError: it cannot be started, or the input is too long.
         """
         node = self._layout.node(self._name)
-        arguments = ["--run-dir", str(self._layout.root), "--node", self._name, "--life", str(life)]
         node.inbox.mkdir(mode=0o700, parents=True, exist_ok=True)
-        reading = _pipe_with(standard_input)
-        try:
-            log = os.open(node.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            try:
-                supervise = partial(_supervise, arguments, self._home)
-                title = f"torchdeck agent: {self._layout.root.name}"
-                self._process = forked(supervise, PROCESS_NAME, reading, log, title)
-            finally:
-                os.close(log)
-        finally:
-            os.close(reading)
+        argv = agent_argv(sys.executable, PACKAGE, self._layout.root, self._name, life)
+        env = {**without_run_variables(os.environ), "TORCHDECK_HOME": str(self._home)}
+        self._process = start_detached(argv, env, node.log, standard_input)
         return self._process.pid
 
     def exit_code(self) -> int | None:
@@ -84,43 +73,6 @@ class AgentStart:
             "holder": _is_alive(of("holder")),
             "torchrun": _is_alive(of("torchrun")),
         }
-
-
-def load() -> None:
-    """Import what an agent needs, for who has time before it starts one."""
-    from torchdeck.agent import __main__  # noqa: F401 - loaded, not used
-    from torchdeck.agent.lead import joining  # noqa: F401 - loaded, not used
-    from torchdeck.agent.ranks import observation  # noqa: F401 - loaded, not used
-
-
-def _supervise(arguments: list[str], home: Path) -> int:
-    """Be an agent; its environment is what the login of the link has given."""
-    kept = {**without_run_variables(os.environ), HOME_VARIABLE: str(home)}
-    os.environ.clear()
-    os.environ.update(kept)
-    os.chdir("/")
-    from torchdeck.agent.__main__ import main
-
-    return main(arguments)
-
-
-def _pipe_with(content: bytes) -> int:
-    """The reading end of a pipe that holds `content` and ends after it."""
-    if len(content) > INPUT_LIMIT:
-        raise ValueError(f"the agent's input has {len(content)} bytes; {INPUT_LIMIT} are the most")
-    reading, writing = os.pipe()
-    os.set_blocking(writing, False)  # an agent that never reads must not hold up the link
-    try:
-        written = os.write(writing, content) if content else 0
-    except OSError:
-        os.close(reading)
-        raise
-    finally:
-        os.close(writing)
-    if written != len(content):
-        os.close(reading)
-        raise OSError(f"a pipe does not take the {len(content)} bytes of the agent's input")
-    return reading
 
 
 def _is_alive(value: object) -> bool:

@@ -89,9 +89,7 @@ def _entitle(folder: Path, title: str) -> None:
 def _load(folder: Path) -> None:
     """Import what serves a link and what an agent needs, while the order is on its way."""
     _use(folder)
-    from torchdeck.agent.link import agent_start, server  # noqa: F401
-
-    agent_start.load()
+    from torchdeck.agent.link import server  # noqa: F401
 
 
 def _order(reading: int) -> Mapping[str, Any] | None:

@@ -1,15 +1,31 @@
-"""A child that is not waited for."""
+"""Processes that outlive their parent and its terminal."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 UNKNOWN_CODE = 255
-"""Of a child that somebody else has reaped, or nobody needed to, where SIGCHLD is ignored."""
+"""Of a child that was reaped elsewhere, or by the kernel because SIGCHLD is ignored."""
 TICK = 0.002
+DEFAULT_SIGNALS = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGPIPE,
+    signal.SIGCHLD,
+)
+"""Reset in the child: `nohup` and background jobs of shells leave some ignored, for ranks to inherit."""
+
+PIPE_LIMIT = 60_000
+"""Bytes; a pipe takes as many before anyone reads."""
 
 
 class DetachedProcess:
@@ -46,3 +62,76 @@ class DetachedProcess:
                 return False
             time.sleep(TICK)
         return True
+
+
+def start_detached(
+    argv: Sequence[str], env: Mapping[str, str], log: Path, standard_input: bytes = b""
+) -> DetachedProcess:
+    """Start `argv` in a session of its own: no terminal, output appended to `log`.
+
+    Args:
+        argv: program (an absolute path) and arguments.
+        env: its whole environment.
+        log: file for standard output and error.
+        standard_input: all that it can read, through a pipe; at most `PIPE_LIMIT` bytes.
+
+    Raises:
+        OSError: it cannot be started, or the log cannot be opened.
+    """
+    if not standard_input:
+        return _spawn(argv, env, log, (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0))
+    reading = _pipe_with(standard_input)
+    try:
+        return _spawn(argv, env, log, (os.POSIX_SPAWN_DUP2, reading, 0))
+    finally:
+        os.close(reading)
+
+
+def _pipe_with(content: bytes) -> int:
+    """The reading end of a pipe that holds `content` and ends after it."""
+    if len(content) > PIPE_LIMIT:
+        raise OSError(errno.EFBIG, f"standard input has {len(content)} bytes; {PIPE_LIMIT} are the most")
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)  # a user with very many pipes gets smaller ones
+    try:
+        written = os.write(writing, content)
+    except OSError:
+        os.close(reading)
+        raise
+    finally:
+        os.close(writing)
+    if written != len(content):
+        os.close(reading)
+        raise OSError(errno.EFBIG, f"a pipe does not take the {len(content)} bytes of standard input")
+    return reading
+
+
+def _spawn(
+    argv: Sequence[str], env: Mapping[str, str], log: Path, standard_input: tuple[Any, ...]
+) -> DetachedProcess:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    pid = os.posix_spawn(
+        argv[0],
+        list(argv),
+        dict(env),
+        file_actions=[
+            standard_input,
+            (os.POSIX_SPAWN_OPEN, 1, str(log), flags, 0o600),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+            *((os.POSIX_SPAWN_CLOSE, descriptor) for descriptor in _inheritable()),
+        ],
+        setsid=True,
+        setsigdef=DEFAULT_SIGNALS,
+        setsigmask=(),
+    )
+    return DetachedProcess(pid)
+
+
+def _inheritable() -> list[int]:
+    """Descriptors that whoever started us left open: their pipes would otherwise not end before the run."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names are all that is wanted
+        with contextlib.suppress(OSError):
+            if int(name) > 2 and os.get_inheritable(int(name)):
+                found.append(int(name))
+    return found

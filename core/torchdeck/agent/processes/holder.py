@@ -1,7 +1,7 @@
 """torchrun's parent: starts it, waits, writes how it ended, keeps device leases open and an agent alive.
 
 Small on purpose, since nothing restarts it: standard library, a session of its own, no decisions. Started by
-the agent (`holder_start.py`), as a program with the order (argv, env, cwd) as JSON on standard input; device
+the agent (`start_holder`), as a program with the order (argv, env, cwd) as JSON on standard input; device
 leases are inherited.
 """
 
@@ -17,17 +17,20 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # -I leaves the shipped folder out
 
+from torchdeck.agent.process_title import set_process_name
 from torchdeck.contract.atomic import read_json, sync_file, sync_folder, write_json
 from torchdeck.contract.layout import FORMAT_VERSION, NodeLayout, RunLayout
 from torchdeck.contract.log_stream import log_to_standard_error
 from torchdeck.contract.processes import ProcessIdentity, without_run_variables
 
+PROCESS_NAME = "torchdeck-hold"
+"""What `ps -o comm` shows of one."""
 FIRST_DELAY = 0.2
 """Seconds before a dead agent is started again; doubles with each one that dies young."""
 LAST_DELAY = 30.0
@@ -133,6 +136,36 @@ class AgentKeeper:
             self.descriptor = os.pidfd_open(pid)
         except ProcessLookupError:
             self.descriptor = -1
+
+
+def start_holder(
+    arguments: Sequence[str], order: Mapping[str, Any], leases: Sequence[int], agent: Sequence[str]
+) -> Callable[[], int | None]:
+    """Start this module as a program; how to ask for its exit code, which never waits.
+
+    Args:
+        arguments: its options but those for leases.
+        order: what it reads on standard input, as for `main`.
+        leases: open descriptors of device leases, for it to keep.
+        agent: command line of an agent for this node, if this one dies.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    words = [*arguments, *(f"--lease={lease}" for lease in leases), "--", *agent]
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-B", str(Path(__file__).resolve()), *words],
+        stdin=subprocess.PIPE,
+        stdout=sys.stderr,
+        stderr=sys.stderr,
+        env=without_run_variables(os.environ),
+        pass_fds=tuple(leases),
+        start_new_session=True,
+    )
+    assert process.stdin is not None  # noqa: S101 - for the type checker: it was asked for
+    with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
+        pipe.write(json.dumps(order).encode("utf-8"))
+    return process.poll
 
 
 def last_event(journal: Path) -> str:
@@ -279,4 +312,5 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
+    set_process_name(PROCESS_NAME)
     sys.exit(main(sys.argv[1:], json.load(sys.stdin)))

@@ -16,8 +16,8 @@ from torchdeck.cli.signals import FrontEndSignals
 from torchdeck.contract.refusal import Refusal
 
 if TYPE_CHECKING:
+    from torchdeck.agent.processes.detached_process import DetachedProcess
     from torchdeck.contract.layout import RunLayout
-    from torchdeck.launching.control.detached import DetachedProcess
     from torchdeck.nodes.connector import Connector
 
 ATTACHING = "asking the run's nodes what they have of it"

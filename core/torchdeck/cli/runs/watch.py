@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.cli.exit_codes import RUN_FAILED, STOPPED
 from torchdeck.cli.runs.display import Display, JsonDisplay, PlainDisplay
 from torchdeck.cli.runs.node_notes import NodeNotes
@@ -17,7 +18,6 @@ from torchdeck.cli.signals import FrontEndSignals
 from torchdeck.cli.unread import EXIT_CODE, is_unread, silence
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.refusal import Refusal
-from torchdeck.launching.control.detached import DetachedProcess
 from torchdeck.launching.control.requests import STOP, STOP_NOW, write_request
 from torchdeck.launching.control.taking_over import RequestCarrier, ensure_controller
 from torchdeck.runs.audit.result import Audit

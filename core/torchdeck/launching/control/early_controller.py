@@ -17,10 +17,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torchdeck.agent.processes.detached_process import PIPE_LIMIT, DetachedProcess
 from torchdeck.agent.processes.forked_process import forked, has_one_thread
 from torchdeck.contract.processes import RUN_VARIABLES
 from torchdeck.launching.control.controller_environment import controller_environment
-from torchdeck.launching.control.detached import PIPE_LIMIT, DetachedProcess, start_waiting
+from torchdeck.launching.control.detached import start_waiting
 
 if TYPE_CHECKING:
     from torchdeck.config.schema import RunConfig

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.agent.disk import low_disk
+from torchdeck.agent.processes.detached_process import DetachedProcess
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.journal import JournalWriter
@@ -17,7 +18,6 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.contract.plan.slots import fill
 from torchdeck.contract.refusal import Refusal
-from torchdeck.launching.control.detached import DetachedProcess
 from torchdeck.launching.file_lock import locked
 from torchdeck.launching.gate import Gate
 from torchdeck.launching.launcher import LaunchError, start_controller

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from torchdeck.agent.attempt.handing_on import HandoverAsk
+from torchdeck.agent.command_line import agent_argv
+from torchdeck.agent.processes.detached_process import DetachedProcess, start_detached
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.contract.plan.slots import fill
 from torchdeck.contract.processes import ProcessIdentity, without_run_variables
-from torchdeck.launching.control.detached import DetachedProcess, start_detached
 from torchdeck.launching.control.requests import Request, place_request
 
 LOG_TAIL = 2_000
@@ -88,9 +89,7 @@ class LocalTransport:
 
     def start_agent(self, handover: bytes) -> None:
         self._files.inbox.mkdir(mode=0o700, parents=True, exist_ok=True)
-        main = self._shipped / "torchdeck" / "agent" / "__main__.py"
-        argv = [self._interpreter, "-I", "-B", str(main)]
-        argv += ["--run-dir", str(self._layout.root), "--node", self.node]
+        argv = agent_argv(self._interpreter, self._shipped / "torchdeck", self._layout.root, self.node)
         self._agent = start_detached(argv, without_run_variables(os.environ), self._files.log, handover)
 
     def agent_exit(self) -> int | None:
