@@ -29,6 +29,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 from torchdeck.distributed import DistributedTrainer, get_world_size, setup_distributed
+from torchdeck.distributed.recipe import Recipe
 from torchdeck.distributed.settings import CheckpointSettings, RecipeSettings, TrainingSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.callback import Callback
@@ -36,7 +37,6 @@ from torchdeck.distributed.trainer.step import StepResult
 from torchdeck.distributed.trainer.trainer import Trainer
 from torchdeck.environment import RunContext
 from torchdeck.recipes import byte_gpt
-from torchdeck.recipes.loader import Recipe
 
 TURN = 2
 """Steps of a turn: few, so that the turns of a round see the same of what else the machine does."""

@@ -17,14 +17,14 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
 from torchdeck.distributed.precision import Precision
+from torchdeck.distributed.recipe import Recipe, load_recipe
 from torchdeck.distributed.settings import RecipeSettings
-from torchdeck.distributed.strategies.registry import make_strategy
+from torchdeck.distributed.strategies.base import make_strategy
 from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.distributed.trainer.monitoring.hooks import make_hooks
 from torchdeck.distributed.trainer.step import StepResult
 from torchdeck.distributed.trainer.trainer import Trainer
 from torchdeck.environment import Place, RunContext
-from torchdeck.recipes.loader import Recipe, load_recipe
 
 TURN = 3
 """Steps before the other one has its turn."""

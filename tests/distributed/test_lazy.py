@@ -20,7 +20,7 @@ def test_light_parts_do_not_import_torch() -> None:
     """The package, the manifest, settings and the entry before it trains leave torch alone."""
     code = (
         "import sys, torchdeck.distributed, torchdeck.contract.checkpoints.manifest\n"
-        "import torchdeck.distributed.entry, torchdeck.distributed.settings, torchdeck.recipes.loader\n"
+        "import torchdeck.distributed.entry, torchdeck.distributed.settings, torchdeck.distributed.recipe\n"
         "assert torchdeck.distributed.SettingsError.__name__ == 'SettingsError'\n"
         "sys.exit('torch' in sys.modules)"
     )

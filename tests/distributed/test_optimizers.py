@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from torchdeck.distributed.optimizers import keep_lr_ratios, make_optimizer, set_lr
+from torchdeck.distributed.recipe import RecipeError
 from torchdeck.distributed.settings import TrainingSettings
-from torchdeck.recipes.errors import RecipeError
 
 
 def settings(name: str) -> TrainingSettings:

@@ -14,10 +14,10 @@ from support.recipe_ranks import recipe_settings
 from torchdeck.cli.main import main
 from torchdeck.data.batch_plan import load_batch_plan
 from torchdeck.data.step_order import Layout
-from torchdeck.distributed.checkpoints.exchange.exchanging import to_single
+from torchdeck.distributed.exchange.exchanging import to_single
+from torchdeck.distributed.recipe import RecipeError
 from torchdeck.recipes import byte_finetune, byte_gpt
 from torchdeck.recipes.byte_finetune import IGNORED, collate, sample_of
-from torchdeck.recipes.errors import RecipeError
 from torchdeck.recipes.pairs import Pair
 
 MODEL: dict[str, Any] = {"layers": 2, "heads": 2, "width": 16, "context": 48, "dropout": 0.0}

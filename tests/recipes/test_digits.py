@@ -9,8 +9,8 @@ import torch
 
 from support.forked_training import ForkedRun, run_forked
 from support.recipe_ranks import recipe_settings
+from torchdeck.distributed.recipe import RecipeError
 from torchdeck.recipes import digits
-from torchdeck.recipes.errors import RecipeError
 
 
 def test_the_pictures_are_parted_once() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from torchdeck.data.batch_plan import measure_dataset
-from torchdeck.recipes.errors import RecipeError
+from torchdeck.distributed.recipe import RecipeError
 from torchdeck.recipes.pairs import Pairs, read_pairs
 
 LINES = [

@@ -15,7 +15,7 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.data import default_collate
 
-from torchdeck.recipes.loader import Recipe
+from torchdeck.distributed.recipe import Recipe
 from torchdeck.tracing.microbatch import run_microbatch
 
 

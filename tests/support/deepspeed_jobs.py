@@ -20,8 +20,8 @@ from support.equivalence import train
 from support.measured_ranks import Job, measure
 from support.wrapped_ranks import refused
 from support.zero_ranks import Scaled, held_by, make_optimizer
+from torchdeck.distributed.recipe import load_recipe
 from torchdeck.distributed.strategies.base import DistributedStrategy
-from torchdeck.recipes.loader import load_recipe
 
 RECIPE = str(Path(__file__).parents[1] / "fakes" / "masked_recipe.py")
 

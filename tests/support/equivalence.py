@@ -24,13 +24,13 @@ from torch.distributed.tensor import DTensor
 
 from support.measured_ranks import Job, measure
 from support.recipe_ranks import recipe_settings
+from torchdeck.distributed.recipe import load_recipe
 from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.distributed.trainer.step import StepResult
 from torchdeck.distributed.trainer.trainer import Trainer
 from torchdeck.environment import RunContext
-from torchdeck.recipes.loader import load_recipe
 
 GLOBAL_BATCH = 16
 SAMPLES = 56

@@ -38,7 +38,7 @@ LONG = (
     "tests/nodes/ssh/test_connection.py",
     "tests/hosts/test_run_words.py",
     "tests/gui/journeys/test_looks.py",
-    "tests/distributed/checkpoints/test_deepspeed_import.py",
+    "tests/distributed/strategies/test_weights_import.py",
     "tests/hosts/test_front_killed.py",
     "tests/distributed/test_curves.py",
     "tests/hosts/test_run_failures.py",

@@ -12,9 +12,9 @@ from torch.nn import functional
 from torch.utils.data import Dataset
 
 from torchdeck.contract.plan.model_profile import ModelProfile, TensorInfo
+from torchdeck.distributed.recipe import Recipe, load_recipe
 from torchdeck.distributed.settings import FsdpSettings
 from torchdeck.distributed.units import units_of
-from torchdeck.recipes.loader import Recipe, load_recipe
 
 SHAPES: tuple[tuple[int, ...], ...] = (
     (1,), (2,), (3,), (5,), (7,), (8,), (9,), (16,), (17,), (31,), (64,), (100,), (127,),

@@ -10,8 +10,7 @@ from support.measured_ranks import Job
 from support.recipe_ranks import recipe_settings
 from torchdeck.distributed.precision import Precision
 from torchdeck.distributed.settings import RecipeSettings
-from torchdeck.distributed.strategies.base import DistributedStrategy
-from torchdeck.distributed.strategies.registry import make_strategy
+from torchdeck.distributed.strategies.base import DistributedStrategy, make_strategy
 from torchdeck.distributed.trainer.trainer import Trainer
 from torchdeck.environment import Place, RunContext
 

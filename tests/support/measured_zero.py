@@ -18,7 +18,7 @@ from torch.utils.data import default_collate
 
 from support.measured_peak import counted_events, report_everything
 from support.zero_ranks import main, make_optimizer
-from torchdeck.recipes.loader import load_recipe
+from torchdeck.distributed.recipe import load_recipe
 
 STEPS = 3
 

@@ -12,12 +12,12 @@ from torch.distributed.tensor import DTensor
 from support.equivalence import settings_of
 from support.measured_ranks import Job
 from torchdeck.data.step_order import DataPosition, StepOrder
+from torchdeck.distributed.recipe import load_recipe
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.distributed.trainer.step import StepResult, TrainingParts
 from torchdeck.distributed.trainer.trainer import Trainer
 from torchdeck.environment import RunContext
-from torchdeck.recipes.loader import load_recipe
 
 
 class Watcher(Callback):

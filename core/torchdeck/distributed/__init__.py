@@ -17,7 +17,7 @@ HOMES = {
     "AugmentedDataset": "torchdeck.distributed.augmented_dataset",
     "DistributedTrainer": "torchdeck.distributed.fit.trainer",
     "History": "torchdeck.distributed.fit.history",
-    "RecipeError": "torchdeck.recipes.errors",
+    "RecipeError": "torchdeck.distributed.recipe",
     "RecipeSettings": "torchdeck.distributed.settings",
     "SettingsError": "torchdeck.distributed.checked",
     "ProcessGroup": "torchdeck.distributed.group.process_group",
@@ -38,8 +38,8 @@ HOMES = {
     "find_latest_checkpoint": "torchdeck.contract.checkpoints.choose",
     "augment_image": "torchdeck.distributed.augmented_dataset",
     "check_agreement": "torchdeck.distributed.group.agreement",
-    "make_strategy": "torchdeck.distributed.strategies.registry",
-    "register_strategy": "torchdeck.distributed.strategies.registry",
+    "make_strategy": "torchdeck.distributed.strategies.base",
+    "register_strategy": "torchdeck.distributed.strategies.base",
 }
 """Public name → the module that has it."""
 

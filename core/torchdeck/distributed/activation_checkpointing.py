@@ -7,8 +7,8 @@ from functools import partial
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from torchdeck.distributed.recipe import RecipeError
 from torchdeck.distributed.units import Blocks, blocks_of
-from torchdeck.recipes.errors import RecipeError
 
 
 def checkpoint_blocks(model: nn.Module, blocks: Blocks | None) -> None:

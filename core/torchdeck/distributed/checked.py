@@ -15,6 +15,10 @@ class SettingsError(ValueError):
     """Settings are not what they should be; the message names the field and what would be right."""
 
 
+OTHERS = {"others": True}
+"""Metadata of a field that takes the objects whose names are no fields."""
+
+
 def read_fields(cls: type[T], value: Any, path: str) -> T:
     """A `cls` (dataclass) of the JSON object `value`.
 
@@ -33,6 +37,10 @@ def read_fields(cls: type[T], value: Any, path: str) -> T:
         raise SettingsError(f"{path} must be an object, not {value!r}")
     hints = typing.get_type_hints(cls)
     fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]  # T is a dataclass
+    others = next((name for name, field in fields.items() if field.metadata == OTHERS), None)
+    if others is not None:
+        named = {name: item for name, item in value.items() if name in fields or not isinstance(item, dict)}
+        value = named | {others: {name: item for name, item in value.items() if name not in named}}
     unknown = sorted(set(value) - set(fields))
     if unknown:
         raise SettingsError(f"{path} has unknown fields {', '.join(unknown)}; known are {', '.join(fields)}")

@@ -21,9 +21,9 @@ from torchdeck.data.order import PositionError
 from torchdeck.distributed.checked import SettingsError
 from torchdeck.distributed.error_file import torchrun_error_file, write_error
 from torchdeck.distributed.process_end import leave
+from torchdeck.distributed.recipe import RecipeError, RecipeImportError
 from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.environment import LauncherVariableError, Place, RunContext
-from torchdeck.recipes.errors import RecipeError, RecipeImportError
 
 EXPLAINED = (
     RecipeError,
@@ -77,11 +77,11 @@ def _train(settings: RecipeSettings, place: Place, context: RunContext) -> None:
     # torch comes with these
     from torchdeck.distributed.group.agreement import check_agreement
     from torchdeck.distributed.precision import Precision
-    from torchdeck.distributed.strategies.registry import make_strategy
+    from torchdeck.distributed.recipe import load_recipe
+    from torchdeck.distributed.strategies.base import make_strategy
     from torchdeck.distributed.trainer.monitoring.hooks import make_hooks
     from torchdeck.distributed.trainer.setup import recipe_callbacks
     from torchdeck.distributed.trainer.trainer import Trainer
-    from torchdeck.recipes.loader import load_recipe
 
     importlib.import_module("torch._dynamo")  # as every optimizer does; it takes as long as torch itself
 

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
+from torchdeck.distributed.recipe import RecipeError
 from torchdeck.distributed.settings import TrainingSettings
-from torchdeck.recipes.errors import RecipeError
 
 LR_RATIO = "lr_ratio"
 """Option of a parameter group: its learning rate is this share of the optimizer's own."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from torchdeck.distributed.checked import SettingsError, read_fields
+from torchdeck.distributed.checked import OTHERS, SettingsError, read_fields
 
 SETTINGS_VERSION = 1
 
@@ -91,27 +91,18 @@ class HsdpSettings:
 
 
 @dataclass(frozen=True)
-class DeepSpeedSettings:
-    """Options of DeepSpeed's ZeRO."""
-
-    zero_stage: Literal[1, 2, 3] = 2
-    offload_optimizer: bool = False
-    offload_parameters: bool = False
-    bucket_size_mb: float = 50.0
-
-
-@dataclass(frozen=True)
 class DistributedSettings:
     """How the ranks work together; the backend is resolved, `timeout` is in seconds."""
 
     strategy: str
-    """Name of a registered one: torchdeck.distributed.strategies.registry."""
+    """Name of a registered one: torchdeck.distributed.strategies.base."""
     backend: Literal["gloo", "nccl"]
     timeout: float = 600.0
     ddp: DdpSettings = field(default_factory=DdpSettings)
     fsdp: FsdpSettings = field(default_factory=FsdpSettings)
     hsdp: HsdpSettings = field(default_factory=HsdpSettings)
-    deepspeed: DeepSpeedSettings = field(default_factory=DeepSpeedSettings)
+    options: dict[str, Any] = field(default_factory=dict, metadata=OTHERS)
+    """Tables of other strategies by their names; each strategy reads its own."""
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 
 from torch import nn
 
+from torchdeck.distributed.recipe import RecipeError
 from torchdeck.distributed.settings import FsdpSettings
-from torchdeck.recipes.errors import RecipeError
 
 Blocks = Callable[[nn.Module], Iterable[nn.Module]]
 """A recipe's `blocks`: model → the modules that are sharded as one unit each."""

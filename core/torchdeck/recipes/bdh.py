@@ -35,7 +35,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from torchdeck.recipes.errors import RecipeError
+from torchdeck.distributed.recipe import RecipeError
 from torchdeck.recipes.next_token import build_data, data_options, loss
 from torchdeck.recipes.text_bytes import BYTES
 

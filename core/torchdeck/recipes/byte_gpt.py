@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from torchdeck.recipes.errors import RecipeError
+from torchdeck.distributed.recipe import RecipeError
 from torchdeck.recipes.next_token import CONTEXT, build_data, data_options, loss
 from torchdeck.recipes.text_bytes import BYTES
 

@@ -17,7 +17,7 @@ from torch.nn import functional
 from torch.utils.data import Dataset, TensorDataset
 
 from torchdeck.data.augmentation_config import PRESETS, AugmentationConfig
-from torchdeck.recipes.errors import RecipeError
+from torchdeck.distributed.recipe import RecipeError
 
 CLASSES = 10
 _BRIGHTEST = 16.0

@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from torchdeck.distributed.recipe import RecipeError
 from torchdeck.environment import RunContext
-from torchdeck.recipes.errors import RecipeError
 
 
 def load_initial_weights(model: nn.Module, start: str) -> None:
@@ -30,8 +30,8 @@ def load_initial_weights(model: nn.Module, start: str) -> None:
         return
     # torchdeck.distributed imports the recipes
     from torchdeck.contract.checkpoints.manifest import CheckpointError
-    from torchdeck.distributed.checkpoints.exchange.exchanging import open_source
-    from torchdeck.distributed.checkpoints.tensors.snapshot import MODEL_PREFIX
+    from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX
+    from torchdeck.distributed.exchange.exchanging import open_source
 
     try:
         found = open_source(Path(start), 1, trusted=False, progress=lambda *_: None).tensors

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from torchdeck.contract.bounded_file import open_regular
-from torchdeck.recipes.errors import RecipeError
+from torchdeck.distributed.recipe import RecipeError
 from torchdeck.recipes.text_files import STDLIB, ordered_files
 
 CONTEXT = 256

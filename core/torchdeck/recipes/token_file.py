@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import Dataset
 
 from torchdeck.data.batch_plan.files.length_files import NPY_FAULTS
-from torchdeck.recipes.errors import RecipeError
+from torchdeck.distributed.recipe import RecipeError
 from torchdeck.recipes.text_bytes import split_range
 
 Tokens = npt.NDArray[np.integer[Any]]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from torchdeck.recipes.errors import RecipeError, RecipeImportError
+from torchdeck.distributed.recipe import RecipeError, RecipeImportError
 from torchdeck.tracing.no_gpu import GpuNeededError
 
 

@@ -18,8 +18,8 @@ from torch.utils.hooks import RemovableHandle
 
 from torchdeck.contract.plan.model_profile import ROOT, Event, Trace
 from torchdeck.distributed.precision import Precision
+from torchdeck.distributed.recipe import Recipe
 from torchdeck.distributed.trainer.losses import checked_loss
-from torchdeck.recipes.loader import Recipe
 from torchdeck.tracing.faults import explained
 from torchdeck.tracing.request import WantedTrace
 from torchdeck.tracing.storages import Change, Mark, StorageLog

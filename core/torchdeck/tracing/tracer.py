@@ -21,14 +21,13 @@ from torchdeck.distributed.activation_checkpointing import checkpoint_blocks
 from torchdeck.distributed.batches import SizedDataset, takes_layout
 from torchdeck.distributed.group.process_group import ProcessGroup
 from torchdeck.distributed.precision import DTYPES
+from torchdeck.distributed.recipe import Recipe, RecipeError, RecipeImportError, load_recipe
 from torchdeck.distributed.seeding import seed_all
 from torchdeck.distributed.settings import FsdpSettings
 from torchdeck.distributed.trainer.order import check_collate
 from torchdeck.distributed.trainer.setup import build_heldout_data, build_model, build_training_data
 from torchdeck.distributed.units import blocks_of
 from torchdeck.environment import Place
-from torchdeck.recipes.errors import RecipeError, RecipeImportError
-from torchdeck.recipes.loader import Recipe, load_recipe
 from torchdeck.tracing.faults import TracingError, ValuesNeededError, explained, import_fault
 from torchdeck.tracing.microbatch import TracedMicrobatch, trace_microbatch
 from torchdeck.tracing.no_gpu import WithoutGpu

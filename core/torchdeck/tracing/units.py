@@ -8,10 +8,9 @@ from torch import Tensor, nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from torchdeck.contract.plan.model_profile import ITEM_SIZES, ONE_UNIT, ROOT, TensorInfo
+from torchdeck.distributed.recipe import Recipe, RecipeError
 from torchdeck.distributed.settings import FsdpSettings
 from torchdeck.distributed.units import units_of
-from torchdeck.recipes.errors import RecipeError
-from torchdeck.recipes.loader import Recipe
 
 
 @dataclass(frozen=True)

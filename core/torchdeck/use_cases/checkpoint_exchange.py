@@ -20,7 +20,7 @@ SILENCE = 300.0
 """Seconds without a word after which it is taken for stuck: a disk may be slow, and tensors large."""
 _LAST_WORDS = 10.0
 """Seconds it may take to remove what is half written."""
-_ENTRY = ("-m", "torchdeck.distributed.checkpoints.exchange.tool")
+_ENTRY = ("-m", "torchdeck.distributed.exchange.tool")
 _READ_SIZE = 1 << 16
 
 
@@ -34,7 +34,7 @@ def exchange_in_process(
     progress: Callable[[str, int, int], None],
     silence: float = SILENCE,
 ) -> dict[str, Any]:
-    """What `torchdeck.distributed.checkpoints.exchange.tool` answers `request` with.
+    """What `torchdeck.distributed.exchange.tool` answers `request` with.
 
     There is no limit for how long it takes, only for how long it says nothing.
 

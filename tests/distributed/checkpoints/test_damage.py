@@ -18,9 +18,9 @@ from torchdeck.contract.checkpoints.choose import choose_checkpoint
 from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError
 from torchdeck.contract.checkpoints.verification import verify
 from torchdeck.distributed import CheckpointManager, auto_resume, find_latest_checkpoint
-from torchdeck.distributed.checkpoints.exchange import exchanging
 from torchdeck.distributed.checkpoints.loading import load_all
 from torchdeck.distributed.checkpoints.resuming import peers_of, train_state
+from torchdeck.distributed.exchange import exchanging
 
 FLIPS = 200
 

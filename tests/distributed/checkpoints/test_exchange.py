@@ -18,10 +18,10 @@ from support.checkpoint_files import flip
 from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError, read_manifest
 from torchdeck.contract.checkpoints.verification import verify
 from torchdeck.distributed import CheckpointManager, DistributedStrategy, auto_resume
-from torchdeck.distributed.checkpoints.exchange import exchanging
 from torchdeck.distributed.checkpoints.retention import Retention
 from torchdeck.distributed.checkpoints.store import CheckpointStore, TrainState
 from torchdeck.distributed.checkpoints.tensors.training_tensors import ModuleTensors
+from torchdeck.distributed.exchange import exchanging
 from torchdeck.distributed.trainer.ema import Ema, EmaTensors
 
 
@@ -206,7 +206,7 @@ def test_plain_torch_reads_what_was_converted(saved: Saved, tmp_path: Path) -> N
 
 def test_large_files_are_divided(saved: Saved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No more tensors are in memory than one file has; a rank then has several, which load as one does."""
-    monkeypatch.setattr("torchdeck.distributed.checkpoints.exchange.sharded.LARGEST_FILE", 100)
+    monkeypatch.setattr("torchdeck.distributed.exchange.sharded.LARGEST_FILE", 100)
     _sharded(saved[0], tmp_path / "step_00000002", parts=2)
     assert len(list((tmp_path / "step_00000002").glob("__0_*.distcp"))) > 2
     model, optimizer = _training(seed=5)
@@ -270,7 +270,7 @@ def test_a_failure_leaves_nothing(saved: Saved, tmp_path: Path, monkeypatch: pyt
     with pytest.raises(KeyboardInterrupt):
         _single(folder, tmp_path / "out", progress=stop)
     monkeypatch.setattr(
-        "torchdeck.distributed.checkpoints.exchange.exchanging.shutil.disk_usage",
+        "torchdeck.distributed.exchange.exchanging.shutil.disk_usage",
         lambda _: type("Usage", (), {"free": 100})(),
     )
     with pytest.raises(CheckpointError, match=r"needs .*, and 0\.0 MiB are free"):

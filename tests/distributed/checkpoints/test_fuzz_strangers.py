@@ -29,11 +29,11 @@ from support.refusals import refused
 from torchdeck.contract.checkpoints.listing import list_checkpoints
 from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError, FileEntry, Manifest
 from torchdeck.contract.checkpoints.verification import verify
-from torchdeck.distributed.checkpoints.exchange.exchanging import open_weights
-from torchdeck.distributed.checkpoints.exchange.safetensors_file import SafetensorsFile
 from torchdeck.distributed.checkpoints.files.inert_pickle import read_pickle
 from torchdeck.distributed.checkpoints.files.metadata import METADATA_NAME, CheckedReader
 from torchdeck.distributed.checkpoints.files.rank_file import read_rank_file
+from torchdeck.distributed.exchange.exchanging import open_weights
+from torchdeck.distributed.exchange.safetensors_file import SafetensorsFile
 
 SHARD = "__0_0.distcp"
 TENSOR = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}

@@ -26,10 +26,10 @@ from torchdeck.contract.checkpoints.manifest import (
 )
 from torchdeck.contract.checkpoints.verification import hash_file, verify
 from torchdeck.distributed import CheckpointManager, auto_resume
-from torchdeck.distributed.checkpoints.exchange import exchanging
-from torchdeck.distributed.checkpoints.exchange.single import open_single
 from torchdeck.distributed.checkpoints.files.metadata import METADATA_NAME, CheckedReader
 from torchdeck.distributed.checkpoints.files.trainer_file import read_trainer_file
+from torchdeck.distributed.exchange import exchanging
+from torchdeck.distributed.exchange.single import open_single
 
 Plant = Callable[[Path, Path], None]
 """Puts something into a checkpoint's folder that would make a marker, if it ran."""

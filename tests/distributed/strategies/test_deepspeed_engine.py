@@ -10,13 +10,12 @@ import torch
 
 from torchdeck.config.loader import config_from_dict
 from torchdeck.distributed.precision import Precision
-from torchdeck.distributed.settings import DeepSpeedSettings
+from torchdeck.distributed.recipe import RecipeError
 from torchdeck.distributed.strategies.base import DistributedStrategy
-from torchdeck.distributed.strategies.deepspeed.strategy import engine_config
+from torchdeck.distributed.strategies.deepspeed.strategy import DeepSpeedSettings, engine_config
 from torchdeck.environment import DistributedConfig
 from torchdeck.plan.memory.spec import spec_from
 from torchdeck.plan.memory.zero.state import ZeroOptions
-from torchdeck.recipes.errors import RecipeError
 
 CPU = torch.device("cpu")
 ALONE = DistributedConfig.from_env({}, rank=0, world_size=1)

@@ -10,17 +10,18 @@ import pytest
 import torch
 from torch import nn
 
-from torchdeck.distributed.checked import SettingsError
+from torchdeck.distributed.checked import SettingsError, read_fields
 from torchdeck.distributed.precision import Precision
 from torchdeck.distributed.settings import DistributedSettings
-from torchdeck.distributed.strategies.base import DistributedStrategy, on_device
-from torchdeck.distributed.strategies.registry import (
+from torchdeck.distributed.strategies.base import (
     STRATEGIES,
-    HsdpStrategy,
-    SingleStrategy,
+    DistributedStrategy,
     make_strategy,
+    on_device,
     register_strategy,
 )
+from torchdeck.distributed.strategies.fsdp import HsdpStrategy
+from torchdeck.distributed.strategies.single import SingleStrategy
 from torchdeck.environment import DistributedConfig, Place
 
 Pair = namedtuple("Pair", "left right")  # noqa: PYI024 - the kind of named tuple a data set may return
@@ -37,8 +38,19 @@ def single() -> Iterator[DistributedStrategy]:
 def test_registry_knows_its_strategies() -> None:
     """single, ddp, fsdp, hsdp and deepspeed, beside what others register; another name is refused."""
     assert set(STRATEGIES) >= {"single", "ddp", "fsdp", "hsdp", "deepspeed"}
-    with pytest.raises(SettingsError, match="no strategy 'horovod'; right is one of single, ddp, fsdp, hsdp"):
+    with pytest.raises(SettingsError, match=r"no strategy 'horovod'; right is one of .*fsdp, hsdp"):
         make_strategy(DistributedSettings("horovod", "gloo"), Precision("fp32"), Place())
+
+
+def test_options_of_a_strategy_are_its_own() -> None:
+    """They are read by it alone; options of what is no strategy are refused."""
+    table = {"backend": "gloo", "deepspeed": {"zero_stage": 3}, "toy": {"any": 1}}
+    settings = read_fields(DistributedSettings, {"strategy": "single", **table}, "distributed")
+    assert settings.options == {"deepspeed": {"zero_stage": 3}, "toy": {"any": 1}}
+    with pytest.raises(SettingsError, match="options of nobody, which is no strategy"):
+        DistributedStrategy.from_config({"strategy": "single", "nobody": {}})
+    with pytest.raises(SettingsError, match=r"distributed\.deepspeed has unknown fields stage"):
+        DistributedStrategy.from_config({"strategy": "deepspeed", "deepspeed": {"stage": 3}})
 
 
 def test_a_batch_keeps_its_shape_on_the_device(single: DistributedStrategy) -> None:

@@ -11,10 +11,10 @@ from torch.nn import functional
 
 from support.forked_training import ForkedRun, run_forked
 from support.recipe_ranks import recipe_settings
+from torchdeck.distributed.recipe import RecipeError
 from torchdeck.distributed.seeding import seed_all
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.ema import Ema
-from torchdeck.recipes.errors import RecipeError
 
 RECIPE = """
 import torch

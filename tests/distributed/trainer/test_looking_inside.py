@@ -18,7 +18,7 @@ from support.recipe_ranks import FinishedRanks, recipe_settings
 from torchdeck.contract.layout import RunLayout
 from torchdeck.distributed.seeding import seed_all
 from torchdeck.distributed.strategies.base import DistributedStrategy
-from torchdeck.distributed.trainer.monitoring.statistics import tensor_statistics
+from torchdeck.distributed.trainer.statistics import tensor_statistics
 
 RECIPE = """
 import torch

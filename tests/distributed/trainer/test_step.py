@@ -12,12 +12,11 @@ from torch import Tensor, nn
 from torchdeck.data.order import Position
 from torchdeck.distributed.batches import Microbatch, StepBatches
 from torchdeck.distributed.precision import Precision
+from torchdeck.distributed.recipe import RecipeError
 from torchdeck.distributed.settings import DistributedSettings
-from torchdeck.distributed.strategies.base import DistributedStrategy
-from torchdeck.distributed.strategies.registry import make_strategy
+from torchdeck.distributed.strategies.base import DistributedStrategy, make_strategy
 from torchdeck.distributed.trainer.step import Stepper, TrainingParts, Wishes
 from torchdeck.environment import Place
-from torchdeck.recipes.errors import RecipeError
 
 Loss = Callable[[Any, Any], tuple[Tensor, int]]
 

@@ -67,7 +67,7 @@ def read_source(args: argparse.Namespace, progress: ProgressLine) -> PlanSource:
 
 def _of_run(run_file: str, tokenizer: str | None) -> PlanSource:
     """The training data of a run, as its recipe reads it."""
-    from torchdeck.recipes.errors import RecipeError
+    from torchdeck.distributed.recipe import RecipeError
     from torchdeck.recipes.pairs import data_options, read_pairs
 
     config = _config(run_file)

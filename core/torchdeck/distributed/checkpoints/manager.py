@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from torch import nn
 from torch.optim import Optimizer
@@ -14,12 +14,9 @@ from torchdeck.contract.checkpoints.listing import CheckpointInfo, list_checkpoi
 from torchdeck.contract.checkpoints.manifest import checkpoint_name
 from torchdeck.distributed.checkpoints.resuming import TIMEOUT, peers_of, resume_newest, train_state
 from torchdeck.distributed.checkpoints.retention import Retention
-from torchdeck.distributed.checkpoints.state import LoadedState
+from torchdeck.distributed.checkpoints.state import LoadedState, Sharing
 from torchdeck.distributed.checkpoints.store import CheckpointStore
 from torchdeck.environment import RunContext
-
-if TYPE_CHECKING:
-    from torchdeck.distributed.strategies.base import DistributedStrategy
 
 
 class Stateful(Protocol):
@@ -74,7 +71,7 @@ class CheckpointManager:
         best_metric: str = "heldout_loss",
         best_is: Literal["lowest", "highest"] = "lowest",
         background: bool = False,
-        strategy: DistributedStrategy | None = None,
+        strategy: Sharing | None = None,
         run_id: str | None = None,
         timeout: float = TIMEOUT,
         replicas: int = 0,
@@ -205,7 +202,7 @@ class CheckpointManager:
         self._store.close()
 
 
-def _kind(strategy: DistributedStrategy | None, world_size: int) -> str:
+def _kind(strategy: Sharing | None, world_size: int) -> str:
     """What the manifest says of how the ranks trained."""
     if strategy is not None:
         return strategy.name

@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from torchdeck.contract.checkpoints.manifest import CheckpointError
 from torchdeck.distributed.checkpoints.answers import nothing
-from torchdeck.distributed.checkpoints.files.refusal import refusal
+from torchdeck.distributed.checkpoints.refusal import refusal
 from torchdeck.distributed.group import json_collectives
 
 T = TypeVar("T")

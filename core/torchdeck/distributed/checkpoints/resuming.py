@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from torch import nn
 from torch.optim import Optimizer
@@ -18,11 +18,8 @@ from torchdeck.distributed.checkpoints.answers import count, file_name, listed, 
 from torchdeck.distributed.checkpoints.loading import load_all, shared_manifest
 from torchdeck.distributed.checkpoints.parts import gathered
 from torchdeck.distributed.checkpoints.peers import Peers
-from torchdeck.distributed.checkpoints.state import LoadedState, TrainState
+from torchdeck.distributed.checkpoints.state import LoadedState, Sharing, TrainState
 from torchdeck.distributed.group import processes
-
-if TYPE_CHECKING:
-    from torchdeck.distributed.strategies.base import DistributedStrategy
 
 TIMEOUT = 1800.0
 """Seconds a rank waits for the others at each step of a save or load."""
@@ -34,7 +31,7 @@ def auto_resume(
     model: nn.Module,
     optimizer: Optimizer | Sequence[Optimizer],
     *,
-    strategy: DistributedStrategy | None = None,
+    strategy: Sharing | None = None,
     run_id: str | None = None,
     timeout: float = TIMEOUT,
 ) -> LoadedState | None:
@@ -88,7 +85,7 @@ def resume_newest(
 
 
 def train_state(
-    model: nn.Module, optimizer: Optimizer | Sequence[Optimizer], strategy: DistributedStrategy | None
+    model: nn.Module, optimizer: Optimizer | Sequence[Optimizer], strategy: Sharing | None
 ) -> TrainState:
     """Model and optimizers as a checkpoint sees them."""
     optimizers = [optimizer] if isinstance(optimizer, Optimizer) else list(optimizer)
@@ -96,7 +93,7 @@ def train_state(
     return TrainState(model, optimizers, tensors=tensors)
 
 
-def peers_of(strategy: DistributedStrategy | None, timeout: float) -> Peers:
+def peers_of(strategy: Sharing | None, timeout: float) -> Peers:
     """The ranks of `strategy`, else those that torch.distributed or the launcher's variables say."""
     if strategy is not None:
         peers = Peers(strategy.rank, strategy.world_size, timeout)

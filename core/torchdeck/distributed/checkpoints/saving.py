@@ -21,7 +21,7 @@ from torchdeck.distributed.checkpoints.files.metadata import METADATA_NAME
 from torchdeck.distributed.checkpoints.files.rank_file import rank_file_name
 from torchdeck.distributed.checkpoints.files.trainer_file import TRAINER_NAME
 from torchdeck.distributed.checkpoints.peers import Peers
-from torchdeck.distributed.checkpoints.tensors.snapshot import Snapshot
+from torchdeck.distributed.checkpoints.snapshot import Snapshot
 from torchdeck.distributed.checkpoints.transfer import receive, send
 
 

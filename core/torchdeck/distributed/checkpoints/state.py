@@ -5,13 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import nn
 
 from torchdeck.contract.checkpoints.choose import Refused
 from torchdeck.distributed.checkpoints.tensors.training_tensors import ModuleTensors, TrainingTensors
+
+
+class Sharing(Protocol):
+    """How ranks share a training, as far as checkpoints are concerned: a `DistributedStrategy`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def world_size(self) -> int: ...
+
+    def tensors(self, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> TrainingTensors: ...
 
 
 @dataclass

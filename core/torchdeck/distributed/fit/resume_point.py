@@ -6,9 +6,9 @@ from pathlib import Path
 
 from torchdeck.contract.checkpoints.choose import choose_checkpoint
 from torchdeck.contract.checkpoints.manifest import CheckpointError
+from torchdeck.distributed.checkpoints.saved_training import load_training
 from torchdeck.distributed.group.agreement import check_agreement
 from torchdeck.distributed.group.process_group import ProcessGroup
-from torchdeck.distributed.strategies.saved_training import load_training
 from torchdeck.distributed.trainer.step import TrainingParts
 
 

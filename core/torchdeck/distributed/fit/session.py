@@ -8,6 +8,7 @@ from pathlib import Path
 from torch import nn
 
 from torchdeck.distributed.group.agreement import check_agreement
+from torchdeck.distributed.recipe import Recipe
 from torchdeck.distributed.seeding import make_deterministic
 from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
@@ -18,7 +19,6 @@ from torchdeck.distributed.trainer.monitoring.profiling import ProfileHook
 from torchdeck.distributed.trainer.parts import build_parts
 from torchdeck.distributed.trainer.step import TrainingParts
 from torchdeck.environment import RunContext
-from torchdeck.recipes.loader import Recipe
 
 
 class Session:

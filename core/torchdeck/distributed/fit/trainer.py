@@ -22,12 +22,12 @@ from torchdeck.distributed.fit.resume_point import ResumePoint
 from torchdeck.distributed.fit.session import Session
 from torchdeck.distributed.fit.training import Training
 from torchdeck.distributed.group.agreement import check_agreement
+from torchdeck.distributed.recipe import Recipe
 from torchdeck.distributed.settings import DistributedSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.distributed.units import Blocks
 from torchdeck.environment import DistributedConfig, RunContext
-from torchdeck.recipes.loader import Recipe
 
 
 class DistributedTrainer:

@@ -17,13 +17,13 @@ from torchdeck.distributed.fit import datasets
 from torchdeck.distributed.fit.resume_point import ResumePoint
 from torchdeck.distributed.fit.session import Session
 from torchdeck.distributed.group.agreement import check_agreement
+from torchdeck.distributed.recipe import Recipe
 from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.distributed.trainer.evaluation import Evaluation
 from torchdeck.distributed.trainer.monitoring.phases import Phases
 from torchdeck.distributed.trainer.stop import StopFlag
 from torchdeck.distributed.trainer.trainer import Trainer
-from torchdeck.recipes.loader import Recipe
 
 
 class Training:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from torchdeck.contract.bounded_json import JsonError, parse_json
-from torchdeck.recipes.errors import RecipeError
+from torchdeck.distributed.recipe import RecipeError
 
 _DIGEST_BYTES = 6
 """48 bits: a whole number that float64 holds."""

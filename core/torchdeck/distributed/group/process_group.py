@@ -21,8 +21,8 @@ import torch.distributed as dist
 
 from torchdeck.distributed.group.json_collectives import broadcast
 from torchdeck.distributed.group.rendezvous import join
+from torchdeck.distributed.recipe import RecipeError
 from torchdeck.environment import DistributedConfig, Place
-from torchdeck.recipes.errors import RecipeError
 
 
 def choose_device(place: Place, backend: str) -> torch.device:

@@ -15,9 +15,9 @@ import torch.distributed as dist
 # torch.distributed has them under its own name, which its types do not say
 from torch._C._distributed_c10d import HashStore, PrefixStore, Store, TCPStore
 
+from torchdeck.distributed.recipe import RecipeError
 from torchdeck.distributed.store.listening import listening_on
 from torchdeck.environment import STORE_VARIABLE, DistributedConfig
-from torchdeck.recipes.errors import RecipeError
 
 _PREFIX = "torchdeck/arrival"
 _NAMED = 8

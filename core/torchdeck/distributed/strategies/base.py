@@ -9,105 +9,24 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
-from torchdeck.distributed.group.process_group import ProcessGroup
-from torchdeck.distributed.precision import Precision
+from torchdeck.distributed.checked import SettingsError, read_fields
+from torchdeck.distributed.group.processes import this_rank
+from torchdeck.distributed.precision import DTYPES, Precision
 from torchdeck.distributed.settings import DistributedSettings
+from torchdeck.distributed.strategies.membership import Membership
 from torchdeck.distributed.units import Blocks
 from torchdeck.environment import DistributedConfig, Place
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from torchdeck.distributed.checkpoints.state import LoadedState
     from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
-
-
-class Membership:
-    """What every strategy is before it does anything: one rank of a group.
-
-    Args:
-        settings: backend and timeout among them.
-        precision: number formats of the run.
-        place: this rank; a DistributedConfig also says where the ranks meet, else the variables do.
-    """
-
-    def __init__(self, settings: DistributedSettings, precision: Precision, place: Place) -> None:
-        self.settings = settings
-        self.precision = precision
-        self.place = place
-        self._group: ProcessGroup | None = None
-
-    def __enter__(self) -> Self:
-        self.setup()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def setup(self) -> None:
-        """Join the other ranks, once; waits for them up to the timeout. A group that is there is joined.
-
-        Raises:
-            RendezvousError: a rank did not come within the timeout; the message names it.
-            RecipeError: there is no GPU for this rank, or the group that is there is another one.
-        """
-        if self._group is None:
-            self._group = self._join()
-
-    def _join(self) -> ProcessGroup:
-        return ProcessGroup(self.place, backend=self.settings.backend, timeout=self.settings.timeout)
-
-    @property
-    def is_set_up(self) -> bool:
-        """Whether `setup` was called, and `close` was not."""
-        return self._group is not None
-
-    @property
-    def group(self) -> ProcessGroup:
-        """The ranks together."""
-        if self._group is None:
-            raise RuntimeError("the strategy is not set up: call setup() first")
-        return self._group
-
-    @property
-    def rank(self) -> int:
-        return self.place.rank
-
-    @property
-    def world_size(self) -> int:
-        return self.place.world_size
-
-    @property
-    def local_rank(self) -> int:
-        return self.place.local_rank
-
-    @property
-    def is_main_process(self) -> bool:
-        """The one rank that speaks for all."""
-        return self.place.rank == 0
-
-    @property
-    def device(self) -> torch.device:
-        return self.group.device
-
-    def close(self) -> None:
-        """Leave the other ranks, unless somebody else had joined them; once more does nothing."""
-        if self._group is not None:
-            self._group.close()
-            self._group = None
 
 
 class DistributedStrategy(Membership, ABC):
@@ -132,7 +51,7 @@ class DistributedStrategy(Membership, ABC):
     synchronised is `model`, as it was given to `wrap_model`; what is called is `wrapped`.
 
     A subclass of another package gives `name` and `wrap_model` at least, and is made known by
-    `register_strategy`.
+    `register_strategy`; what the table `[distributed.NAME]` says is in `settings.options[NAME]`.
 
     Args:
         settings: the strategy's options, backend and timeout.
@@ -164,9 +83,11 @@ class DistributedStrategy(Membership, ABC):
             SettingsError: there is no such strategy, or an option is unknown or of the wrong type.
             LauncherVariableError: the launcher's variables contradict each other.
         """
-        from torchdeck.distributed.strategies.registry import strategy_from_config
-
-        return strategy_from_config(config, precision, environment)
+        if precision not in DTYPES:
+            raise SettingsError(f"precision is {precision!r}; right is one of {', '.join(DTYPES)}")
+        rank = environment or this_rank()
+        settings = config if isinstance(config, DistributedSettings) else _settings(config, rank)
+        return make_strategy(settings, Precision(precision), rank)
 
     @abstractmethod
     def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:
@@ -176,6 +97,24 @@ class DistributedStrategy(Membership, ABC):
             model: on the CPU, the same on every rank.
             blocks: model → its blocks, for strategies that shard block by block.
         """
+
+    @classmethod
+    def wrote(cls, folder: Path) -> bool:  # noqa: ARG003 - formats of other strategies
+        """Whether `folder` is a checkpoint in a format of the library that the strategy uses."""
+        return False
+
+    @classmethod
+    def weights_of(cls, folder: Path, *, trusted: bool) -> dict[str, Tensor]:
+        """The fp32 weights of a checkpoint that the library `wrote`, by name, whole and on the CPU.
+
+        Args:
+            folder: it.
+            trusted: pickles in it may be read, which executes what is in them.
+
+        Raises:
+            CheckpointError: it is not trusted, or cannot be read.
+        """
+        raise NotImplementedError
 
     def prepare_optimizer(self, wrapped: nn.Module, optimizer: Optimizer) -> Optimizer:  # noqa: ARG002
         """The optimizer to step, given the one made of the wrapped model's parameters; call it once, before
@@ -301,7 +240,7 @@ class DistributedStrategy(Membership, ABC):
         Raises:
             CheckpointError: on every rank; earlier checkpoints are as they were.
         """
-        from torchdeck.distributed.strategies.saved_training import save_training
+        from torchdeck.distributed.checkpoints.saved_training import save_training
 
         return save_training(
             self, Path(folder), model, optimizer, step=step, extra=extra or {}, keep_last=keep_last
@@ -320,7 +259,7 @@ class DistributedStrategy(Membership, ABC):
         Raises:
             CheckpointError: on every rank: there is none, it is damaged, or of another model or optimizer.
         """
-        from torchdeck.distributed.strategies.saved_training import load_training
+        from torchdeck.distributed.checkpoints.saved_training import load_training
 
         return load_training(self, Path(folder), model, optimizer)
 
@@ -364,3 +303,57 @@ def on_device(batch: Any, device: torch.device) -> Any:
             object.__setattr__(moved, field.name, on_device(getattr(batch, field.name), device))
         return moved
     return batch
+
+
+# Strategies by name.
+
+Kind = TypeVar("Kind", bound=type[DistributedStrategy])
+
+STRATEGIES: dict[str, type[DistributedStrategy]] = {}
+"""Those of this package's `__init__`, and what was registered since."""
+
+
+def register_strategy(kind: Kind) -> Kind:
+    """Make a strategy known by its `name`, for settings and `DistributedStrategy.from_config`.
+
+    Usable as a decorator of the class; a recipe's file may have one.
+
+    Raises:
+        ValueError: it has no name, or another strategy has that name.
+    """
+    name = getattr(kind, "name", "")
+    if not isinstance(name, str) or not name:
+        raise ValueError(f'{kind.__name__} has no name: give the class one, such as name = "mine"')
+    if STRATEGIES.setdefault(name, kind) is not kind:
+        raise ValueError(
+            f"{kind.__name__} is named {name!r} like {STRATEGIES[name].__name__}: choose another name"
+        )
+    return kind
+
+
+def make_strategy(settings: DistributedSettings, precision: Precision, place: Place) -> DistributedStrategy:
+    """The strategy `settings` names; not set up yet.
+
+    Raises:
+        SettingsError: there is none of that name, or none that options are given for.
+    """
+    kind = STRATEGIES.get(settings.strategy)
+    if kind is None:
+        raise SettingsError(
+            f"there is no strategy {settings.strategy!r}; right is one of {', '.join(STRATEGIES)}"
+        )
+    unknown = sorted(set(settings.options) - set(STRATEGIES))
+    if unknown:
+        raise SettingsError(f"distributed has options of {', '.join(unknown)}, which is no strategy")
+    return kind(settings, precision, place)
+
+
+def _settings(config: Mapping[str, Any], rank: DistributedConfig) -> DistributedSettings:
+    """`config` with what it leaves out: backend, timeout, and as the group of hsdp the ranks of one node."""
+    usual = "nccl" if torch.cuda.is_available() and torch.cuda.device_count() > rank.local_rank else "gloo"
+    known: dict[str, Any] = {
+        "backend": usual if rank.backend == "auto" else rank.backend,
+        "timeout": rank.timeout,
+        "hsdp": {"shard": rank.local_world_size},
+    }
+    return read_fields(DistributedSettings, known | dict(config), "distributed")

@@ -16,8 +16,9 @@ from torch.optim import Optimizer
 
 from torchdeck.distributed.checkpoints.tensors.training_tensors import ModuleTensors, TrainingTensors
 from torchdeck.distributed.precision import Precision
+from torchdeck.distributed.recipe import RecipeError
 from torchdeck.distributed.settings import DistributedSettings
-from torchdeck.distributed.strategies.base import DistributedStrategy
+from torchdeck.distributed.strategies.base import DistributedStrategy, register_strategy
 from torchdeck.distributed.strategies.same_model import (
     check_same_shapes,
     check_same_trained,
@@ -25,13 +26,13 @@ from torchdeck.distributed.strategies.same_model import (
 )
 from torchdeck.distributed.units import Blocks
 from torchdeck.environment import Place
-from torchdeck.recipes.errors import RecipeError
 
 _TORCHS_SIZE_MB = 25.0
 """Size of buckets that DDP chooses by itself. Where it is left to, the first one is smaller, so that ranks
 begin to send early in the backward."""
 
 
+@register_strategy
 class DdpStrategy(DistributedStrategy):
     """Data parallel; every rank holds all weights."""
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from torchdeck.contract.run_states import RankPhase
 from torchdeck.data.step_order import DataPosition, StepOrder
-from torchdeck.distributed.trainer.monitoring.throughput import Rates
 from torchdeck.distributed.trainer.step import StepResult, TrainingParts
+from torchdeck.distributed.trainer.throughput import Rates
 
 
 class Counts:

@@ -8,8 +8,7 @@ from typing import Any
 
 from torchdeck.data.order import PositionError
 from torchdeck.distributed.batches import SizedDataset
-from torchdeck.recipes.errors import RecipeError
-from torchdeck.recipes.loader import Recipe
+from torchdeck.distributed.recipe import Recipe, RecipeError
 
 
 @dataclass(frozen=True)

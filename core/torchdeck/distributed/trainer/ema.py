@@ -20,8 +20,8 @@ from torchdeck.distributed.checkpoints.tensors.model_state import (
 )
 from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
 from torchdeck.distributed.local_tensors import local_part
+from torchdeck.distributed.recipe import RecipeError
 from torchdeck.distributed.strategies.base import DistributedStrategy
-from torchdeck.recipes.errors import RecipeError
 
 _KIND = "ema"
 

@@ -19,10 +19,10 @@ from torchdeck.distributed.trainer.early_stopping import EarlyStopping
 from torchdeck.distributed.trainer.evaluation import Evaluation
 from torchdeck.distributed.trainer.monitoring.drift import DriftCheck
 from torchdeck.distributed.trainer.monitoring.phases import Phases
-from torchdeck.distributed.trainer.monitoring.throughput import Throughput
 from torchdeck.distributed.trainer.saving import Saving
 from torchdeck.distributed.trainer.step import Stepper, StepResult, Wishes
 from torchdeck.distributed.trainer.stop import StopWish
+from torchdeck.distributed.trainer.throughput import Throughput
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from torchdeck.distributed.group.agreement import Group, check_agreement
-from torchdeck.distributed.trainer.monitoring.statistics import STATISTICS
-from torchdeck.recipes.errors import RecipeError
+from torchdeck.distributed.recipe import RecipeError
+from torchdeck.distributed.trainer.statistics import STATISTICS
 
 OWN_METRICS = frozenset(
     {"loss", "lr", "grad_norm", "tokens", "samples", "tokens_per_s", "samples_per_s", "step_time"}

@@ -12,11 +12,10 @@ from torchdeck.data.step_order import SeededSteps, StepOrder
 from torchdeck.distributed.batches import takes_layout
 from torchdeck.distributed.group.agreement import check_agreement
 from torchdeck.distributed.group.process_group import ProcessGroup
+from torchdeck.distributed.recipe import Recipe, RecipeError
 from torchdeck.distributed.settings import TrainingSettings
 from torchdeck.distributed.trainer.data_identity import DataIdentity
 from torchdeck.environment import Place
-from torchdeck.recipes.errors import RecipeError
-from torchdeck.recipes.loader import Recipe
 
 _SHA256 = re.compile("[0-9a-f]{64}")
 _LENGTHS = "lengths-"

@@ -9,14 +9,13 @@ from torch.optim import Optimizer
 
 from torchdeck.distributed.activation_checkpointing import checkpoint_blocks
 from torchdeck.distributed.optimizers import keep_lr_ratios, make_optimizer
+from torchdeck.distributed.recipe import Recipe, RecipeError
 from torchdeck.distributed.seeding import seed_all
 from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
 from torchdeck.distributed.trainer.ema import Ema
 from torchdeck.distributed.trainer.setup import build_model
 from torchdeck.distributed.trainer.step import TrainingParts
-from torchdeck.recipes.errors import RecipeError
-from torchdeck.recipes.loader import Recipe
 
 
 def _optimizer(settings: RecipeSettings, recipe: Recipe, model: nn.Module) -> Optimizer:

@@ -12,12 +12,11 @@ from torch.utils.data import IterableDataset
 from torchdeck.distributed.batches import SizedDataset
 from torchdeck.distributed.group.agreement import check_agreement
 from torchdeck.distributed.group.process_group import ProcessGroup
+from torchdeck.distributed.recipe import Recipe, RecipeError
 from torchdeck.distributed.seeding import seed_all
 from torchdeck.distributed.settings import RecipeSettings
 from torchdeck.distributed.trainer.callback import Callback
 from torchdeck.distributed.trainer.data_identity import DataIdentity, data_identity
-from torchdeck.recipes.errors import RecipeError
-from torchdeck.recipes.loader import Recipe
 
 
 def build_model(recipe: Recipe, options: dict[str, Any]) -> nn.Module:

@@ -15,6 +15,7 @@ from torchdeck.contract.run_states import RankPhase
 from torchdeck.data.step_order import DataPosition, StepOrder
 from torchdeck.distributed.batches import BatchLoader, SizedDataset
 from torchdeck.distributed.checkpoints.tensors.rng import restore_rng, rng_state
+from torchdeck.distributed.recipe import Recipe
 from torchdeck.distributed.seeding import make_deterministic
 from torchdeck.distributed.settings import CheckpointSettings, RecipeSettings
 from torchdeck.distributed.strategies.base import DistributedStrategy
@@ -32,7 +33,6 @@ from torchdeck.distributed.trainer.setup import Datasets, build_datasets, loader
 from torchdeck.distributed.trainer.step import Stepper, TrainingParts
 from torchdeck.distributed.trainer.stop import StopFlag, StopWish
 from torchdeck.environment import RunContext
-from torchdeck.recipes.loader import Recipe
 
 
 class Trainer:

@@ -19,7 +19,7 @@ PRECISION_SIZES: Mapping[str, int] = {"fp32": 4, "bf16": 2, "fp16": 2}
 """Bytes of one element by the name that run.toml uses."""
 
 _REDUCTION = "fp32"
-"""What gradients are reduced in where the config says auto: distributed/strategies/registry.py."""
+"""What gradients are reduced in where the config says auto: distributed/strategies/fsdp.py."""
 
 
 @dataclass(frozen=True)

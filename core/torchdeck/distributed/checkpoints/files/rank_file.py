@@ -10,8 +10,8 @@ import torch
 
 from torchdeck.contract.bounded_file import open_regular
 from torchdeck.contract.checkpoints.manifest import CheckpointError
-from torchdeck.distributed.checkpoints.files.refusal import refusal
 from torchdeck.distributed.checkpoints.files.tensor_archive import check_archive
+from torchdeck.distributed.checkpoints.refusal import refusal
 from torchdeck.distributed.checkpoints.tensors.rng import derive_rng, restore_rng, rng_state
 from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
 

@@ -10,26 +10,42 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from torchdeck.distributed.checked import read_fields
 from torchdeck.distributed.checkpoints.tensors.model_state import bare_name
 from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
 from torchdeck.distributed.group.process_group import ProcessGroup
 from torchdeck.distributed.precision import Precision
-from torchdeck.distributed.settings import DeepSpeedSettings, DistributedSettings
-from torchdeck.distributed.strategies.base import DistributedStrategy
+from torchdeck.distributed.recipe import RecipeError
+from torchdeck.distributed.settings import DistributedSettings
+from torchdeck.distributed.strategies.base import DistributedStrategy, register_strategy
 from torchdeck.distributed.strategies.deepspeed.tensors import DeepSpeedTensors
+from torchdeck.distributed.strategies.deepspeed.weights_import import is_deepspeed, read_deepspeed
 from torchdeck.distributed.strategies.deepspeed.whole import Whole
 from torchdeck.distributed.strategies.same_model import begin_alike
 from torchdeck.distributed.units import Blocks
-from torchdeck.recipes.errors import RecipeError
+from torchdeck.environment import Place
 
 
+@dataclass(frozen=True)
+class DeepSpeedSettings:
+    """Options of DeepSpeed's ZeRO."""
+
+    zero_stage: Literal[1, 2, 3] = 2
+    offload_optimizer: bool = False
+    offload_parameters: bool = False
+    bucket_size_mb: float = 50.0
+
+
+@register_strategy
 class DeepSpeedStrategy(DistributedStrategy):
     """ZeRO stage 1, 2 or 3, with fp32 master weights.
 
@@ -42,6 +58,19 @@ class DeepSpeedStrategy(DistributedStrategy):
     _engine: Any = None
     _whole: Whole | None = None
     _tensors: DeepSpeedTensors | None = None
+
+    def __init__(self, settings: DistributedSettings, precision: Precision, place: Place) -> None:
+        super().__init__(settings, precision, place)
+        given = settings.options.get(self.name, {})
+        self._options = read_fields(DeepSpeedSettings, given, f"distributed.{self.name}")
+
+    @classmethod
+    def wrote(cls, folder: Path) -> bool:
+        return is_deepspeed(folder)
+
+    @classmethod
+    def weights_of(cls, folder: Path, *, trusted: bool) -> dict[str, Tensor]:
+        return read_deepspeed(folder, trusted=trusted)
 
     def _join(self) -> ProcessGroup:
         check_installed()
@@ -65,7 +94,9 @@ class DeepSpeedStrategy(DistributedStrategy):
         self._whole.add_optimizer(model, optimizer)
         # as they are before the engine rounds them
         weights = {bare_name(name): param.data for name, param in model.named_parameters()}
-        self._engine = make_engine(self.settings, self.precision, self.device, model, optimizer)
+        self._engine = make_engine(
+            self.settings, self._options, self.precision, self.device, model, optimizer
+        )
         self._tensors = DeepSpeedTensors(model, self._engine, self._whole, self.rank, self.world_size)
         if self.precision.name != "fp32":
             self._tensors.set_master_weights(weights)
@@ -89,7 +120,7 @@ class DeepSpeedStrategy(DistributedStrategy):
     @property
     def weight_parts(self) -> int:
         # what a rank holds of the model itself: all of it, but where stage 3 partitions that too
-        return self.world_size if self.settings.deepspeed.zero_stage == 3 else 1
+        return self.world_size if self._options.zero_stage == 3 else 1
 
     def parameters_here(
         self,
@@ -241,6 +272,7 @@ def engine_config(settings: DeepSpeedSettings, precision: Precision, device: tor
 
 def make_engine(
     settings: DistributedSettings,
+    options: DeepSpeedSettings,
     precision: Precision,
     device: torch.device,
     model: nn.Module,
@@ -268,7 +300,7 @@ def make_engine(
         engine, *_ = deepspeed.initialize(
             model=model,
             optimizer=optimizer,
-            config=engine_config(settings.deepspeed, precision, device),
+            config=engine_config(options, precision, device),
             dist_init_required=False,
         )
     return engine

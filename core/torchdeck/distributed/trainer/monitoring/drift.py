@@ -13,8 +13,8 @@ from torchdeck.distributed.checkpoints.tensors.model_state import bare_name
 from torchdeck.distributed.checksums import checksum
 from torchdeck.distributed.group.agreement import by_rank
 from torchdeck.distributed.local_tensors import local_part
+from torchdeck.distributed.recipe import RecipeError
 from torchdeck.distributed.strategies.base import DistributedStrategy
-from torchdeck.recipes.errors import RecipeError
 
 _WORD = 1 << 32
 

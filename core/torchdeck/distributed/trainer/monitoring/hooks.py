@@ -18,8 +18,8 @@ from torchdeck.data.sample_log import SampleLogHeader, SampleLogWriter
 from torchdeck.data.step_order import DataPosition, StepOrder
 from torchdeck.distributed.trainer.callback import Callback, Counts
 from torchdeck.distributed.trainer.monitoring.profiling import ProfileHook
-from torchdeck.distributed.trainer.monitoring.throughput import Rates
 from torchdeck.distributed.trainer.step import StepResult
+from torchdeck.distributed.trainer.throughput import Rates
 from torchdeck.environment import Place
 from torchdeck.telemetry.writer import MetricsWriter
 

@@ -27,14 +27,14 @@ from torchdeck.contract.checkpoints.manifest import (
     read_manifest,
 )
 from torchdeck.contract.checkpoints.verification import hash_file, verify_files
-from torchdeck.distributed.checkpoints.exchange.whole import Progress, Tensors, TensorSpec, WholeCheckpoint
 from torchdeck.distributed.checkpoints.files import dcp
 from torchdeck.distributed.checkpoints.files.metadata import METADATA_NAME, CheckedReader
 from torchdeck.distributed.checkpoints.files.rank_file import rank_file_name, read_rank_file
 from torchdeck.distributed.checkpoints.files.trainer_file import TRAINER_NAME, read_trainer_file
 from torchdeck.distributed.checkpoints.peers import Peers
+from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX
 from torchdeck.distributed.checkpoints.tensors.model_state import model_fingerprint
-from torchdeck.distributed.checkpoints.tensors.snapshot import MODEL_PREFIX
+from torchdeck.distributed.exchange.whole import Progress, Tensors, TensorSpec, WholeCheckpoint
 
 LARGEST_FILE = 512 << 20
 """Bytes of tensors in one file, which are in memory while it is written; a larger tensor has its own."""

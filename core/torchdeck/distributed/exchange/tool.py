@@ -1,4 +1,4 @@
-"""The process that exports and converts: `python -m torchdeck.distributed.checkpoints.exchange.tool`.
+"""The process that exports and converts: `python -m torchdeck.distributed.exchange.tool`.
 
 Reads one request from standard input, JSON on one line, and ends when that is closed, as whoever asked is
 gone then. Answers on standard output, one JSON object a line: {"progress": [what, done, total]} any number of
@@ -42,7 +42,7 @@ def main() -> int:
 
 
 def _answer(request: Mapping[str, Any], progress: Any) -> dict[str, Any]:
-    from torchdeck.distributed.checkpoints.exchange import exchanging
+    from torchdeck.distributed.exchange import exchanging
 
     source, target = Path(request["source"]), Path(request["target"])
     force = bool(request["force"])

@@ -1,4 +1,4 @@
-"""From the name or path of a recipe to its functions, checked."""
+"""A recipe: its functions, loaded by name or path and checked. Imports no torch by itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
-from torchdeck.recipes.errors import RecipeError, RecipeImportError
+
+class RecipeError(Exception):
+    """The recipe, its data or its settings cannot be trained; the message says what to change."""
+
+
+class RecipeImportError(RecipeError):
+    """The recipe file raised while it was imported; `__cause__` is what it raised, from its own line on."""
+
 
 BUILT_IN = {
     "byte-gpt": "torchdeck.recipes.byte_gpt",

@@ -18,16 +18,22 @@ import torch
 from torchdeck.contract.atomic import sync_folder
 from torchdeck.contract.bounded_file import open_regular
 from torchdeck.contract.checkpoints.manifest import MANIFEST_NAME, CheckpointError, Manifest, read_manifest
-from torchdeck.distributed.checkpoints.exchange.safetensors_file import SafetensorsFile
-from torchdeck.distributed.checkpoints.exchange.sharded import open_sharded, verified_manifest, write_sharded
-from torchdeck.distributed.checkpoints.exchange.single import (
+from torchdeck.distributed.checkpoints.files.metadata import METADATA_NAME
+from torchdeck.distributed.checkpoints.files.tensor_archive import check_archive
+from torchdeck.distributed.checkpoints.files.trainer_file import TrainerFile
+from torchdeck.distributed.checkpoints.refusal import refusal
+from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX
+from torchdeck.distributed.checkpoints.tensors.model_state import bare_name, model_fingerprint
+from torchdeck.distributed.exchange.safetensors_file import SafetensorsFile
+from torchdeck.distributed.exchange.sharded import open_sharded, verified_manifest, write_sharded
+from torchdeck.distributed.exchange.single import (
     MODEL_JSON,
     Contents,
     open_single,
     size_of,
     write_single,
 )
-from torchdeck.distributed.checkpoints.exchange.whole import (
+from torchdeck.distributed.exchange.whole import (
     InMemory,
     Progress,
     Renamed,
@@ -36,13 +42,7 @@ from torchdeck.distributed.checkpoints.exchange.whole import (
     listing_of_specs,
     with_averages,
 )
-from torchdeck.distributed.checkpoints.files.deepspeed_import import is_deepspeed, read_deepspeed
-from torchdeck.distributed.checkpoints.files.metadata import METADATA_NAME
-from torchdeck.distributed.checkpoints.files.refusal import refusal
-from torchdeck.distributed.checkpoints.files.tensor_archive import check_archive
-from torchdeck.distributed.checkpoints.files.trainer_file import TrainerFile
-from torchdeck.distributed.checkpoints.tensors.model_state import bare_name, model_fingerprint
-from torchdeck.distributed.checkpoints.tensors.snapshot import MODEL_PREFIX
+from torchdeck.distributed.strategies.base import STRATEGIES
 
 
 def to_single(
@@ -122,12 +122,12 @@ def to_sharded(
 
 
 def open_source(source: Path, world_size: int, *, trusted: bool, progress: Progress) -> WholeCheckpoint:
-    """A checkpoint of Torchdeck's in either layout, weights in one file, or a folder that DeepSpeed wrote.
+    """A checkpoint of Torchdeck's in either layout, weights in one file, or what a strategy's library wrote.
 
     Args:
         source: it.
         world_size: for what holds no ranks' states: for how many they are derived.
-        trusted: DeepSpeed's pickles may be read, which executes what is in them.
+        trusted: such a library's pickles may be read, which executes what is in them.
         progress: told how far checking is.
 
     Raises:
@@ -135,8 +135,11 @@ def open_source(source: Path, world_size: int, *, trusted: bool, progress: Progr
     """
     if source.is_file():
         return open_weights(source, world_size)
-    if not (source / MANIFEST_NAME).exists() and is_deepspeed(source):
-        return open_deepspeed(source, world_size, trusted=trusted)
+    if not (source / MANIFEST_NAME).exists():
+        for strategy in STRATEGIES.values():
+            if strategy.wrote(source):
+                weights = InMemory(strategy.weights_of(source, trusted=trusted))
+                return _of_weights(weights, source.name, world_size)
     manifest = verified_manifest(source, progress)
     # where it lies now is not where it was: how long saving took is of no interest any more
     manifest = replace(manifest, seconds=0.0)
@@ -234,7 +237,7 @@ def _put(temporary: Path, target: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-# Checkpoints made of what others wrote: weights in one file, or a folder of DeepSpeed's.
+# Checkpoints made of what other programs wrote.
 
 WEIGHTS_ONLY = "it holds weights only: an optimizer starts afresh, and random state is derived from the file"
 _INSIDE = ("model", "state_dict", "model_state_dict", "module")
@@ -255,16 +258,6 @@ def open_weights(path: Path, world_size: int) -> WholeCheckpoint:
     """
     weights = SafetensorsFile(path) if path.suffix == ".safetensors" else InMemory(_from_pickle(path))
     return _of_weights(weights, path.name, world_size)
-
-
-def open_deepspeed(folder: Path, world_size: int, *, trusted: bool) -> WholeCheckpoint:
-    """The fp32 weights in a folder that DeepSpeed wrote, as a checkpoint before the first step.
-
-    Raises:
-        CheckpointError: it is not trusted, and its pickles were not touched; or it cannot be read.
-    """
-    weights = InMemory(read_deepspeed(folder, trusted=trusted))
-    return _of_weights(weights, folder.name, world_size)
 
 
 def _from_pickle(path: Path) -> dict[str, torch.Tensor]:

@@ -1,11 +1,11 @@
-"""Strategies by name."""
+"""Weights, gradients and optimizer state sharded over the ranks by torch's FSDP2 (`fully_shard`)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,22 +19,14 @@ from torch.distributed.fsdp import (
 )
 from torch.distributed.tensor import DTensor
 
-from torchdeck.distributed.checked import SettingsError, read_fields
-from torchdeck.distributed.group.process_group import ProcessGroup
-from torchdeck.distributed.group.processes import this_rank
-from torchdeck.distributed.precision import DTYPES, Precision
-from torchdeck.distributed.settings import DistributedSettings
-from torchdeck.distributed.strategies.base import DistributedStrategy
-from torchdeck.distributed.strategies.ddp import DdpStrategy
-from torchdeck.distributed.strategies.deepspeed.strategy import DeepSpeedStrategy
+from torchdeck.distributed.checked import SettingsError
+from torchdeck.distributed.precision import DTYPES
+from torchdeck.distributed.strategies.base import DistributedStrategy, register_strategy
 from torchdeck.distributed.strategies.same_model import begin_alike
 from torchdeck.distributed.units import Blocks, units_of
-from torchdeck.environment import DistributedConfig, Place
-from torchdeck.recipes.errors import RecipeError
-
-# Weights, gradients and optimizer state sharded over the ranks: torch's FSDP2 (`fully_shard`).
 
 
+@register_strategy
 class FsdpStrategy(DistributedStrategy):
     """Fully sharded data parallel; a unit's weights are gathered while it computes."""
 
@@ -134,6 +126,7 @@ def _parameter_groups(module: FSDPModule) -> list[Any]:
     return [group for group in groups if group is not None]
 
 
+@register_strategy
 class HsdpStrategy(FsdpStrategy):
     """Hybrid sharding: weights are gathered inside a group, gradients summed inside it, then across groups.
 
@@ -165,83 +158,3 @@ class HsdpStrategy(FsdpStrategy):
                 f"distributed.hsdp.shard is {shard}; right is a number that divides {self.world_size} ranks"
             )
         return self.world_size // shard
-
-
-class SingleStrategy(DistributedStrategy):
-    """Training in this process alone."""
-
-    name = "single"
-
-    def _join(self) -> ProcessGroup:
-        if self.world_size != 1:
-            raise RecipeError(
-                f'distributed.strategy "single" is one rank, but there are {self.world_size}: '
-                'use "ddp" or "fsdp", or start one process (distributed.nproc = 1)'
-            )
-        settings = self.settings
-        return ProcessGroup(self.place, backend=settings.backend, timeout=settings.timeout, alone=True)
-
-    def wrap_model(self, model: nn.Module, blocks: Blocks | None = None) -> nn.Module:  # noqa: ARG002 - nothing to shard
-        return model.to(self.device)
-
-
-Kind = TypeVar("Kind", bound=type[DistributedStrategy])
-
-STRATEGIES: dict[str, type[DistributedStrategy]] = {
-    strategy.name: strategy
-    for strategy in (SingleStrategy, DdpStrategy, FsdpStrategy, HsdpStrategy, DeepSpeedStrategy)
-}
-
-
-def register_strategy(kind: Kind) -> Kind:
-    """Make a strategy known by its `name`, for settings and `DistributedStrategy.from_config`.
-
-    Usable as a decorator of the class; a recipe's file may have one.
-
-    Raises:
-        ValueError: it has no name, or another strategy has that name.
-    """
-    name = getattr(kind, "name", "")
-    if not isinstance(name, str) or not name:
-        raise ValueError(f'{kind.__name__} has no name: give the class one, such as name = "mine"')
-    if STRATEGIES.setdefault(name, kind) is not kind:
-        raise ValueError(
-            f"{kind.__name__} is named {name!r} like {STRATEGIES[name].__name__}: choose another name"
-        )
-    return kind
-
-
-def make_strategy(settings: DistributedSettings, precision: Precision, place: Place) -> DistributedStrategy:
-    """The strategy `settings` names; not set up yet.
-
-    Raises:
-        SettingsError: there is none of that name.
-    """
-    kind = STRATEGIES.get(settings.strategy)
-    if kind is None:
-        raise SettingsError(
-            f"there is no strategy {settings.strategy!r}; right is one of {', '.join(STRATEGIES)}"
-        )
-    return kind(settings, precision, place)
-
-
-def strategy_from_config(
-    config: DistributedSettings | Mapping[str, Any], precision: str, environment: DistributedConfig | None
-) -> DistributedStrategy:
-    """See `DistributedStrategy.from_config`."""
-    if precision not in DTYPES:
-        raise SettingsError(f"precision is {precision!r}; right is one of {', '.join(DTYPES)}")
-    rank = environment or this_rank()
-    settings = config if isinstance(config, DistributedSettings) else _settings(config, rank)
-    return make_strategy(settings, Precision(precision), rank)
-
-
-def _settings(config: Mapping[str, Any], rank: DistributedConfig) -> DistributedSettings:
-    """`config` with what it leaves out: backend, timeout, and as the group of hsdp the ranks of one node."""
-    usual = "nccl" if torch.cuda.is_available() and torch.cuda.device_count() > rank.local_rank else "gloo"
-    known: dict[str, Any] = {
-        "backend": usual if rank.backend == "auto" else rank.backend,
-        "timeout": rank.timeout,
-        "hsdp": {"shard": rank.local_world_size},
-    }
-    return read_fields(DistributedSettings, known | dict(config), "distributed")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 from torch.optim import Optimizer
@@ -15,19 +15,16 @@ from torchdeck.distributed.checkpoints.answers import truth
 from torchdeck.distributed.checkpoints.loading import load_all
 from torchdeck.distributed.checkpoints.resuming import TIMEOUT, peers_of, resume_newest, train_state
 from torchdeck.distributed.checkpoints.retention import Retention
-from torchdeck.distributed.checkpoints.state import LoadedState
+from torchdeck.distributed.checkpoints.state import LoadedState, Sharing
 from torchdeck.distributed.checkpoints.store import CheckpointStore
 from torchdeck.distributed.checkpoints.tensors.training_tensors import TrainingTensors
 from torchdeck.environment import RunContext
-
-if TYPE_CHECKING:
-    from torchdeck.distributed.strategies.base import DistributedStrategy
 
 Optimizers = Optimizer | Sequence[Optimizer]
 
 
 def save_training(
-    strategy: DistributedStrategy,
+    strategy: Sharing,
     folder: Path,
     model: nn.Module,
     optimizers: Optimizers,
@@ -44,7 +41,7 @@ def save_training(
 
 
 def load_training(
-    strategy: DistributedStrategy,
+    strategy: Sharing,
     folder: Path,
     model: nn.Module,
     optimizers: Optimizers,
@@ -63,7 +60,7 @@ def load_training(
 
 
 @contextmanager
-def _store(strategy: DistributedStrategy, folder: Path, keep_last: int) -> Iterator[CheckpointStore]:
+def _store(strategy: Sharing, folder: Path, keep_last: int) -> Iterator[CheckpointStore]:
     context = RunContext.from_env()
     store = CheckpointStore(
         folder,

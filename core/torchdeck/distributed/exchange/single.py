@@ -19,10 +19,18 @@ import torch
 
 from torchdeck.contract.bounded_json import parse_json
 from torchdeck.contract.checkpoints.manifest import CheckpointError, FileEntry, Manifest, read_document
-from torchdeck.distributed.checkpoints.exchange import safetensors_file
-from torchdeck.distributed.checkpoints.exchange.safetensors_file import SafetensorsFile
-from torchdeck.distributed.checkpoints.exchange.sharded import Advance, commit
-from torchdeck.distributed.checkpoints.exchange.whole import (
+from torchdeck.distributed.checkpoints.files.trainer_file import TrainerFile, read_trainer_file
+from torchdeck.distributed.checkpoints.snapshot import MODEL_PREFIX
+from torchdeck.distributed.checkpoints.tensors.model_state import (
+    Listing,
+    listing_from_json,
+    listing_to_json,
+    model_fingerprint,
+)
+from torchdeck.distributed.exchange import safetensors_file
+from torchdeck.distributed.exchange.safetensors_file import SafetensorsFile
+from torchdeck.distributed.exchange.sharded import Advance, commit
+from torchdeck.distributed.exchange.whole import (
     InMemory,
     Progress,
     Tensors,
@@ -30,14 +38,6 @@ from torchdeck.distributed.checkpoints.exchange.whole import (
     WholeCheckpoint,
     listing_of_specs,
 )
-from torchdeck.distributed.checkpoints.files.trainer_file import TrainerFile, read_trainer_file
-from torchdeck.distributed.checkpoints.tensors.model_state import (
-    Listing,
-    listing_from_json,
-    listing_to_json,
-    model_fingerprint,
-)
-from torchdeck.distributed.checkpoints.tensors.snapshot import MODEL_PREFIX
 
 MODEL_JSON = "model.json"
 _LARGEST = 96 << 20

@@ -21,7 +21,7 @@ import torch
 
 from torchdeck.contract.bounded_file import open_regular
 from torchdeck.contract.checkpoints.manifest import CheckpointError, FileEntry
-from torchdeck.distributed.checkpoints.exchange.whole import TensorSpec
+from torchdeck.distributed.exchange.whole import TensorSpec
 
 _NAMES = {
     torch.float64: "F64",

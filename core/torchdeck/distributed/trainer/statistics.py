@@ -20,8 +20,7 @@ def tensor_statistics(
     strategy: DistributedStrategy, model: nn.Module, gradient_scale: float
 ) -> dict[str, float]:
     """Those of `STATISTICS`, as `grad_norm/NAME` and so on for each parameter that has a gradient, and
-    `weight_norm/NAME` and so on for each parameter; under DeepSpeed of the fp32 master weights, of those that
-    are trained.
+    `weight_norm/NAME` and so on for each parameter: of what the strategy's `parameters_here` gives.
 
     Every rank calls it, between backward and the optimizer's step; two small reductions where weights are
     sharded, none where every rank has all.

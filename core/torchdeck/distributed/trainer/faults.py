@@ -13,8 +13,8 @@ from torchdeck.data.order import Ids
 from torchdeck.distributed.checkpoints.tensors.model_state import bare_name
 from torchdeck.distributed.group.process_group import ProcessGroup
 from torchdeck.distributed.local_tensors import local_part
+from torchdeck.distributed.recipe import RecipeError
 from torchdeck.distributed.trainer.losses import WeightedSum
-from torchdeck.recipes.errors import RecipeError
 
 _SHOWN_IDS = 8
 

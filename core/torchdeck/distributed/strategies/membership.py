@@ -1,0 +1,96 @@
+"""One rank of a group: joining the others and leaving them."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import torch
+
+from torchdeck.distributed.group.process_group import ProcessGroup
+from torchdeck.distributed.precision import Precision
+from torchdeck.distributed.settings import DistributedSettings
+from torchdeck.environment import Place
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class Membership:
+    """What every strategy is before it does anything: one rank of a group.
+
+    Args:
+        settings: backend and timeout among them.
+        precision: number formats of the run.
+        place: this rank; a DistributedConfig also says where the ranks meet, else the variables do.
+    """
+
+    def __init__(self, settings: DistributedSettings, precision: Precision, place: Place) -> None:
+        self.settings = settings
+        self.precision = precision
+        self.place = place
+        self._group: ProcessGroup | None = None
+
+    def __enter__(self) -> Self:
+        self.setup()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def setup(self) -> None:
+        """Join the other ranks, once; waits for them up to the timeout. A group that is there is joined.
+
+        Raises:
+            RendezvousError: a rank did not come within the timeout; the message names it.
+            RecipeError: there is no GPU for this rank, or the group that is there is another one.
+        """
+        if self._group is None:
+            self._group = self._join()
+
+    def _join(self) -> ProcessGroup:
+        return ProcessGroup(self.place, backend=self.settings.backend, timeout=self.settings.timeout)
+
+    @property
+    def is_set_up(self) -> bool:
+        """Whether `setup` was called, and `close` was not."""
+        return self._group is not None
+
+    @property
+    def group(self) -> ProcessGroup:
+        """The ranks together."""
+        if self._group is None:
+            raise RuntimeError("the strategy is not set up: call setup() first")
+        return self._group
+
+    @property
+    def rank(self) -> int:
+        return self.place.rank
+
+    @property
+    def world_size(self) -> int:
+        return self.place.world_size
+
+    @property
+    def local_rank(self) -> int:
+        return self.place.local_rank
+
+    @property
+    def is_main_process(self) -> bool:
+        """The one rank that speaks for all."""
+        return self.place.rank == 0
+
+    @property
+    def device(self) -> torch.device:
+        return self.group.device
+
+    def close(self) -> None:
+        """Leave the other ranks, unless somebody else had joined them; once more does nothing."""
+        if self._group is not None:
+            self._group.close()
+            self._group = None
