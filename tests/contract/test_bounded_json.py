@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support import hostile
-from support.reader_process import ReaderProcess, cases
+from support.few_examples import cases
+from support.reader_process import ReaderProcess
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.bounded_file import UnreadableFileError, read_bounded
 from torchdeck.contract.bounded_json import (

@@ -45,7 +45,9 @@ def test_torch_on_the_path_that_an_activation_script_sets_is_found_by_checks_and
     assert "mine" in done.stdout
 
 
-def test_torch_in_the_users_site_packages_is_found(across: AcrossOf, torchdeck_home: Path) -> None:
+def test_torch_in_the_users_site_packages_is_found_by_probes_and_ranks(
+    across: AcrossOf, torchdeck_home: Path, tmp_path: Path
+) -> None:
     """As `pip install --user torch` leaves it."""
     hosts = across(1, {1: {"python": BARE}})
     base = hosts.made.home(1) / ".local"
@@ -59,3 +61,11 @@ def test_torch_in_the_users_site_packages_is_found(across: AcrossOf, torchdeck_h
     assert found.facts.python.torch is not None
     assert found.facts.python.deep is not None
     assert found.facts.python.deep.error == ""
+    script = tmp_path / "work" / "train.py"
+    script.parent.mkdir()
+    script.write_text(f"import site\n{SCRIPT}print('user site', site.getusersitepackages())\n")
+    nodes = ("--set", 'distributed.nodes=["node1"]')
+    done = hosts.command.run("--no-gui", "--trust", *nodes, "--script", script, timeout=180)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"rank 0 has torch in {folder_of_torch()}" in done.stdout
+    assert f"user site {folder}" in done.stdout

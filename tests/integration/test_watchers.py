@@ -113,3 +113,20 @@ def test_a_key_for_each_and_another_controller(command: Command, tmp_path: Path)
         output, _ = shown.communicate(timeout=30)
     assert shown.returncode == 0
     assert "CANCELLED" in output
+
+
+def test_following_the_logs_starts_a_killed_controller_again(command: Command, tmp_path: Path) -> None:
+    """Until the run is over, of which the last lines are printed."""
+    waiting = tmp_path / "waiting.py"
+    waiting.write_text(WAITING)
+    started = command.run("--no-gui", "--detach", "--script", waiting, "--nproc", "1")
+    assert started.returncode == 0, started.stderr
+    run = command.the_run()
+    wait_for_state(run, "RUNNING")
+    with command.start("runs", "logs", "latest", "--follow") as followed:
+        assert followed.stdout is not None
+        assert followed.stdout.readline() == "[rank 0] up\n"  # by then it has seen the controller
+        kill_controller(run, 1)
+        assert command.run("runs", "stop", "latest", "--now").returncode == 0
+        assert followed.wait(30) == 0
+    assert len(controller_events(run, "controller_started")) == 2

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.reader_process import Reader, ReaderProcess, cases
+from support.few_examples import cases
+from support.reader_process import Reader, ReaderProcess
 
 
 def read_all(reader: Reader, documents: st.SearchStrategy[bytes]) -> None:

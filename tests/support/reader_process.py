@@ -14,25 +14,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from hypothesis import settings
-
 MEMORY = 1 << 30
 """Bytes of memory that one case may add to what the process has after its imports."""
 SECONDS = 10.0
 """Processor time that one case may take."""
 WAITED = 120.0
 """The same by the clock: a busy machine may have other things to do."""
-SAMPLE = 30
-"""Cases in a normal run, the same ones every time."""
 _START_LIMIT = 120.0
 
 Reader = Callable[[bytes, Path], object]
 """A function of a module. It reads one case, may use an empty folder, and catches the documented errors."""
-
-
-def cases(soak: int = 5000) -> int:
-    """Number of examples of a fuzzer: a few in a normal run, `soak` under --soak."""
-    return soak if settings.get_current_profile_name() == "soak" else SAMPLE
 
 
 class ReaderProcess:

@@ -99,7 +99,7 @@ NESTED = st.recursive(
 )
 
 
-@settings(max_examples=cases())
+@settings(max_examples=cases(50))
 @given(st.data())
 def test_whatever_a_hostile_node_sends_is_an_event_or_refused(data: st.DataObject) -> None:
     """Any value in any field: numbers without bounds, nesting, other types."""

@@ -123,7 +123,7 @@ def greetings(draw: st.DrawFn) -> bytes:
     return json.dumps(value).encode()
 
 
-@settings(max_examples=cases())
+@settings(max_examples=cases(50))
 @given(
     st.lists(greetings(), max_size=4), st.integers(1, 64), st.booleans(), st.sampled_from([LEAD, FOLLOWER])
 )
