@@ -11,6 +11,8 @@ LOOK_BUDGET = 0.05
 """Seconds of parsing per look, shared by the ranks."""
 END_BUDGET = 0.5
 """Seconds for what is left to be parsed once the ranks have ended."""
+LAST_BUDGET = 5.0
+"""Seconds for the last lines after that, which take milliseconds unless the machine is very busy."""
 PATIENCE = 10.0
 """Seconds that the parser may be behind before it leaves lines out. A burst is parsed whole."""
 
@@ -41,7 +43,7 @@ class PrintedNumbers:
         begun = time.monotonic()
         self._follow(begun, begun + END_BUDGET)
         found = self._leave_out(set(self._behind))
-        self._follow(begun, time.monotonic() + END_BUDGET)
+        self._follow(begun, time.monotonic() + LAST_BUDGET)
         return found
 
     def _follow(self, now: float, until: float) -> None:
