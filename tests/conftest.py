@@ -54,6 +54,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: longest_first(item.nodeid))
     if config.getoption("--soak"):
+        for item in items:
+            if item.path.name.startswith("test_fuzz_"):  # thousands of cases, of which each has a limit
+                item.add_marker(pytest.mark.timeout(1800))
         return
     config.hook.pytest_deselected(items=[item for item in items if "soak" in item.keywords])
     items[:] = [item for item in items if "soak" not in item.keywords]
