@@ -13,6 +13,7 @@ from support.agent_run import AgentRun, Maker
 from support.waiting import wait_until
 from torchdeck.agent import printed_numbers
 from torchdeck.agent.printed_numbers import PrintedNumbers
+from torchdeck.agent.ranks import stdout_series
 from torchdeck.agent.ranks.script_progress import ScriptProgress
 from torchdeck.agent.ranks.stdout_series import KEPT, StdoutSeries, written_position
 from torchdeck.contract.layout import RankLayout
@@ -180,6 +181,13 @@ def test_a_minute_of_eight_ranks_is_finished_when_they_are(make_run: Maker) -> N
 # by values
 
 
+@pytest.fixture
+def own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Budgets are of this thread's processor time, so that a busy machine changes nothing."""
+    for module in (printed_numbers, stdout_series):
+        monkeypatch.setattr(module, "monotonic", time.thread_time)
+
+
 def series_of(folder: Path, lines: int) -> StdoutSeries:
     """A log with so many lines, and what follows it."""
     rank = RankLayout(folder)
@@ -188,6 +196,7 @@ def series_of(folder: Path, lines: int) -> StdoutSeries:
     return StdoutSeries(rank, ())
 
 
+@pytest.mark.usefixtures("own_time")
 def test_a_look_keeps_to_its_budget_and_a_burst_is_parsed_whole(tmp_path: Path) -> None:
     """A rank that prints little is parsed beside one that prints much."""
     much, little = series_of(tmp_path / "0", 20_000), series_of(tmp_path / "1", 10)
@@ -203,6 +212,7 @@ def test_a_look_keeps_to_its_budget_and_a_burst_is_parsed_whole(tmp_path: Path) 
     assert written_position(tmp_path / "0/metrics") == ((tmp_path / "0/stdout.log").stat().st_size, 19_999)
 
 
+@pytest.mark.usefixtures("own_time")
 def test_a_parser_that_stays_behind_goes_on_with_the_newest_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,6 +232,7 @@ def test_a_parser_that_stays_behind_goes_on_with_the_newest_lines(
     assert numbers.look() == []
 
 
+@pytest.mark.usefixtures("own_time")
 def test_the_last_lines_count_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is left out before them."""
     monkeypatch.setattr(printed_numbers, "END_BUDGET", 0.2)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
+from time import monotonic
 
 from torchdeck.agent.ranks.stdout_series import StdoutSeries
 
@@ -33,24 +33,24 @@ class PrintedNumbers:
 
     def look(self, budget: float = LOOK_BUDGET) -> list[int]:
         """Parse what was printed; ranks of which lines are left out for the first time."""
-        begun = time.monotonic()
+        begun = monotonic()
         self._follow(begun, begun + budget)
         late = {rank for rank, since in self._behind.items() if begun - since >= PATIENCE}
         return self._leave_out(late)
 
     def end(self) -> list[int]:
         """Parse the last of it; otherwise as `look`. The last lines are parsed in any case."""
-        begun = time.monotonic()
+        begun = monotonic()
         self._follow(begun, begun + END_BUDGET)
         found = self._leave_out(set(self._behind))
-        self._follow(begun, time.monotonic() + LAST_BUDGET)
+        self._follow(begun, monotonic() + LAST_BUDGET)
         return found
 
     def _follow(self, now: float, until: float) -> None:
         """Each rank has an equal share of the time; what one does not need is the others'."""
         left = len(self._ranks)
         for rank, series in self._ranks.items():
-            clock = time.monotonic()
+            clock = monotonic()
             if series.follow(clock + max(0.0, until - clock) / left):
                 self._behind.setdefault(rank, now)
             else:

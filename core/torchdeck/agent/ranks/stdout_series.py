@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import struct
-import time
 from collections.abc import Sequence
 from pathlib import Path
+from time import monotonic
 
 from torchdeck.contract.layout import RankLayout
 from torchdeck.contract.metrics.segment_format import (
@@ -51,7 +51,7 @@ class StdoutSeries:
         if self._length() <= self._offset:
             return False
         while self._read_chunk(until):
-            if time.monotonic() >= until:
+            if monotonic() >= until:
                 return self._length() - self._offset >= UNENDED_LIMIT or self._has_line()
         return False
 
@@ -99,7 +99,7 @@ class StdoutSeries:
                     )  # the writer counts on from there; it did not see the last agent's
                 self._last_step = None
                 self._writer.log({**metrics, OFFSET_KEY: self._offset + used}, step)
-            if time.monotonic() >= until:
+            if monotonic() >= until:
                 break
         if used == 0 and len(chunk) == CHUNK:  # nothing but empty lines
             used = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
