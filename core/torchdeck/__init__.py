@@ -11,7 +11,7 @@ from __future__ import annotations
 TYPE_CHECKING = False  # what type checkers take for typing.TYPE_CHECKING, without importing typing
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from torchdeck.config.loader import LoadedConfig
@@ -30,6 +30,8 @@ def launch(
     overrides: Sequence[str] = (),
     trust: bool = False,
     home: str | os.PathLike[str] | None = None,
+    ask: Callable[[str], str | None] | None = None,
+    on_warning: Callable[[str], None] | None = None,
 ) -> Run:
     """Validate, plan, check and start a run; returns as soon as its controller is started.
 
@@ -39,12 +41,16 @@ def launch(
         trust: trust what the run executes before its ranks are there (the folders that code of a recipe file
             comes from, the Python it names), from now on.
         home: TORCHDECK_HOME, if not the usual one.
+        ask: answers a question that a login to a node needs (a password, a passphrase, whether a host key is
+            right), such as `getpass.getpass`. Default: a login that needs one fails.
+        on_warning: takes a warning of the plan or of the checks. Default: it is printed to standard error.
 
     Raises:
+        Refusal: nothing was started. Its fields are `what`, `why`, `fix`, `file`, `line`, `key` and `node`;
+            `parts()` gives each of several reasons. Kinds of it are:
         ConfigError: the config is wrong; `.problems` says everything.
         PlanError: it does not fit this machine (a ConfigError too).
-        PreflightError: something would stop the run.
-        LaunchError, HomeError, RunDirectoryError, ShippingError, TrustError: it cannot be started from here.
+        PreflightError: something would stop the run; `.checks` says what.
     """
     try:
         from torchdeck.use_cases.api import launch as launched
@@ -55,7 +61,7 @@ def launch(
             "torchdeck.launch is not part of what is sent to nodes: call it where Torchdeck is installed, "
             "not from inside a rank"
         ) from None
-    return launched(config, overrides=overrides, trust=trust, home=home)
+    return launched(config, overrides=overrides, trust=trust, home=home, ask=ask, on_warning=on_warning)
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from support import hostile
 from support.fuzzing import read_all
 from support.refusals import refused
-from torchdeck.config.foreseen import foreseen
 from torchdeck.config.loader import load_config
 from torchdeck.config.problems import ConfigError
 from torchdeck.nodes.book.file import read_book
@@ -45,7 +44,6 @@ TOML = FILES.map(lambda text: text.encode("utf-8", "surrogatepass")).flatmap(
 def read_run_file(content: bytes, place: Path) -> None:
     path = place / "run.toml"
     path.write_bytes(content)
-    foreseen(str(path), ())
     refused(lambda: load_config(path), ConfigError)
 
 

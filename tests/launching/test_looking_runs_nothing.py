@@ -12,7 +12,7 @@ import torchdeck
 from support.run_files import write
 from torchdeck.cli.main import main
 from torchdeck.config.loader import load_config
-from torchdeck.use_cases.api import LaunchError
+from torchdeck.plan.check import PreflightError
 from torchdeck.use_cases.previewer import Previewer
 
 Look = Callable[[Path], object]
@@ -28,7 +28,7 @@ def by_command(*words: str) -> Look:
 
 
 def by_library(run_file: Path) -> object:
-    with pytest.raises(LaunchError, match="not trusted yet"):
+    with pytest.raises(PreflightError, match="not trusted yet"):
         torchdeck.launch(run_file)
     return None
 

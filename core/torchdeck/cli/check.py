@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torchdeck.cli import exit_codes
 from torchdeck.cli.check_matrix import print_matrix
 from torchdeck.cli.json_text import json_text
-from torchdeck.cli.nodes.connector import looks_for
-from torchdeck.cli.progress_line import LOOKING, TRACING, progress_line
 from torchdeck.cli.refusals import print_problems, report
-from torchdeck.cli.run_source import EXAMPLES, add_run_source, load_run_source
-from torchdeck.cli.trusting import TRUST_HELP, trust_run_source
+from torchdeck.cli.run_source import EXAMPLES, TRUST_HELP, add_run_source, load_run_source
+from torchdeck.cli.terminal_ui import WITHOUT_MEMORY, TerminalUi
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.refusal import Refusal
+from torchdeck.use_cases.check import Checked, CheckRequest, check
+from torchdeck.use_cases.ui import Phase
 
-if TYPE_CHECKING:
-    from torchdeck.config.loader import LoadedConfig
-    from torchdeck.launching.preflight import Check
-    from torchdeck.launching.prepare import Survey
-    from torchdeck.nodes.connector import Connector
-    from torchdeck.plan.problems import PlanError
-
-TRYING = "trying torchrun and an all-reduce on the nodes"
 _SIGNS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "failed": ("failed", "red")}
 
 
@@ -48,70 +40,37 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Check and print; 0 when nothing failed, 2 for a bad config, 3 when something would fail."""
+    hints = {**WITHOUT_MEMORY, Phase.TRIAL: "--quick goes without it"}
     try:
         loaded = load_run_source(args)
-        if args.trust:
-            trust_run_source(loaded)
+        found = check(
+            CheckRequest(loaded, trust=args.trust, measure=not args.quick, again=args.again),
+            TerminalUi(hints),
+        )
     except Refusal as error:
         return report(error, as_json=args.json)
-    checks, misfit = _look(loaded, quick=args.quick, again=args.again)
     if args.json:
-        print(json_text(_document(checks, misfit), indent=1))
+        print(json_text(_document(found), indent=1))
     else:
-        _print(checks, misfit)
-    return exit_codes.SUCCEEDED if _document(checks, misfit)["ok"] else exit_codes.REFUSED
+        _print(found)
+    return exit_codes.SUCCEEDED if found.ok else exit_codes.REFUSED
 
 
-def _look(loaded: LoadedConfig, *, quick: bool, again: bool) -> tuple[list[Check], PlanError | None]:
-    from torchdeck.launching.all_checks import all_checks
-    from torchdeck.launching.prepare import survey
-    from torchdeck.plan.check import failed
-    from torchdeck.runs.home import HomeError, torchdeck_home
-
-    looks = looks_for(loaded.config)
-    with progress_line(LOOKING) as progress:
-        found = survey(loaded.config, on_progress=progress, looks=looks, files=loaded.files)
-    try:
-        home = torchdeck_home()
-    except HomeError as error:
-        return [failed("home", "localhost", error.finding, error.fix)], None
-    with progress_line(TRACING, 'limits.memory = "off": without it') as progress:
-        reach = None if looks is None else looks.reach
-        checks, misfit = all_checks(loaded.config, found, home, loaded.locate, progress, loaded.files, reach)
-    if reach is None or quick or misfit is not None or not found.remote.names:
-        return checks, misfit
-    return [*checks, *_further(loaded, found, reach, checks, again=again)], None
-
-
-def _further(
-    loaded: LoadedConfig, found: Survey, reach: Connector, checks: list[Check], *, again: bool
-) -> list[Check]:
-    """What takes seconds: torchrun on the nodes."""
-    from torchdeck.launching.preflight.remote.further import check_further
-    from torchdeck.launching.prepare import plan_from
-
-    plan = plan_from(loaded.config, found, loaded.locate)
-    if plan.world_size < 2:
-        return []
-    with progress_line(TRYING, "--quick goes without it") as progress:
-        progress("torchrun begins")
-        return check_further(plan, found, reach, checks, again=again)
-
-
-def _document(checks: list[Check], misfit: PlanError | None) -> dict[str, Any]:
-    problems = () if misfit is None else misfit.problems
+def _document(found: Checked) -> dict[str, Any]:
+    problems = () if found.misfit is None else found.misfit.problems
     return {
-        "checks": [check.to_json() for check in checks],
+        "checks": [check.to_json() for check in found.checks],
         "problems": [problem.to_json() for problem in problems],
-        "ok": not problems and all(check.status != "failed" for check in checks),
+        "ok": found.ok,
     }
 
 
-def _print(checks: list[Check], misfit: PlanError | None) -> None:
+def _print(found: Checked) -> None:
     from rich.text import Text
 
     from torchdeck.cli.console import make_console
 
+    checks, misfit = found.checks, found.misfit
     console = make_console(soft_wrap=True)
     if any(check.node != LOCALHOST for check in checks):
         print_matrix(console, checks)

@@ -1,31 +1,26 @@
-"""`torchdeck --no-gui`: validate, plan, check, start, watch."""
+"""`torchdeck --no-gui`: start a run and watch it."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchdeck.cli.ahead import Ahead, knocking_ahead
 from torchdeck.cli.exit_codes import SUCCEEDED, USAGE
 from torchdeck.cli.json_text import json_text
-from torchdeck.cli.nodes.connector import reach_for
-from torchdeck.cli.progress_line import TRACING, progress_line
 from torchdeck.cli.refusals import refuse, report
 from torchdeck.cli.run_source import load_run_source
 from torchdeck.cli.signals import FrontEndSignals
+from torchdeck.cli.terminal_ui import WITHOUT_MEMORY, TerminalUi
 from torchdeck.contract.refusal import Refusal
+from torchdeck.use_cases.start import StartRequest, start
 
 if TYPE_CHECKING:
     from torchdeck.agent.processes.detached_process import DetachedProcess
-    from torchdeck.config.loader import LoadedConfig
     from torchdeck.contract.layout import RunLayout
-    from torchdeck.contract.plan.launch_plan import LaunchPlan
-    from torchdeck.launching.control.early_controller import EarlyController
-    from torchdeck.launching.preflight import Check
-    from torchdeck.nodes.connector import Connector
 
 
 def run_headless(args: argparse.Namespace) -> int:
@@ -34,83 +29,35 @@ def run_headless(args: argparse.Namespace) -> int:
         from torchdeck.launching.control.controller import run_controller
 
         return run_controller(Path(args.plan))
-    from torchdeck.config.problems import ConfigError
-
     if args.queue:
         args.overrides = [*args.overrides, "launch.queue=true"]
     try:
-        with knocking_ahead(args) as ahead:
-            return _launch(args, load_run_source(args), ahead)
-    except ConfigError as error:
+        loaded = load_run_source(args)
+    except Refusal as error:
         return report(error, as_json=args.json)
+    source = str(loaded.path) if args.run_file is not None else ""
+    request = StartRequest(loaded, loaded.text, source, tuple(args.overrides), trust=args.trust)
+    return start_and_watch(request, detach=args.detach, as_json=args.json)
 
 
-def start_loaded(args: argparse.Namespace, loaded: LoadedConfig) -> int:
-    """Start the run that `loaded` describes, and watch it unless `args` says otherwise; the exit code."""
-    return _launch(args, loaded, None)
-
-
-def _launch(args: argparse.Namespace, loaded: LoadedConfig, ahead: Ahead | None) -> int:
-    from torchdeck.config.chosen_nodes import is_here_alone
+def start_and_watch(request: StartRequest, *, detach: bool, as_json: bool) -> int:
+    """Start a run, and watch it unless it is to be left to itself; the exit code."""
     from torchdeck.config.problems import ConfigError
 
-    # light: what takes long to import is imported while nodes log in
-    from torchdeck.launching.chosen_nodes import knocking
-    from torchdeck.launching.control.early_controller import early_controller
-    from torchdeck.runs.home import torchdeck_home
-
-    try:
-        home = torchdeck_home()
-        if args.trust:
-            from torchdeck.launching.checked_plan import trust_code
-
-            trust_code(loaded.config, home, loaded.files)
-        if ahead is not None and not is_here_alone(loaded.config):
-            return _start(args, loaded, home, ahead.reach, ahead.talks(), ahead.early)
-        with early_controller(loaded.config, home, copied=True) as early:
-            reach = reach_for(loaded.config, home)
-            return _start(args, loaded, home, reach, knocking(loaded.config, reach, early), early)
-    except ConfigError:
-        raise
-    except Refusal as error:
-        return refuse([str(part) for part in error.parts()], as_json=args.json)
-
-
-def _start(
-    args: argparse.Namespace,
-    loaded: LoadedConfig,
-    home: Path,
-    reach: Connector | None,
-    talks: AbstractContextManager[Connector | None],
-    early: EarlyController | None,
-) -> int:
-    plan, checks, shipped = _checked(loaded, home, talks)
-    from torchdeck.launching.launcher import Intent, start_run
-
-    source = str(loaded.path) if args.run_file is not None else ""
-    intent = Intent(loaded.text, source, tuple(args.overrides))
-    # from here on Ctrl-C means the run, and no longer this process alone
-    with FrontEndSignals() as signals:
-        logins = None if reach is None else reach.credentials.to_json()
-        layout, controller = start_run(plan, intent, home, logins=logins, early=early, shipped=shipped)
-        if args.detach:
-            return _leave(layout, as_json=args.json)
-        _warn([*plan.warnings, *_warnings(checks)], as_json=args.json)
-        return watch_run(layout, controller, signals, as_json=args.json)
-
-
-def _checked(
-    loaded: LoadedConfig, home: Path, talks: AbstractContextManager[Connector | None]
-) -> tuple[LaunchPlan, list[Check], Path | None]:
-    """What `checked_plan` gives, and the shipped folder where that could be made while nodes log in."""
-    with talks as kept:
-        from torchdeck.launching.checked_plan import checked_plan
-        from torchdeck.launching.shipping import ship
-
-        shipped = None if kept is None else ship(home)
-        with progress_line(TRACING, 'limits.memory = "off": without it') as progress:
-            found = checked_plan(loaded.config, home, loaded.locate, progress, loaded.files, kept)
-        return *found, shipped
+    signals = FrontEndSignals()
+    with ExitStack() as stack:
+        # from the start on Ctrl-C means the run, and no longer this process alone
+        ui = TerminalUi(WITHOUT_MEMORY, before_start=lambda: stack.enter_context(signals))
+        try:
+            started = start(request, ui)
+        except ConfigError as error:
+            return report(error, as_json=as_json)
+        except Refusal as error:
+            return refuse([str(part) for part in error.parts()], as_json=as_json)
+        if detach:
+            return _leave(started.layout, as_json=as_json)
+        _warn(started.warnings, as_json=as_json)
+        return watch_run(started.layout, started.controller, signals, as_json=as_json)
 
 
 def watch_run(
@@ -128,12 +75,8 @@ def watch_run(
         return USAGE
 
 
-def _warnings(checks: list[Check]) -> list[str]:
-    return [str(check) for check in checks if check.status == "warning"]
-
-
-def _warn(warnings: list[str], *, as_json: bool) -> None:
-    for warning in dict.fromkeys(warnings):
+def _warn(warnings: Sequence[str], *, as_json: bool) -> None:
+    for warning in warnings:
         if as_json:
             print(json_text({"event": "warning", "text": warning}))
         else:

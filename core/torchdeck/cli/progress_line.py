@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from torchdeck.cli.safe_output import unguarded
 from torchdeck.shown_text import shown
 
-TRACING = "tracing the model"
-LOOKING = "looking at the batch plan's data"
 WIDEST = 79
 HINT_AFTER = 10.0
 """Seconds until it is said how to go on without what is waited for."""

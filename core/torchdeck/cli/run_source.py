@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torchdeck.config.loader import LoadedConfig
 
+TRUST_HELP = "trust the code that the run file names: its recipe, what that imports, its Python"
 EXAMPLES = """\
 examples:
   RUN.toml                                   a run file

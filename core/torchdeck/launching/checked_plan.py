@@ -12,28 +12,16 @@ from torchdeck.config.chosen_nodes import is_here_alone
 from torchdeck.config.problems import Problem
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.plan.launch_plan import LaunchPlan
-from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.facts.looks import Looks
 from torchdeck.launching.facts.model_and_data import OnProgress, profile_finder
-from torchdeck.launching.gate import Gate, resolved
-from torchdeck.launching.launcher import LaunchError
-from torchdeck.launching.preflight import Check, check_model, failures, preflight
+from torchdeck.launching.gate import resolved
+from torchdeck.launching.preflight import check_model, failures, preflight
 from torchdeck.launching.prepare import Locate, Survey, plan_from, survey, with_model
+from torchdeck.plan.check import Check, PreflightError
 from torchdeck.plan.problems import PlanError, problem
 
 if TYPE_CHECKING:
     from torchdeck.nodes.connector import Connector
-
-
-class PreflightError(LaunchError):
-    """Something would stop the run or make it hang; `.checks` says what. Nothing was started."""
-
-    def __init__(self, checks: Sequence[Check]) -> None:
-        super().__init__("; ".join(str(check) for check in checks))
-        self.checks = tuple(checks)
-
-    def parts(self) -> tuple[Refusal, ...]:
-        return tuple(check.refusal() for check in self.checks)
 
 
 def checked_plan(
@@ -92,12 +80,3 @@ def _passed(checks: list[Check]) -> list[Check]:
     if failed:
         raise PreflightError(failed)
     return checks
-
-
-def trust_code(config: RunConfig, home: Path, files: Sequence[Path] = ()) -> None:
-    """Trust all that `config` executes before its ranks are there; `files` as above.
-
-    Raises:
-        TrustError: others can write it, or what is trusted cannot be written down.
-    """
-    Gate(home).trust(config, files)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -60,3 +61,14 @@ def _unnamed(node: str, what: str) -> str:
         if what.startswith(begin + end):
             return what[len(begin + end) :]
     return what
+
+
+class PreflightError(Refusal):
+    """Something would stop the run or make it hang; `.checks` says what. Nothing was started."""
+
+    def __init__(self, checks: Sequence[Check]) -> None:
+        super().__init__("; ".join(str(check) for check in checks))
+        self.checks = tuple(checks)
+
+    def parts(self) -> tuple[Refusal, ...]:
+        return tuple(check.refusal() for check in self.checks)

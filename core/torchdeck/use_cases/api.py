@@ -3,62 +3,113 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torchdeck.config.loader import LoadedConfig, config_from_dict, load_config
 from torchdeck.config.problems import ConfigError
 from torchdeck.config.schema import RunConfig
-from torchdeck.launching.checked_plan import PreflightError, checked_plan, trust_code
-from torchdeck.launching.control.early_controller import early_controller
-from torchdeck.launching.launcher import Intent, LaunchError, start_run
-from torchdeck.runs.home import torchdeck_home
+from torchdeck.contract.refusal import Refusal
+from torchdeck.plan.check import PreflightError
 from torchdeck.use_cases.run import Run
+from torchdeck.use_cases.start import StartRequest, start
+from torchdeck.use_cases.ui import QuietUi
+
+if TYPE_CHECKING:
+    from torchdeck.nodes.ssh.target import SshTarget
+
+Ask = Callable[[str], str | None]
+"""Called with a question in plain text; returns what was answered, or None for no answer."""
 
 
 def launch(
     config: str | os.PathLike[str] | Mapping[str, Any] | RunConfig | LoadedConfig,
     *,
-    overrides: Sequence[str] = (),
-    trust: bool = False,
-    home: str | os.PathLike[str] | None = None,
+    overrides: Sequence[str],
+    trust: bool,
+    home: str | os.PathLike[str] | None,
+    ask: Ask | None,
+    on_warning: Callable[[str], None] | None,
 ) -> Run:
     """`torchdeck.launch`, which has the description of arguments and errors."""
-    loaded, text, source, files = _loaded(config, overrides)
-    folder = torchdeck_home() if home is None else torchdeck_home(Path(home))
-    if trust:
-        trust_code(loaded, folder, files)
-    with early_controller(loaded, folder) as early:
-        plan, _ = checked_plan(loaded, folder, files=files)
-        return Run(*start_run(plan, Intent(text, source, tuple(overrides)), folder, early=early))
+    loaded, source = _loaded(config, overrides)
+    request = StartRequest(
+        loaded,
+        loaded.text,
+        source,
+        tuple(overrides),
+        trust=trust,
+        home=None if home is None else Path(home),
+    )
+    started = start(request, QuietUi(None if ask is None else CallbackAsker(ask), _print_note))
+    for warning in started.warnings:
+        (on_warning or _print_warning)(warning)
+    return Run(started.layout, started.controller)
 
 
-def _loaded(config: Any, overrides: Sequence[str]) -> tuple[RunConfig, str, str, tuple[Path, ...]]:
-    """The config, the text to freeze, the file it came from, and that with all it extends."""
+class CallbackAsker:
+    """Asks for logins by a function that takes a question and returns the answer."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+
+    def password(self, target: SshTarget, *, again: bool) -> str | None:
+        """The password of `target.login`."""
+        return self._ask(f"{'Wrong. ' if again else ''}Password of {target.user}@{target.host}: ") or None
+
+    def passphrase(self, path: Path, *, again: bool) -> str | None:
+        """The passphrase of a private key."""
+        return self._ask(f"{'Wrong. ' if again else ''}Passphrase of {path}: ") or None
+
+    def trust(self, target: SshTarget, key_type: str, fingerprint: str) -> bool:
+        """Only a yes counts."""
+        answer = self._ask(
+            f"{target.name}: host key of {target.host}, port {target.port}, not verified: {key_type} "
+            f"{fingerprint}. Is it the right one? (yes/no) "
+        )
+        return (answer or "").strip().lower() in ("yes", "y")
+
+
+def _print_warning(text: str) -> None:
+    print(f"torchdeck: warning: {text}", file=sys.stderr)
+
+
+def _print_note(text: str) -> None:
+    print(f"torchdeck: {text}", file=sys.stderr)
+
+
+def _loaded(config: Any, overrides: Sequence[str]) -> tuple[LoadedConfig, str]:
+    """The config with the text to keep, and the file it came from; empty: none."""
     if isinstance(config, str | os.PathLike):
         config = load_config(Path(config), overrides)
     elif overrides and not isinstance(config, Mapping):
         raise TypeError("overrides are for a path or a table: a config that is loaded has its values already")
     if isinstance(config, LoadedConfig):
-        return config.config, config.text, str(config.path), config.files
+        return config, str(config.path)
     if isinstance(config, Mapping):
-        table: Mapping[str, Any] = config
-        loaded = config_from_dict(table, Path.cwd(), overrides)
-    elif isinstance(config, RunConfig):
-        loaded, table = config, config.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    else:
-        raise TypeError(
-            f"a config is a path, a table, a RunConfig or a LoadedConfig, not {type(config).__name__}"
-        )
-    return loaded, _as_toml(table), "", ()
+        return _made_by_code(config_from_dict(config, Path.cwd(), overrides), config), ""
+    if isinstance(config, RunConfig):
+        table = config.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+        return _made_by_code(config, table), ""
+    raise TypeError(
+        f"a config is a path, a table, a RunConfig or a LoadedConfig, not {type(config).__name__}"
+    )
 
 
-def _as_toml(table: Mapping[str, Any]) -> str:
-    """What code said, written as a run file."""
+def _made_by_code(config: RunConfig, table: Mapping[str, Any]) -> LoadedConfig:
+    """What code said, with a run file of it that can be kept."""
     import tomlkit
 
-    return tomlkit.dumps(table)
+    return LoadedConfig(
+        config=config,
+        path=Path.cwd() / "run.toml",
+        files=(),
+        text=tomlkit.dumps(table),
+        written=dict(table),
+        locate=lambda _key: ("", None),
+    )
 
 
-__all__ = ["ConfigError", "LaunchError", "PreflightError", "Run", "launch"]
+__all__ = ["ConfigError", "PreflightError", "Refusal", "Run", "launch"]

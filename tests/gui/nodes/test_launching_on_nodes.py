@@ -6,8 +6,11 @@ from pathlib import Path
 from support.asking import Person
 from support.hosts import TestHosts
 from torchdeck.config.loader import load_config
+from torchdeck.use_cases.check import CheckRequest
 from torchdeck.use_cases.previewer import Previewer
 from torchdeck_app.bridge.logins import make_logins
+from torchdeck_app.bridge.operations import Cancel
+from torchdeck_app.bridge.worker_ui import WorkerUi
 from torchdeck_app.launch.check.calls import check_everything
 
 
@@ -32,7 +35,11 @@ def test_a_run_on_a_node_is_previewed_and_checked_with_what_was_asked_for(
     shown = Previewer(torchdeck_home, logins.asking).preview(loaded)
     assert shown.preview is not None, shown.problems
     assert [node.name for node in shown.preview.plan.nodes] == ["node1"]
-    rows = check_everything(loaded, folder, torchdeck_home, lambda _what: None, logins.asking)
+    rows = check_everything(
+        CheckRequest(loaded, home=torchdeck_home),
+        folder,
+        WorkerUi(logins.asking, lambda _what: None, Cancel()),
+    )
     assert {"ssh"} <= {row.name for row in rows if row.node == "node1"}
     assert person.asked == [("password", f"root@{made.address(1)}:22")], "it is asked for once"
 
@@ -50,7 +57,9 @@ def test_a_changed_host_key_is_said_in_preview_and_checks_with_the_command_that_
     reach = make_logins(torchdeck_home, person).asking
     loaded = load_config(file)
     (problem,) = Previewer(torchdeck_home, reach).preview(loaded).problems
-    rows = check_everything(loaded, tmp_path, torchdeck_home, lambda _what: None, reach)
+    rows = check_everything(
+        CheckRequest(loaded, home=torchdeck_home), tmp_path, WorkerUi(reach, lambda _what: None, Cancel())
+    )
     refused = [row for row in rows if row.status == "failed"]
     for wrong, right in [(problem.wrong, problem.right), *((row.what, row.fix) for row in refused)]:
         assert "`ssh-keygen -R " in wrong

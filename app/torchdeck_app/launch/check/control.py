@@ -10,8 +10,10 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QHBoxLayout, QMessageBox, QPushButton, QVBoxLayout, QWidget
 
 from torchdeck.trust.held import Held
+from torchdeck.use_cases.check import CheckRequest
 from torchdeck_app.bridge.logins import Logins
 from torchdeck_app.bridge.operations import Operation, Operations
+from torchdeck_app.bridge.worker_ui import WorkerUi
 from torchdeck_app.launch.check.calls import check_everything
 from torchdeck_app.launch.check.launching import WAITING, Launching
 from torchdeck_app.launch.check.panel import CheckPanel
@@ -104,14 +106,14 @@ class LaunchControl(QWidget):
         if checked.loaded is None:
             self._refused(problem_rows(checked.problems))
             return
-        loaded, folder, home = checked.loaded, checked.folder, self._home
+        request, folder = CheckRequest(checked.loaded, home=self._home), checked.folder
         reach = self._logins.asking
         self._logins.ask_again()
         self._checked_text = checked.text
         self.wait.wait_for("checking")
         operation = self._operations.run(
             "checking the run",
-            lambda progress, _cancel: check_everything(loaded, folder, home, progress, reach),
+            lambda progress, cancel: check_everything(request, folder, WorkerUi(reach, progress, cancel)),
             done=self._show_checks,
             failed=self._check_failed,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum, auto
 from pathlib import Path
 from typing import Protocol
 
@@ -11,13 +12,27 @@ from PySide6.QtCore import QObject, Signal
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.refusal import Refusal
 from torchdeck.nodes.connector import Connector
+from torchdeck.use_cases.start import Differs, Started, StartRequest
+from torchdeck.use_cases.ui import Ui
 from torchdeck_app.bridge.operations import Operation, Operations
-from torchdeck_app.launch.check.calls import Differs, Refused, Started, Starter, Wanted
+from torchdeck_app.bridge.worker_ui import WorkerUi
+from torchdeck_app.launch.check.calls import Refused, Starter, Wanted
 from torchdeck_app.launch.check.rows import CheckRow, problem_rows, refusal_rows
 from torchdeck_app.launch.document.run_document import RunDocument
 from torchdeck_app.launch.preview.state import PreviewState
 
 WAITING = "waiting for the last edit to be looked at"
+
+
+class LaunchPhase(Enum):
+    """How far a launch is."""
+
+    IDLE = auto()
+    WAITING = auto()
+    """For the newest edit, or the trace of the model."""
+    ASKING = auto()
+    """For the user's answer."""
+    STARTING = auto()
 
 
 class Preview(Protocol):
@@ -64,10 +79,10 @@ class Launching(QObject):
             reach: how nodes are reached; None: nobody is asked for a login.
         """
         super().__init__(parent)
-        self._reach = reach
+        self._connector = Connector(home) if reach is None else reach
         self._document, self._preview, self._operations = document, preview, operations
         self._home, self._source = home, source
-        self._phase = "idle"
+        self._phase = LaunchPhase.IDLE
         self._trusting: Path | None = None
         self._operation: Operation[Started | Differs | Refused] | None = None
         self._agreed: tuple[Wanted, LaunchPlan] | None = None
@@ -75,39 +90,39 @@ class Launching(QObject):
     @property
     def is_busy(self) -> bool:
         """A launch goes on, or waits for an answer."""
-        return self._phase != "idle"
+        return self._phase != LaunchPhase.IDLE
 
     def launch(self) -> None:
         """Start what is previewed, as soon as the newest edit is."""
-        if self._phase == "idle":
-            self._phase = "waiting"
+        if self._phase == LaunchPhase.IDLE:
+            self._phase = LaunchPhase.WAITING
             self._advance()
 
     def preview_updated(self) -> None:
         """The preview is another one now."""
-        if self._phase == "waiting":
+        if self._phase == LaunchPhase.WAITING:
             self._advance()
 
     def go_on_trusting(self, folder: Path) -> None:
         """The user trusts the folder."""
-        if self._phase == "asking":
-            self._phase, self._trusting = "waiting", folder
+        if self._phase == LaunchPhase.ASKING:
+            self._phase, self._trusting = LaunchPhase.WAITING, folder
             self.progressed.emit(WAITING)
             self._preview.trust(folder)
 
     def go_on_agreeing(self) -> None:
         """The user wants the run as it would be now."""
-        if self._phase != "asking" or self._agreed is None:
+        if self._phase != LaunchPhase.ASKING or self._agreed is None:
             return
         wanted, plan = self._agreed
-        starter = Starter(self._home, self._reach)
-        self._run(starter, lambda progress, cancel: starter.start_plan(wanted, plan, progress, cancel))
+        starter = Starter()
+        self._run(starter, lambda ui: starter.start_agreed(wanted, plan, ui))
 
     def cancel(self) -> None:
         """Start nothing; a run that is there already goes on."""
         if self._operation is not None:
             self._operation.cancel()
-        elif self._phase != "idle":
+        elif self._phase != LaunchPhase.IDLE:
             self._end()
 
     def _advance(self) -> None:
@@ -125,7 +140,7 @@ class Launching(QObject):
             if state.error is not None:  # it could not be written down that the folder is trusted
                 self._refuse(refusal_rows(state.error, "trust"))
         elif state.held is not None:
-            self._phase = "asking"
+            self._phase = LaunchPhase.ASKING
             self.progressed.emit("")
             self.trust_wanted.emit(state.held)
         elif state.tracing:
@@ -135,17 +150,23 @@ class Launching(QObject):
         elif state.loaded is not checked.loaded:
             self.progressed.emit(WAITING)
         else:
-            self._start(Wanted(state.loaded, state.plan, checked.text, self._source(), checked.folder))
+            request = StartRequest(state.loaded, checked.text, self._source(), home=self._home)
+            self._start(Wanted(request, state.plan, checked.folder))
 
     def _start(self, wanted: Wanted) -> None:
-        self._agreed = (wanted, wanted.plan)
-        starter = Starter(self._home, self._reach)
-        self._run(starter, lambda progress, cancel: starter.start(wanted, progress, cancel))
+        self._agreed = (wanted, wanted.previewed)
+        starter = Starter()
+        self._run(starter, lambda ui: starter.start(wanted, ui))
 
-    def _run(self, starter: Starter, call: Callable[..., Started | Differs | Refused]) -> None:
-        self._phase = "starting"
+    def _run(self, starter: Starter, call: Callable[[Ui], Started | Differs | Refused]) -> None:
+        self._phase = LaunchPhase.STARTING
         self.progressed.emit("checking")
-        operation = self._operations.run("starting a run", call, done=self._done, failed=self._failed)
+        operation = self._operations.run(
+            "starting a run",
+            lambda progress, cancel: call(WorkerUi(self._connector, progress, cancel)),
+            done=self._done,
+            failed=self._failed,
+        )
         operation.progressed.connect(self.progressed)
         operation.cancelled.connect(lambda: self._cancelled(starter))
         self._operation = operation
@@ -153,12 +174,12 @@ class Launching(QObject):
     def _done(self, outcome: Started | Differs | Refused) -> None:
         if isinstance(outcome, Started):
             self._end()
-            self.started.emit(outcome.run_id)
+            self.started.emit(outcome.layout.root.name)
         elif isinstance(outcome, Refused):
             self._refuse(outcome.rows)
         else:
             self._operation = None
-            self._phase = "asking"
+            self._phase = LaunchPhase.ASKING
             if self._agreed is not None:
                 self._agreed = (self._agreed[0], outcome.plan)
             self.progressed.emit("")
@@ -174,14 +195,14 @@ class Launching(QObject):
         """It was too late where the run is there already."""
         self._end()
         if starter.started is not None:
-            self.started.emit(starter.started.run_id)
+            self.started.emit(starter.started.layout.root.name)
 
     def _refuse(self, rows: tuple[CheckRow, ...]) -> None:
         self._end()
         self.refused.emit(rows)
 
     def _end(self) -> None:
-        self._phase = "idle"
+        self._phase = LaunchPhase.IDLE
         self._operation, self._agreed, self._trusting = None, None, None
         self.progressed.emit("")
 

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from torchdeck.config.problems import ConfigError, Problem
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.refusal import Refusal
-from torchdeck.plan.check import Check, Status
+from torchdeck.plan.check import Check, PreflightError, Status
 from torchdeck_app.launch.problems.rows import ProblemRow
 
 Remedy = Literal["", "trust", "queue", "problem"]
@@ -97,13 +97,16 @@ def _check(check: Check, *, is_node: bool) -> CheckRow:
     )
 
 
-def refusal_rows(error: Refusal, name: str = "start") -> tuple[CheckRow, ...]:
+def refusal_rows(error: Refusal, name: str = "start", *, is_node: bool = False) -> tuple[CheckRow, ...]:
     """One row for each thing that is wrong: the window's renderer of `Refusal`.
 
     Args:
         error: why something cannot be done.
         name: what was tried.
+        is_node: as of `check_rows`.
     """
+    if isinstance(error, PreflightError):
+        return check_rows(error.checks, is_node=is_node)
     if isinstance(error, ConfigError):
         return problem_rows(error.problems)
     return tuple(

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchdeck.cli import exit_codes
 from torchdeck.cli.json_text import json_text
-from torchdeck.cli.nodes.connector import looks_for
 from torchdeck.cli.plan.files import export_scripts, plan_failure, write_file
 from torchdeck.cli.plan.options import wrong_options
 from torchdeck.cli.refusals import report
-from torchdeck.cli.run_source import add_run_source, load_run_source
-from torchdeck.cli.trusting import TRUST_HELP, say_held, trust_run_source
+from torchdeck.cli.run_source import TRUST_HELP, add_run_source, load_run_source
+from torchdeck.cli.terminal_ui import TerminalUi
 from torchdeck.contract.refusal import Refusal
+from torchdeck.use_cases.ui import Phase
 
 if TYPE_CHECKING:
-    from torchdeck.config.loader import LoadedConfig
-    from torchdeck.launching.prepare import Survey
     from torchdeck.plan.preview import Preview
 
 DESCRIPTION = """\
@@ -101,51 +98,27 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Plan and print; 0, or 2 for a bad config, 3 when it does not fit these machines or must fail."""
-    from torchdeck.cli.progress_line import LOOKING, progress_line
     from torchdeck.config.problems import ConfigError
-    from torchdeck.launching.prepare import plan_from, survey
+    from torchdeck.use_cases.plan import PlanRequest, plan
 
     wrong = wrong_options(args)
     if wrong is not None:
         return plan_failure(wrong)
     try:
         loaded = load_run_source(args)
-        if args.trust:
-            trust_run_source(loaded)
-        with progress_line(LOOKING) as progress:
-            looks = looks_for(loaded.config)
-            found = survey(loaded.config, on_progress=progress, looks=looks, files=loaded.files)
-        say_held(found.held)
-        plan = plan_from(loaded.config, found, loaded.locate)
-        if args.export is not None:
-            return export_scripts(plan, args.export, args.out)
-        if not (args.no_trace or args.files):
-            found = _with_model(loaded, found)
-            plan = plan_from(loaded.config, found, loaded.locate)
+        trace = not (args.no_trace or args.files or args.export)
+        ui = TerminalUi({Phase.MODEL: "--no-trace: without it"})
+        found = plan(PlanRequest(loaded, trust=args.trust, trace=trace), ui)
     except ConfigError as error:
         return report(error, as_json=args.json)
     except Refusal as error:
         return plan_failure(str(error))
+    if args.export is not None:
+        return export_scripts(found.plan, args.export, args.out)
     from torchdeck.plan.preview import make_preview
 
-    shown = _show(args, make_preview(loaded.config, plan, found.inventory, found.known))
+    shown = _show(args, make_preview(loaded.config, found.plan, found.inventory, found.known))
     return exit_codes.REFUSED if shown == exit_codes.SUCCEEDED and found.known.broken else shown
-
-
-def _with_model(loaded: LoadedConfig, found: Survey) -> Survey:
-    """What there is, with the recipe's model."""
-    from torchdeck.cli.progress_line import TRACING, progress_line
-    from torchdeck.launching.facts.model_and_data import profile_finder
-    from torchdeck.launching.prepare import with_model
-    from torchdeck.runs.home import HomeError, torchdeck_home
-
-    try:
-        home = torchdeck_home()
-    except HomeError as error:
-        known = replace(found.known, failure=f"memory is not predicted: {error}")
-        return replace(found, known=known)
-    with progress_line(TRACING, "--no-trace: without it") as progress:
-        return with_model(loaded.config, found, home, progress, profile_finder(loaded.files))
 
 
 def _show(args: argparse.Namespace, preview: Preview) -> int:

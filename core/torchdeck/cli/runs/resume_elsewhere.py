@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path, PurePath
 
-from torchdeck.cli.headless import start_loaded
+from torchdeck.cli.headless import start_and_watch
 from torchdeck.cli.refusals import refuse, report
 from torchdeck.cli.runs.fencing import keep_fencing
 from torchdeck.cli.runs.lookup import find_run
@@ -16,6 +16,7 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.runs.folders.frozen import frozen_run_file
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.state import RunState
+from torchdeck.use_cases.start import StartRequest
 
 
 def resume_elsewhere(args: argparse.Namespace) -> int:
@@ -49,11 +50,5 @@ def _start(layout: RunLayout, checkpoint: str, args: argparse.Namespace) -> int:
             loaded = load_config_text(frozen.text, where, overrides)
     except ConfigError as error:
         return report(error, as_json=args.json)
-    started = argparse.Namespace(
-        run_file=frozen.source or None,
-        overrides=overrides,
-        trust=False,
-        detach=args.detach,
-        json=args.json,
-    )
-    return start_loaded(started, loaded)
+    request = StartRequest(loaded, loaded.text, str(loaded.path) if frozen.source else "", tuple(overrides))
+    return start_and_watch(request, detach=args.detach, as_json=args.json)

@@ -13,8 +13,8 @@ from torchdeck.config.problems import Problem
 from torchdeck.contract.plan.launch_plan import CodeTree, LaunchPlan
 from torchdeck.launching.prepare import plan_from, survey
 from torchdeck.plan.check import failed, ok, warning
+from torchdeck.plan.plan_changes import LIMIT, plan_changes
 from torchdeck_app.launch.check.panel import CheckPanel
-from torchdeck_app.launch.check.plan_changes import LIMIT, plan_changes
 from torchdeck_app.launch.check.rows import by_node, check_rows, verdict
 from torchdeck_app.theme.theme import Theme
 

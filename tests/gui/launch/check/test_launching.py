@@ -13,9 +13,12 @@ from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.launching import launcher
 from torchdeck.launching.launcher import LaunchError
+from torchdeck.nodes.connector import Connector
 from torchdeck.trust.held import Held
 from torchdeck.trust.trust_list import TrustList
-from torchdeck_app.bridge.operations import Operations
+from torchdeck.use_cases.check import CheckRequest
+from torchdeck_app.bridge.operations import Cancel, Operations
+from torchdeck_app.bridge.worker_ui import WorkerUi
 from torchdeck_app.launch.check import calls
 from torchdeck_app.launch.check.launching import Launching
 from torchdeck_app.launch.check.rows import CheckRow
@@ -244,6 +247,7 @@ def test_all_checks_are_listed(bench: Bench, qtbot: QtBot) -> None:
     assert loaded is not None
     said: list[str] = []
     progress: Callable[[str], None] = said.append
-    rows = calls.check_everything(loaded, bench.folder, bench.home, progress)
+    ui = WorkerUi(Connector(bench.home), progress, Cancel())
+    rows = calls.check_everything(CheckRequest(loaded, home=bench.home), bench.folder, ui)
     assert {row.status for row in rows} <= {"ok", "warning"}
     assert {"script", "devices", "working dir"} <= {row.name for row in rows}

@@ -1,0 +1,52 @@
+"""The window as the front end of a use case, while a worker carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchdeck.use_cases.ui import Phase, Progress
+
+if TYPE_CHECKING:
+    from torchdeck.nodes.connector import Connector
+    from torchdeck_app.bridge.operations import Cancel
+
+_NAMED = frozenset({Phase.LOGINS, Phase.CONTROLLER, Phase.STARTING})
+"""Phases that say nothing themselves while they last."""
+
+
+class WorkerUi:
+    """Progress goes to the operation, questions to the dialogs of the connector.
+
+    Args:
+        connector: how nodes are connected to.
+        progress: takes what is waited for.
+        cancel: of the operation.
+    """
+
+    def __init__(self, connector: Connector, progress: Callable[[str], None], cancel: Cancel) -> None:
+        self._connector, self._progress, self._cancel = connector, progress, cancel
+
+    def waiting(self, phase: Phase) -> AbstractContextManager[Progress]:
+        """Shown under what was asked for."""
+        if phase in _NAMED:
+            self._progress(phase.value)
+        return nullcontext(self._progress)
+
+    def connector(self, home: Path) -> Connector:  # noqa: ARG002 - the window has one home
+        """The window's."""
+        return self._connector
+
+    def note(self, text: str) -> None:
+        """As progress."""
+        self._progress(text)
+
+    def check(self) -> None:
+        """Raises CancelledError once the user has cancelled."""
+        self._cancel.check()
+
+    def before_start(self) -> None:
+        """The last moment to cancel."""
+        self._cancel.check()

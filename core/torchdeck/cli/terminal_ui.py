@@ -1,0 +1,55 @@
+"""The terminal as the front end of a use case: a line of progress, questions, notes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchdeck.cli.progress_line import progress_line
+from torchdeck.use_cases.ui import Phase, Progress
+
+if TYPE_CHECKING:
+    from torchdeck.nodes.connector import Connector
+
+WITHOUT_MEMORY: Mapping[Phase, str] = {Phase.MODEL: 'limits.memory = "off": without it'}
+
+
+class TerminalUi:
+    """Progress and notes go to standard error."""
+
+    def __init__(
+        self, hints: Mapping[Phase, str] | None = None, before_start: Callable[[], object] = lambda: None
+    ) -> None:
+        """
+        Args:
+            hints: how to go on without what takes long.
+            before_start: called before a run is made.
+        """
+        self._hints = hints or {}
+        self._before_start = before_start
+
+    def waiting(self, phase: Phase) -> AbstractContextManager[Progress]:
+        """A line that is there while something is waited for."""
+        return progress_line(phase.value, self._hints.get(phase, ""))
+
+    def connector(self, home: Path) -> Connector:
+        """Asks at the terminal, one question at a time."""
+        from torchdeck.cli.nodes.asking import terminal_asker
+        from torchdeck.cli.nodes.chosen import InTurn
+        from torchdeck.nodes.connector import Connector
+
+        return Connector(home, InTurn(terminal_asker(home)))
+
+    def note(self, text: str) -> None:
+        """A line of its own."""
+        print(f"torchdeck: {text}", file=sys.stderr)
+
+    def check(self) -> None:
+        """Ctrl-C ends the process."""
+
+    def before_start(self) -> None:
+        """As it was asked for."""
+        self._before_start()

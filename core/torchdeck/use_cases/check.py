@@ -1,0 +1,95 @@
+"""Look for what would stop a run, and start nothing."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchdeck.plan.check import Check, failed
+from torchdeck.use_cases.ui import Phase, Ui, connector_for
+
+if TYPE_CHECKING:
+    from torchdeck.config.loader import LoadedConfig
+    from torchdeck.launching.prepare import Survey
+    from torchdeck.nodes.connector import Connector
+    from torchdeck.plan.problems import PlanError
+
+
+@dataclass(frozen=True)
+class CheckRequest:
+    """What is to be checked."""
+
+    loaded: LoadedConfig
+    trust: bool = False
+    """Trust what the run executes, first."""
+    measure: bool = False
+    """Try torchrun on the nodes, which takes seconds; what was measured is remembered."""
+    again: bool = False
+    """Measure the nodes though nothing has changed."""
+    home: Path | None = None
+    """TORCHDECK_HOME; None: the usual one."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found."""
+
+    checks: tuple[Check, ...]
+    misfit: PlanError | None = None
+    """Why no plan can be made; None: one can."""
+
+    @property
+    def ok(self) -> bool:
+        """Nothing would stop the run."""
+        return self.misfit is None and all(check.status != "failed" for check in self.checks)
+
+
+def check(request: CheckRequest, ui: Ui) -> Checked:
+    """Every check before a start, failed ones among them.
+
+    Raises:
+        TrustError: what the run executes cannot be trusted.
+        HomeError: it cannot be written down what is trusted.
+    """
+    from torchdeck.launching.all_checks import all_checks
+    from torchdeck.launching.facts.looks import Looks
+    from torchdeck.launching.prepare import survey
+    from torchdeck.runs.home import HomeError, torchdeck_home, usual_home
+
+    loaded, config = request.loaded, request.loaded.config
+    if request.trust:
+        from torchdeck.use_cases.trust import trust_run
+
+        trust_run(loaded, request.home)
+    home = request.home or usual_home()
+    connector = connector_for(config, ui, home)
+    with nullcontext() if connector is None else connector.keeping_talks() as kept:
+        with ui.waiting(Phase.DATA) as progress:
+            found = survey(config, on_progress=progress, looks=Looks(home, kept), files=loaded.files)
+        try:
+            home = torchdeck_home(home)
+        except HomeError as error:
+            return Checked((failed("home", "localhost", error.finding, error.fix),))
+        with ui.waiting(Phase.MODEL) as progress:
+            checks, misfit = all_checks(config, found, home, loaded.locate, progress, loaded.files, kept)
+        ui.check()
+        if kept is not None and request.measure and misfit is None and found.remote.names:
+            checks += _measured(loaded, found, kept, checks, ui, again=request.again)
+    return Checked(tuple(checks), misfit if misfit is not None and misfit.problems else None)
+
+
+def _measured(
+    loaded: LoadedConfig, found: Survey, connector: Connector, checks: list[Check], ui: Ui, *, again: bool
+) -> list[Check]:
+    """What takes seconds: torchrun on the nodes."""
+    from torchdeck.launching.preflight.remote.further import check_further
+    from torchdeck.launching.prepare import plan_from
+
+    plan = plan_from(loaded.config, found, loaded.locate)
+    if plan.world_size < 2:
+        return []
+    with ui.waiting(Phase.TRIAL) as progress:
+        progress("torchrun begins")
+        return check_further(plan, found, connector, checks, again=again)

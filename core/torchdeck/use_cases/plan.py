@@ -1,0 +1,82 @@
+"""Plan a run, and start nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchdeck.use_cases.ui import Phase, Ui, connector_for
+
+if TYPE_CHECKING:
+    from torchdeck.config.loader import LoadedConfig
+    from torchdeck.contract.inventory import Inventory
+    from torchdeck.contract.plan.launch_plan import LaunchPlan
+    from torchdeck.launching.prepare import Survey
+    from torchdeck.plan.known import Known
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """What is to be planned."""
+
+    loaded: LoadedConfig
+    trust: bool = False
+    """Trust what the run executes, first."""
+    trace: bool = True
+    """Trace the model of a recipe if it is not known yet."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The plan, and what a preview of it shows."""
+
+    plan: LaunchPlan
+    inventory: Inventory
+    """The machines that were looked at."""
+    known: Known
+    """What is known of model and data."""
+
+
+def plan(request: PlanRequest, ui: Ui) -> Planned:
+    """The plan of a run. What may not be executed yet is noted, and not executed.
+
+    Raises:
+        PlanError: no plan can be made on these machines.
+        HomeError, TrustError: what the run executes cannot be trusted.
+    """
+    from torchdeck.launching.facts.looks import Looks
+    from torchdeck.launching.prepare import plan_from, survey
+    from torchdeck.runs.home import usual_home
+
+    loaded = request.loaded
+    if request.trust:
+        from torchdeck.use_cases.trust import trust_run
+
+        trust_run(loaded)
+    home = usual_home()
+    with ui.waiting(Phase.DATA) as progress:
+        looks = Looks(home, connector_for(loaded.config, ui, home))
+        found = survey(loaded.config, on_progress=progress, looks=looks, files=loaded.files)
+    for held in found.held:
+        ui.note(str(held))
+    planned = plan_from(loaded.config, found, loaded.locate)
+    if request.trace:
+        found = _with_model(loaded, found, ui)
+        planned = plan_from(loaded.config, found, loaded.locate)
+    return Planned(planned, found.inventory, found.known)
+
+
+def _with_model(loaded: LoadedConfig, found: Survey, ui: Ui) -> Survey:
+    from torchdeck.launching.facts.model_and_data import profile_finder
+    from torchdeck.launching.prepare import with_model
+    from torchdeck.runs.home import HomeError, torchdeck_home
+
+    home: Path
+    try:
+        home = torchdeck_home()
+    except HomeError as error:
+        known = replace(found.known, failure=f"memory is not predicted: {error}")
+        return replace(found, known=known)
+    with ui.waiting(Phase.MODEL) as progress:
+        return with_model(loaded.config, found, home, progress, profile_finder(loaded.files))

@@ -1,0 +1,22 @@
+"""Trust what a run executes before its ranks are there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torchdeck.config.loader import LoadedConfig
+
+
+def trust_run(loaded: LoadedConfig, home: Path | None = None) -> None:
+    """Trust the recipe of a run file, what it may import, and its Python, from now on.
+
+    Raises:
+        HomeError: TORCHDECK_HOME cannot be used.
+        TrustError: others can write it, or what is trusted cannot be written down.
+    """
+    from torchdeck.launching.gate import Gate
+    from torchdeck.runs.home import torchdeck_home
+
+    Gate(torchdeck_home(home)).trust(loaded.config, loaded.files)
