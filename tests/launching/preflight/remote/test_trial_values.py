@@ -17,7 +17,7 @@ def test_the_slowest_rank_says_how_far_a_node_is() -> None:
     part = _Part(range(2))
     assert part.least == "asked"
     assert _take(part, answer('{"stage": "torchrun"}'))
-    assert _take(part, {"lines": ["a warning", MARK + "{torn"], "code": None, "errors": ""})
+    assert not _take(part, {"lines": ["a warning", MARK + "{torn"], "code": None, "errors": ""})
     assert _take(part, answer('{"rank": 0, "stage": "joined"}'))
     assert part.least == "torchrun"
     assert _take(part, answer('{"rank": 1, "stage": "imported"}'))
@@ -25,6 +25,22 @@ def test_the_slowest_rank_says_how_far_a_node_is() -> None:
     assert not _take(part, answer())
     assert _take(part, answer('{"rank": 1, "stage": "failed", "why": "no way"}', code=1))
     assert (part.why, part.code) == ("no way", 1)
+
+
+def test_a_node_that_only_talks_comes_no_further() -> None:
+    """What is said again, of earlier stages or of more ranks than were asked for keeps no trial up."""
+    part = _Part(range(2))
+    assert _take(part, answer('{"rank": 4, "stage": "joined"}', '{"rank": 5, "stage": "joined"}'))
+    assert _take(part, answer('{"stage": "torchrun"}'))
+    for line in (
+        '{"rank": 4, "stage": "joined"}',
+        '{"rank": 4, "stage": "started"}',
+        '{"rank": 6, "stage": "done"}',
+        '{"stage": "asked"}',
+        '{"stage": "torchrun"}',
+    ):
+        assert not _take(part, answer(line))
+    assert part.least == "joined"
 
 
 @pytest.mark.parametrize("behind", STAGES[:-1])

@@ -82,6 +82,11 @@ class _Part:
             return self.stage
         return min(self.stages.values(), key=STAGES.index)
 
+    def reached(self, rank: int, stage: str) -> None:
+        """No rank goes back, and there are no more than were asked for."""
+        if rank in self.stages or len(self.stages) < len(self.ranks):
+            self.stages[rank] = max(self.stages.get(rank, STAGES[0]), stage, key=STAGES.index)
+
 
 def run_trial(talks: Mapping[str, Conversation], plan: LaunchPlan, limits: Limits | None = None) -> Measured:
     """Start torchrun on all nodes with one script, follow it, and end it, whatever comes.
@@ -184,8 +189,8 @@ def _follow(
 
 
 def _take(part: _Part, answer: Mapping[str, Any]) -> bool:
-    """What a node has said since the last look; whether that was anything."""
-    before = part.code
+    """What a node has said since the last look; whether it has come further by that."""
+    before = part.code, part.stage, dict(part.stages)
     part.code = answer["code"] if isinstance(answer["code"], int) else None
     part.errors = str(answer["errors"])
     said = [line[len(MARK) :] for line in map(str, answer["lines"]) if line.startswith(MARK)]
@@ -198,11 +203,11 @@ def _take(part: _Part, answer: Mapping[str, Any]) -> bool:
         if stage == "failed":
             part.why = part.why or str(line.get("why"))
         elif stage in STAGES and isinstance(rank, int):
-            part.stages[rank] = stage
+            part.reached(rank, stage)
             part.measured = line if stage == "measured" else part.measured
         elif stage in STAGES:
-            part.stage = stage
-    return bool(said) or part.code != before
+            part.stage = max(part.stage, stage, key=STAGES.index)
+    return (part.code, part.stage, part.stages) != before
 
 
 def _failure(part: _Part) -> str:
