@@ -110,7 +110,9 @@ def test_no_other_life_begins_beside_them(
 def test_what_is_gone_is_in_nobodys_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     layout = failed_run(tmp_path, UP_DEAD, ())
     monkeypatch.setattr(taking_over, "TOLD_LIMIT", 0.1)
-    taking_over._check_alone(layout, dict)
+    said = list[str]()
+    taking_over._check_alone(layout, dict, said.append)
+    assert said == ["waiting for beta to say whether ranks still run there, 0 s at most"]
 
 
 def test_a_stop_waits_no_longer_for_a_node_that_is_off(

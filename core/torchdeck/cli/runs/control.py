@@ -15,6 +15,7 @@ from torchdeck.cli.nodes.connector import logins_of
 from torchdeck.cli.refusals import refuse, report
 from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.cli.runs.stop_lost import stop_lost
+from torchdeck.cli.runs.stop_notes import StopNotes
 from torchdeck.cli.runs.stop_unread import stop_unread
 from torchdeck.cli.signals import FrontEndSignals
 from torchdeck.contract.layout import RunLayout
@@ -134,12 +135,13 @@ def _wait(layout: RunLayout, carrier: RequestCarrier, *, now: bool = False) -> R
     if it is to end `now`, until its controller gives the run up. After the end of the run, until ranks have
     ended that go on without the lead, but not for ever.
     """
-    follower, alone = RunFollower(layout), _WaitAlone(layout)
+    follower, alone, notes = RunFollower(layout), _WaitAlone(layout), StopNotes(_note)
     while now or not _is_left_to_the_away(follower.links):
         view = follower.refresh()
         if view.is_over and not alone.goes_on(follower.links):
             break
         carrier.look(view)
+        notes.look(view, follower.links)
         time.sleep(POLL)
     return follower.refresh()
 
@@ -221,7 +223,7 @@ def resume(args: argparse.Namespace) -> int:
     layout = find_run(args.id)
     with FrontEndSignals() as signals:
         try:
-            controller = begin_again(layout, "terminal", partial(logins_of, layout))
+            controller = begin_again(layout, "terminal", partial(logins_of, layout), _note)
         except Refusal as error:
             return refuse([str(error)], as_json=args.json)
         except OSError as error:

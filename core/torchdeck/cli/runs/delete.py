@@ -113,9 +113,12 @@ def _on_nodes(run_id: str, names: Sequence[str], home: Path) -> tuple[NodeDeleti
         return ()
     from torchdeck.cli.nodes.asking import terminal_asker
     from torchdeck.cli.nodes.chosen import InTurn
-    from torchdeck.launching.node_deletion import delete_on_nodes
+    from torchdeck.launching.node_deletion import LIMIT, REACH_LIMIT, delete_on_nodes
     from torchdeck.nodes.connector import Connector
 
+    if sys.stderr.isatty():
+        limit = f"{REACH_LIMIT + LIMIT:.0f} s at most"
+        print(f"torchdeck: removing what {', '.join(names)} have of run {run_id}, {limit}", file=sys.stderr)
     return delete_on_nodes(run_id, names, Connector(home, InTurn(terminal_asker(home))))
 
 

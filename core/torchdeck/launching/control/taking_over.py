@@ -31,6 +31,7 @@ CARRY_DELAY = 3.0
 """Seconds for a started controller to show itself, before another one is started."""
 QUIET_LIMIT = 10.0
 """Seconds in which the processes of a run that is over are gone."""
+QUIET_SAID = 1.0
 TOLD_LIMIT = 30.0
 """Seconds for a node whose ranks went on without their lead to be reached and say whether they still do."""
 
@@ -118,13 +119,16 @@ class RequestCarrier:
             self._started = ensure_controller(self._layout, self._logins)
 
 
-def resume(layout: RunLayout, origin: str, logins: Logins = dict) -> DetachedProcess:
+def resume(
+    layout: RunLayout, origin: str, logins: Logins = dict, say: Callable[[str], None] = lambda _text: None
+) -> DetachedProcess:
     """Begin another life of a run that is over: a new attempt from the newest complete checkpoint.
 
     Args:
         layout: the run.
         origin: who asks: `terminal`, `api`.
         logins: called before it begins.
+        say: called with what is waited for.
 
     Raises:
         NotResumableError: it goes on, on a node without its lead too, it has succeeded, there is no
@@ -136,8 +140,8 @@ def resume(layout: RunLayout, origin: str, logins: Logins = dict) -> DetachedPro
     _check(layout, read_run(layout))
     _check_room(layout)
     _check_trust(layout)
-    _check_alone(layout, asked)
-    _wait_until_quiet(layout)
+    _check_alone(layout, asked, say)
+    _wait_until_quiet(layout, say)
     given = asked()
     with locked(layout.controller_lock):  # controllers' actions wait for this one
         found = read_run(layout)
@@ -200,13 +204,14 @@ def _has_checkpoint(layout: RunLayout, found: RunView) -> bool:
     return newest_complete(Path(fill(plan.checkpoint.directory, values))) is not None
 
 
-def _check_alone(layout: RunLayout, logins: Logins) -> None:
+def _check_alone(layout: RunLayout, logins: Logins, say: Callable[[str], None]) -> None:
     """Refuse while ranks go on without their lead, or may.
 
     They know nothing of another life, and would write beside it.
     """
-    if not nodes_alone(layout):
+    if not (nodes := nodes_alone(layout)):
         return
+    say(f"waiting for {', '.join(nodes)} to say whether ranks still run there, {TOLD_LIMIT:.0f} s at most")
     carrier, follower = RequestCarrier(layout, logins), RunFollower(layout)
     limit = time.monotonic() + TOLD_LIMIT
     while nodes := nodes_alone(layout):
@@ -235,15 +240,20 @@ def _untold(layout: RunLayout, nodes: tuple[str, ...]) -> str:
     )
 
 
-def _wait_until_quiet(layout: RunLayout) -> None:
+def _wait_until_quiet(layout: RunLayout, say: Callable[[str], None]) -> None:
     """Until the last life's processes are gone: two lives at once would write the same files.
 
-    A controller that still waits for a lost node is not waited for long: the next one takes the run from it.
+    A controller that waits for lost nodes is not waited for, and others not for long: the next one takes
+    the run from it.
     """
     follower = RunFollower(layout)
-    limit = time.monotonic() + QUIET_LIMIT
-    while (found := follower.refresh()).controller_alive or found.processes_alive:
-        if time.monotonic() > limit:
+    begun, said = time.monotonic(), False
+    while (found := follower.refresh()).processes_alive or (found.controller_alive and not found.unfenced):
+        waited = time.monotonic() - begun
+        if waited > QUIET_SAID and not said:
+            said = True
+            say(f"waiting for the last processes of the run to end, {QUIET_LIMIT:.0f} s at most")
+        if waited > QUIET_LIMIT:
             if not found.processes_alive:
                 return
             raise LaunchError(
