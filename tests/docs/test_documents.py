@@ -39,3 +39,13 @@ def test_the_index_lists_each_record_once() -> None:
     listed = re.findall(r"^- \[(\d{4})\]\((\S+)\)", index, re.MULTILINE)
     assert sorted(name for _, name in listed) == [record.name for record in RECORDS]
     assert all(name.startswith(number) for number, name in listed)
+
+
+def test_contributing_names_files_of_a_run_directory() -> None:
+    """Those that contract/layout.py lists, manifests apart."""
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Reading a run directory")[2]
+    rows = re.findall(r"^\| [^|]+\? \| (.+) \|$", text.partition("\n## ")[0], re.MULTILINE)
+    names = {Path(word).name for row in rows for word in re.findall(r"`([\w./]+)`", row)}
+    layout = (ROOT / "core" / "torchdeck" / "contract" / "layout.py").read_text("utf-8")
+    assert len(names) > 12
+    assert {name for name in names if f'"{name}"' not in layout} == {"manifest.json"}
