@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from torchdeck.agent.attempt.leases import Leases, lease_holder, lease_path
+from torchdeck.agent.leases import Leases, lease_holder, lease_path
 
 
 def test_a_device_has_one_holder(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_hosts_that_share_a_home_do_not_share_a_device_without_a_uuid(tmp_path: 
     assert first.acquire() == []
     code = (
         "import sys; from pathlib import Path\n"
-        "from torchdeck.agent.attempt.leases import lease_holder\n"
+        "from torchdeck.agent.leases import lease_holder\n"
         "print([lease_holder(Path(sys.argv[1]), key) is not None for key in ('0', 'GPU-1')])"
     )
     python = [sys.executable, "-c", code, str(tmp_path)]

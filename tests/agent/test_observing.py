@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from support.checkpoint_files import flip, save
-from torchdeck.agent.attempt.attempt_plan import AttemptError, free_port, resume_from
-from torchdeck.agent.attempt.checkpoint_watch import CheckpointWatch
+from torchdeck.agent.attempt.attempt_plan import free_port, resume_from
 from torchdeck.agent.attempt.local_attempt import compose_environment
+from torchdeck.agent.attempt.resume_points import AttemptError
 from torchdeck.agent.disk import free_bytes, low_disk
-from torchdeck.agent.gpus import gpu_sampler, parse_smi
+from torchdeck.agent.gpus.sampler import gpu_sampler, parse_smi
 from torchdeck.agent.inbox import Inbox
 from torchdeck.agent.machine import MachineSampler, rank_memory
+from torchdeck.agent.ranks.checkpoint_watch import CheckpointWatch
 from torchdeck.agent.ranks.script_progress import ScriptProgress
 from torchdeck.agent.ranks.stdout_series import StdoutSeries, written_position
 from torchdeck.agent.sync import Syncer

@@ -11,8 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.checkpoint_files import FILES, flip, save_of
-from torchdeck.agent.attempt.attempt_plan import AttemptError
-from torchdeck.agent.attempt.resume_points import check_point, common_point, point_folder, resume_points
+from torchdeck.agent.attempt.resume_points import (
+    AttemptError,
+    check_point,
+    common_point,
+    point_folder,
+    resume_points,
+)
 from torchdeck.agent.gang.events import ResumePoint
 from torchdeck.contract.checkpoints.manifest import checkpoint_name, read_manifest
 

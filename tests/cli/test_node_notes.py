@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchdeck.cli.runs.node_notes import AGAIN, NodeNotes
-from torchdeck.runs.failures.node_troubles import NodeTrouble
+from torchdeck.runs.node_troubles import NodeTrouble
 
 BEGUN = 1_000.0
 

@@ -13,6 +13,8 @@ from torchdeck.cli.plan.preview.view import print_preview
 from torchdeck.data.batch_plan import build_batch_plan
 from torchdeck.plan.known import Known
 from torchdeck.plan.preview import Preview
+from torchdeck.plan.preview.document import document
+from torchdeck.plan.preview.rank import make_rank
 
 LONG = "a-machine-with-a-name-that-goes-on-and-on-{:04d}.cluster.example.org"
 
@@ -33,7 +35,7 @@ def test_sizes_that_a_run_may_go_on_with_have_a_line_each() -> None:
     assert "Smaller sizes" in text
     assert "3 ranks: global batch 8 × 2 × 3 = 48 samples" in text
     assert "2 ranks: global batch 8 × 2 × 2 = 32 samples" in text
-    assert [size["global_batch"] for size in made.document()["smaller"]] == [48, 32]
+    assert [size["global_batch"] for size in document(made)["smaller"]] == [48, 32]
     assert "Smaller sizes" not in shown(preview(1, 8))
     many = shown(preview(1, 32, distributed={"nproc": "1:32"}))
     assert "31 ranks: " in many
@@ -149,7 +151,7 @@ def test_how_even_the_ranks_are() -> None:
 def test_a_rank_is_shown_whole() -> None:
     """Place, samples, tensors."""
     file = io.StringIO()
-    print_rank(preview(2, 2, distributed={"strategy": "fsdp"}).rank(3), Console(file=file, width=80))
+    print_rank(make_rank(preview(2, 2, distributed={"strategy": "fsdp"}), 3), Console(file=file, width=80))
     text = file.getvalue()
     for words in ("rank 3: cuda:1 of n0001", "shard 3 of 4", "step 0, microbatch 0 (8 samples): ", "none"):
         assert words in text, words

@@ -14,7 +14,7 @@ from torchdeck.contract.plan.prediction import Prediction
 from torchdeck.data.batch_plan import build_batch_plan, save_batch_plan
 from torchdeck.launching.prepare import plan_from, survey, with_model
 from torchdeck.plan.known import Known
-from torchdeck.plan.predictions.heaviest_microbatch import heavy_microbatches
+from torchdeck.plan.memory.heaviest_microbatch import heavy_microbatches
 from torchdeck.trust.trust_list import TrustList
 
 LENGTHS = np.array([length(sample) for sample in range(SAMPLES)])

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from support.waiting import wait_for_value
-from torchdeck.agent.attempt.leases import Leases
+from torchdeck.agent.leases import Leases
 from torchdeck.contract.inventory import Device
 from torchdeck.nodes.activity import Activity, ActivityWatch
 

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torchdeck.config.cluster import Cluster
+from torchdeck.config.values.gpu_models import gpu_model, gpu_names
 from torchdeck.nodes.described import inventory_from
-from torchdeck.nodes.gpu_models import gpu_model, gpu_names
 
 
 def test_a_cluster_of_two_kinds() -> None:

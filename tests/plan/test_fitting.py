@@ -13,10 +13,10 @@ from torchdeck.contract.plan.prediction import Prediction
 from torchdeck.data.batch_plan import build_batch_plan
 from torchdeck.plan.fitting import capacities, free_bytes, spec_of, suggested
 from torchdeck.plan.known import Known
+from torchdeck.plan.memory.fullness import make_memory
 from torchdeck.plan.memory.peak import predict_peak
 from torchdeck.plan.memory.spec import StrategySpec
 from torchdeck.plan.placement import NodeShare
-from torchdeck.plan.preview.memory import make_memory
 
 
 def test_ranks_on_the_cpu_share_the_machine() -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from support.histories import controller_journal
 from support.made_runs import line, make_run
 from torchdeck.contract.journal import NewerFormatError
+from torchdeck.contract.layout import RUN_ID
 from torchdeck.runs.folders.directory import (
-    RUN_ID,
     RunDirectoryError,
     create_run_directory,
     new_run_id,

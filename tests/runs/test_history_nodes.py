@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from support import histories
 from torchdeck.contract.journal import Event
-from torchdeck.runs.failures import reasons
+from torchdeck.runs import reasons
 from torchdeck.runs.replay.history import RunHistory
 from torchdeck.runs.state import RunState
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from torchdeck.contract.layout import RunLayout
-from torchdeck.runs.failures import reasons
+from torchdeck.runs import reasons
 from torchdeck.runs.links import LINKS_LATE, LOST, UP, LinkState, links_path, read_links, write_links
 
 

@@ -12,9 +12,9 @@ from torchdeck.contract.plan.model_profile import ModelProfile, TensorInfo
 from torchdeck.contract.plan.prediction import PredictedMemory, Prediction
 from torchdeck.data.batch_plan import BatchPlan
 from torchdeck.plan.known import Known
+from torchdeck.plan.memory.fullness import make_memory
 from torchdeck.plan.planner import make_plan
 from torchdeck.plan.preview import Preview, make_preview
-from torchdeck.plan.preview.memory import make_memory
 
 GIB = 2**30
 

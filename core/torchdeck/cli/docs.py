@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.cli.exit_codes import SUCCEEDED, USAGE
-from torchdeck.config.values.spelling import nearest
+from torchdeck.config.spelling import nearest
 
 INDEX = "index"
 

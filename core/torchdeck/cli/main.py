@@ -131,7 +131,7 @@ def _command_meant(word: str) -> str | None:
 
     if word.startswith("-") or Path(word).suffix or Path(word).exists():
         return None
-    from torchdeck.config.values.spelling import nearest
+    from torchdeck.config.spelling import nearest
 
     return next(iter(nearest(word, COMMANDS)), None)
 

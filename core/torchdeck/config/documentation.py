@@ -8,7 +8,7 @@ from typing import Any
 from torchdeck.config.keys import RECIPE_TABLES, Key, all_keys, recipe_keys
 from torchdeck.config.problems import dotted, shown
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
-from torchdeck.config.values.spelling import advice, meant_by
+from torchdeck.config.spelling import advice, meant_by
 from torchdeck.contract.refusal import Refusal
 
 

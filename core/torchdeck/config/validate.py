@@ -16,8 +16,8 @@ from torchdeck.config.problems import ConfigError, Problem, dotted, kind, shown
 from torchdeck.config.rules.contradictions import contradictions
 from torchdeck.config.rules.findings import Finding, Given
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.config.spelling import advice, meant_by, nearest
 from torchdeck.config.toml.document import KeyPath
-from torchdeck.config.values.spelling import advice, meant_by, nearest
 
 RANGE_ERRORS = ("greater_than", "less_than", "too_short", "too_long", "string_pattern")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -105,6 +106,8 @@ class Home(NamedTuple):
         return self.root / "window.json"
 
 
+RUN_ID = re.compile(r"\d{8}T\d{6}Z-[a-z0-9-]+-[0-9a-f]{6}")
+"""Name of a run directory: time, name, random end."""
 TRASH_PREFIX = ".deleted-"
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import psutil
 
-from torchdeck.agent.attempt.leases import lease_holder
-from torchdeck.agent.gpus import Sampler, gpu_sampler
+from torchdeck.agent.gpus.sampler import Sampler, gpu_sampler
+from torchdeck.agent.leases import lease_holder
 from torchdeck.agent.machine import MachineSampler
 from torchdeck.agent.probe.system import nearest, usable_cores
 from torchdeck.contract.inventory import Device

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from torchdeck.config.cluster import Cluster, ClusterNodes
+from torchdeck.config.values.gpu_models import gpu_model
 from torchdeck.config.values.node_names import expand
 from torchdeck.contract.inventory import Device, Inventory, NodeInfo
-from torchdeck.nodes.gpu_models import gpu_model
 
 
 def inventory_from(cluster: Cluster) -> Inventory:

@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 from types import ModuleType
 
-from torchdeck.agent.probe.gpus import listed_gpus
+from torchdeck.agent.gpus.nvidia_smi import listed_gpus
 from torchdeck.contract.inventory import Device
 
 _DRIVER_SIGNS = (Path("/dev/nvidiactl"), Path("/proc/driver/nvidia"), Path("/dev/dxg"))

@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchdeck.agent.probe.gpus import listed_gpus
+from torchdeck.agent.gpus.nvidia_smi import listed_gpus
 from torchdeck.agent.probe.system import system_facts
 
 DRIVER_FILE = Path("/sys/module/nvidia/version")

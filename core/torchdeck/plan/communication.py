@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from torchdeck.config.cluster import Cluster
+from torchdeck.config.values.gpu_models import gpu_model
 from torchdeck.contract.plan.model_profile import ModelProfile
-from torchdeck.nodes.gpu_models import gpu_model
 from torchdeck.plan.memory.comm_hooks import sent_bytes
 from torchdeck.plan.memory.spec import FULLY_SHARDED, PRECISION_SIZES, StrategySpec
 from torchdeck.plan.memory.unit_sizes import unit_sizes

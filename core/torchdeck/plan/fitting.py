@@ -12,12 +12,12 @@ from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.plan.groups import shard_groups
 from torchdeck.plan.known import Known
 from torchdeck.plan.memory import StrategySpec, UntracedError, memory_notes, predict_memory, spec_from
+from torchdeck.plan.memory.fullness import MemoryPreview
+from torchdeck.plan.memory.heaviest_microbatch import heaviest_microbatch
 from torchdeck.plan.memory.spec import FULLY_SHARDED
 from torchdeck.plan.memory.suggest import Suggestion, suggest
 from torchdeck.plan.memory.timeline import Term
 from torchdeck.plan.placement import NodeShare
-from torchdeck.plan.predictions.heaviest_microbatch import heaviest_microbatch
-from torchdeck.plan.preview.memory import MemoryPreview
 from torchdeck.quantities import size
 
 _SUGGESTED = 3

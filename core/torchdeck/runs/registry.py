@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchdeck.contract.journal import NewerFormatError
-from torchdeck.contract.layout import Home, RunLayout
+from torchdeck.contract.layout import RUN_ID, Home, RunLayout
 from torchdeck.contract.refusal import Refusal
-from torchdeck.runs.folders.directory import RUN_ID, RunDirectoryError, open_run_directory
+from torchdeck.runs.folders.directory import RunDirectoryError, open_run_directory
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.view import RunView
 

@@ -11,7 +11,7 @@ from torchdeck.contract.journal import Event, JournalReader, reader_of_node
 from torchdeck.contract.layout import NodeLayout, RunLayout
 from torchdeck.contract.run_states import StopKind
 from torchdeck.quantities import brief, duration, size
-from torchdeck.runs.failures import reasons
+from torchdeck.runs import reasons
 from torchdeck.runs.replay import fields as read
 from torchdeck.runs.state import Hang
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from torchdeck.contract.journal import Event
 from torchdeck.contract.run_states import Outcome, StopCause
+from torchdeck.runs import reasons
 from torchdeck.runs.ended_ranks import judged_by_ranks
-from torchdeck.runs.failures import reasons
-from torchdeck.runs.failures.node_troubles import NodeTrouble, clock_ahead, node_troubles
+from torchdeck.runs.node_troubles import NodeTrouble, clock_ahead, node_troubles
 from torchdeck.runs.replay import fields as read
 from torchdeck.runs.replay.history import ENDS, RunHistory
 from torchdeck.runs.replay.journal_damage import JournalDamage

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from torchdeck.agent.probe import gpus, pythons, system
+from torchdeck.agent.gpus import nvidia_smi as gpus
+from torchdeck.agent.probe import pythons, system
 
 
 def test_versions_come_from_the_names_of_metadata(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 from support.command import Command, agent_events, wait_for_event, wait_until_gone
 from support.machines import plan
 from support.waiting import wait_until
-from torchdeck.agent.attempt.attempt_plan import AttemptError, prepare_attempt
+from torchdeck.agent.attempt.attempt_plan import prepare_attempt
+from torchdeck.agent.attempt.resume_points import AttemptError
 from torchdeck.config.loader import config_from_dict
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import CodeTree

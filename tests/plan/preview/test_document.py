@@ -10,6 +10,7 @@ from support.previews import memory, preview, with_memory
 from torchdeck.contract.inventory import Inventory
 from torchdeck.data.batch_plan import build_batch_plan
 from torchdeck.plan.preview import make_preview
+from torchdeck.plan.preview.document import document as preview_document
 
 KEYS = {
     "": [
@@ -53,7 +54,7 @@ def test_the_keys_stay() -> None:
     lengths = build_batch_plan(np.arange(1, 65), token_budget=64)
     training = {"epochs": 1, "batch_plan": "/bp"}
     made = preview(1, 2, batch_plan=lengths, training=training, distributed={"nproc": "1:2"})
-    document = with_memory(made, memory()).document()
+    document = preview_document(with_memory(made, memory()))
     assert document["version"] == 1
     found = keys(json.loads(json.dumps(document)))
     assert {path: found[path] for path in KEYS if path in found} == {
@@ -65,7 +66,7 @@ def test_the_keys_stay() -> None:
 def test_a_script_has_a_document_too() -> None:
     """Its placement; nothing is known of data and memory."""
     asked = config(distributed={"nproc": 2})
-    document = make_preview(asked, plan(asked), Inventory((node(),))).document()
+    document = preview_document(make_preview(asked, plan(asked), Inventory((node(),))))
     assert (document["data"], document["memory"], document["arithmetic"]) == (None, None, [])
     assert document["placement"]["nodes"][0]["ranks"] == [0, 1]
     assert document["headline"] == "2 ranks on localhost over gloo"

@@ -3,8 +3,8 @@
 import pytest
 
 from support.previews import GIB, memory
+from torchdeck.plan.memory.fullness import MemoryPreview
 from torchdeck.plan.preview.bars import capacity_in_sight, magnified, most_needed, scale_of
-from torchdeck.plan.preview.memory import MemoryPreview
 
 
 def test_the_decisive_group_always_has_a_bar() -> None:

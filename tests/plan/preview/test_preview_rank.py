@@ -8,12 +8,13 @@ import pytest
 from support.previews import preview
 from torchdeck.data.batch_plan import build_batch_plan, plan_steps
 from torchdeck.data.order import SampleOrder, global_batches
+from torchdeck.plan.preview.rank import make_rank
 
 
 def test_its_first_samples_are_those_it_will_read() -> None:
     """The order's own microbatches, step by step."""
     made = preview(2, 2, training={"steps": 9, "microbatch": 3, "accumulation": 2, "seed": 7})
-    rank = made.rank(2, microbatches=4)
+    rank = make_rank(made, 2, microbatches=4)
     batches = itertools.islice(global_batches(SampleOrder(1000, 7), 3 * 2 * 4), 2)
     read = [batch.microbatch(index, 2, world_size=4, accumulation=2) for batch in batches for index in (0, 1)]
     assert [shown.sample_ids for shown in rank.microbatches] == [tuple(ids.tolist()) for ids in read]
@@ -29,7 +30,7 @@ def test_with_a_batch_plan_they_are_the_plans() -> None:
     first = next(plan_steps(plan, world_size=2, accumulation=1, balance="tokens"))
     (part,) = first.parts(1)
     assert part is not None
-    assert made.rank(1).microbatches[0].sample_ids == tuple(part.sample_ids.tolist())
+    assert make_rank(made, 1).microbatches[0].sample_ids == tuple(part.sample_ids.tolist())
 
 
 @pytest.mark.parametrize(
@@ -37,14 +38,14 @@ def test_with_a_batch_plan_they_are_the_plans() -> None:
 )
 def test_sharded_it_holds_some_rows(rank: int, rows: list[tuple[int, int]]) -> None:
     """Ten rows over four ranks: 3, 3, 3, 1; three over four: one each until none are left."""
-    tensors = preview(1, 4, distributed={"strategy": "fsdp"}).rank(rank).tensors
+    tensors = make_rank(preview(1, 4, distributed={"strategy": "fsdp"}), rank).tensors
     assert [(tensor.first_row, tensor.rows) for tensor in tensors] == rows
     assert tensors[0].size == tensors[0].rows * 4 * 4
 
 
 def test_replicated_it_holds_all() -> None:
     """Under ddp every rank has every row."""
-    rank = preview(1, 4).rank(3)
+    rank = make_rank(preview(1, 4), 3)
     assert [tensor.rows for tensor in rank.tensors] == [10, 3]
     assert (rank.shard, rank.shard_index) == (1, 0)
 
@@ -53,4 +54,4 @@ def test_replicated_it_holds_all() -> None:
 def test_a_rank_that_is_not_there_is_refused(rank: int) -> None:
     """It says which there are."""
     with pytest.raises(ValueError, match="from 0 to 3"):
-        preview(1, 4).rank(rank)
+        make_rank(preview(1, 4), rank)

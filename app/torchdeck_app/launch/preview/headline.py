@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from torchdeck.plan.memory.fullness import fullness
 from torchdeck.plan.preview import Preview
 from torchdeck.plan.preview.headline import percent
-from torchdeck.plan.preview.memory import fullness
 from torchdeck.plan.preview.terms import VERDICT_SIGNS
 from torchdeck.quantities import brief, rate, size
 from torchdeck.use_cases.previewer import UNTRACED

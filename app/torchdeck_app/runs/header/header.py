@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from torchdeck.quantities import duration, metric, size
-from torchdeck.runs.failures import reasons
+from torchdeck.runs import reasons
 from torchdeck.runs.folders.origin import Origin
 from torchdeck.runs.links import LinkState
 from torchdeck.runs.state import RankView, RunState

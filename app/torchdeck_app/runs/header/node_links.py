@@ -11,7 +11,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QWidget
 
 from torchdeck.quantities import duration, size
-from torchdeck.runs.failures import reasons
+from torchdeck.runs import reasons
 from torchdeck.runs.links import CONNECTING, LOST, NEEDS_LOGIN, REFUSED, UP, LinkState
 from torchdeck.shown_text import shown
 from torchdeck_app.theme.theme import Theme

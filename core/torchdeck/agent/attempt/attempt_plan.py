@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from torchdeck.agent.attempt.resume_points import AttemptError, check_point, point_folder
 from torchdeck.agent.gang.events import ResumePoint
 from torchdeck.contract.atomic import write_json
 from torchdeck.contract.layout import RunLayout
@@ -15,10 +16,6 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.plan.slots import fill, slot
 
 LOOPBACK = "127.0.0.1"
-
-
-class AttemptError(Exception):
-    """An attempt cannot start: what it should resume from is not usable."""
 
 
 class PreparedAttempt(NamedTuple):
@@ -182,8 +179,6 @@ def family_of(address: str) -> socket.AddressFamily:
 def _given_checkpoint(given: Given, policy: str, directory: Path) -> tuple[str, int | None]:
     if given.resume is None:
         return "", None
-    from torchdeck.agent.attempt.resume_points import check_point, point_folder
-
     folder = point_folder(given.resume, policy, directory)
     check_point(folder, given.resume)
     return str(folder), given.resume.step

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from torchdeck.agent.attempt.leases import Leases
 from torchdeck.agent.gang import events as on
+from torchdeck.agent.leases import Leases
 from torchdeck.contract.journal import JournalWriter
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.elastic import Place

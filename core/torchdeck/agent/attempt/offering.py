@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from torchdeck.agent.attempt.attempt_plan import AttemptError, choose_port
-from torchdeck.agent.attempt.resume_points import resume_points
+from torchdeck.agent.attempt.attempt_plan import choose_port
+from torchdeck.agent.attempt.resume_points import AttemptError, resume_points
 from torchdeck.agent.gang.events import Offered, ResumePoint
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan

@@ -6,8 +6,9 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from torchdeck.agent.attempt.attempt_plan import AttemptError, Given, PreparedAttempt, prepare_attempt
-from torchdeck.agent.gpus import gone_devices
+from torchdeck.agent.attempt.attempt_plan import Given, PreparedAttempt, prepare_attempt
+from torchdeck.agent.attempt.resume_points import AttemptError
+from torchdeck.agent.gpus.sampler import gone_devices
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 

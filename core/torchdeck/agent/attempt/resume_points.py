@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchdeck.agent.attempt.attempt_plan import AttemptError
 from torchdeck.agent.gang.events import ResumePoint
 
 if TYPE_CHECKING:
@@ -17,6 +16,10 @@ if TYPE_CHECKING:
 
 OWN = "own"
 ASKED = "asked"
+
+
+class AttemptError(Exception):
+    """An attempt cannot start: what it should resume from is not usable."""
 
 
 def resume_points(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from torchdeck.agent.gang.events import Failure, NodeClean
-from torchdeck.agent.ranks.failures import CRASHES, EXIT_DELAY
+from torchdeck.agent.gang.events import CRASHES, EXIT_DELAY, Failure, NodeClean
 from torchdeck.contract.plan.elastic import Place
 from torchdeck.contract.run_states import Outcome
 

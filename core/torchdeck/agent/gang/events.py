@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from torchdeck.contract.plan.elastic import Place
 from torchdeck.contract.run_states import StopCause, StopKind
+
+CRASHES = frozenset((signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE))
+"""Signals that no rank dies of because another one did; SIGABRT is how NCCL and gloo give up."""
+EXIT_DELAY = 0.9
+"""Seconds by which the exit of a rank may be written late; torchrun kills others a second after a failure."""
 
 
 class Failure(NamedTuple):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torchdeck.agent.attempt.attempt_plan import AttemptError
-from torchdeck.agent.attempt.resume_points import common_point
+from torchdeck.agent.attempt.resume_points import AttemptError, common_point
 from torchdeck.agent.gang import commands as do
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.past import Launching

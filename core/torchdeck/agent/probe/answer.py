@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
+from torchdeck.agent.gpus.nvidia_smi import gpu_facts
 from torchdeck.agent.probe import files, network, pythons, run_folders, run_stop, runs, system
-from torchdeck.agent.probe.gpus import gpu_facts
 from torchdeck.agent.probe.reach import Listener, reach
 from torchdeck.agent.probe.system import nearest
 from torchdeck.agent.probe.trial import Trial, free_port
@@ -116,7 +116,7 @@ class Sampling:
         """Series of the machine and its GPUs, owners of leased devices, runs with processes here."""
         home = _home(question)
         if self._machine is None:
-            from torchdeck.agent.gpus import gpu_sampler
+            from torchdeck.agent.gpus.sampler import gpu_sampler
             from torchdeck.agent.machine import MachineSampler
 
             self._machine = MachineSampler(system.nearest(home))
@@ -135,7 +135,7 @@ class Sampling:
 
 def owners(question: Mapping[str, Any]) -> dict[str, Any]:
     """The runs that lease `devices` below `home`, by device; those that nobody leases are left out."""
-    from torchdeck.agent.attempt.leases import lease_holder
+    from torchdeck.agent.leases import lease_holder
 
     leases = Home(_home(question)).leases
     devices = question.get("devices", ())

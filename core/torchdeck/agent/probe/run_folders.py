@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import shutil
 import stat
 from collections.abc import Mapping
@@ -12,11 +11,9 @@ from typing import Any
 
 from torchdeck.agent.probe.files import below
 from torchdeck.agent.probe.runs import is_supervised, is_supervised_anywhere, running
-from torchdeck.contract.layout import TRASH_PREFIX, Home, RunLayout
+from torchdeck.contract.layout import RUN_ID, TRASH_PREFIX, Home, RunLayout
 from torchdeck.contract.processes import boot_id
 
-RUN_ID = re.compile(r"\d{8}T\d{6}Z-[a-z0-9-]+-[0-9a-f]{6}")
-"""As `runs.directory` makes them; nothing else is ever removed."""
 TRIES = 1000
 """Times that a removal begins anew because somebody else removes the same, each time further."""
 

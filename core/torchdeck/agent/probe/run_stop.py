@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from torchdeck.agent.inbox import is_request_name
-from torchdeck.agent.probe.run_folders import RUN_ID, lives_here, lives_on_a_sharing_node
-from torchdeck.contract.layout import Home
+from torchdeck.agent.probe.run_folders import lives_here, lives_on_a_sharing_node
+from torchdeck.contract.layout import RUN_ID, Home
 
 
 def stop_run(home: Path, question: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from torchdeck.agent.gang.events import Failure
+from torchdeck.agent.gang.events import CRASHES, EXIT_DELAY, Failure
 from torchdeck.agent.ranks.file_clock import CLOCK_STEP, FILE_ERROR, files_ahead
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.bounded_file import read_bounded
@@ -24,10 +24,6 @@ ERROR_LIMIT = 16 * 1024 * 1024
 TRACEBACK_LIMIT = 32 * 1024
 """Characters of a traceback that are kept; its end says what happened."""
 
-CRASHES = frozenset((signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE))
-"""Signals that no rank dies of because another one did; SIGABRT is how NCCL and gloo give up."""
-EXIT_DELAY = 0.9
-"""Seconds by which the exit of a rank may be written late; torchrun kills others a second after a failure."""
 
 _HEAD = "Traceback (most recent call last):"
 _PREFIX = re.compile(r"^\[rank\d+\]: ?", re.MULTILINE)

@@ -6,15 +6,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from torchdeck.agent.attempt.checkpoint_watch import CheckpointWatch
 from torchdeck.agent.gang import events as on
 from torchdeck.agent.gang.past import Past
 from torchdeck.agent.housekeeping import Housekeeping
 from torchdeck.agent.own_clock import OwnClock
-from torchdeck.agent.printed_numbers import PrintedNumbers
+from torchdeck.agent.ranks.checkpoint_watch import CheckpointWatch
 from torchdeck.agent.ranks.failures import signal_of
 from torchdeck.agent.ranks.hang import HangWatch
 from torchdeck.agent.ranks.log_times import LogTimes
+from torchdeck.agent.ranks.printed_numbers import PrintedNumbers
 from torchdeck.agent.ranks.rank_watch import RankState, RankWatch
 from torchdeck.agent.ranks.stdout_series import StdoutSeries
 from torchdeck.agent.sync import Syncer

@@ -127,7 +127,9 @@ def _show(args: argparse.Namespace, preview: Preview) -> int:
     if args.compare is not None:
         return _show_strategies(preview, args.compare, as_json=args.json)
     if args.json:
-        value = {**preview.plan.document(), "preview": preview.document()}
+        from torchdeck.plan.preview.document import document
+
+        value = {**preview.plan.document(), "preview": document(preview)}
         print(json_text(value, indent=1, sort_keys=True))
         return exit_codes.SUCCEEDED
     if args.svg is not None:
@@ -155,8 +157,10 @@ def _show(args: argparse.Namespace, preview: Preview) -> int:
 
 
 def _show_rank(preview: Preview, number: int, *, as_json: bool) -> int:
+    from torchdeck.plan.preview.rank import make_rank
+
     try:
-        rank = preview.rank(number)
+        rank = make_rank(preview, number)
     except ValueError as error:
         return plan_failure(str(error))
     if as_json:

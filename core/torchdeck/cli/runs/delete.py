@@ -84,8 +84,8 @@ def _agreed(layout: RunLayout, nodes: Sequence[str]) -> bool:
 
 def _on_nodes_alone(run_id: str, names: Sequence[str], *, as_json: bool) -> int:
     """What is left on nodes of a run that is over, or that is not here any more."""
+    from torchdeck.contract.layout import RUN_ID
     from torchdeck.runs.folders.deletion import living_alone
-    from torchdeck.runs.folders.directory import RUN_ID
     from torchdeck.runs.follower import read_run
     from torchdeck.runs.home import torchdeck_home
     from torchdeck.runs.links import read_links

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from torchdeck.cli.json_text import json_text
 from torchdeck.cli.safe_output import write_log_line
+from torchdeck.runs import reasons
 from torchdeck.runs.audit.result import Audit
-from torchdeck.runs.failures import reasons
 from torchdeck.runs.links import LinkState
 from torchdeck.runs.output import OutputLine
 from torchdeck.runs.state import CheckpointSeen

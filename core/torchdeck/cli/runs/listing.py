@@ -11,7 +11,7 @@ from torchdeck.cli.runs.fencing import keep_fencing
 from torchdeck.cli.runs.lookup import registry, says_what_is_wrong
 from torchdeck.contract.layout import RunLayout
 from torchdeck.quantities import duration, moment
-from torchdeck.runs.failures import reasons
+from torchdeck.runs import reasons
 from torchdeck.runs.registry import UnreadableRun
 from torchdeck.runs.view import RunView
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from torchdeck.runs.failures.node_troubles import NodeTrouble
+from torchdeck.runs.node_troubles import NodeTrouble
 
 AGAIN = (60.0, 300.0, 900.0)
 """Ages in seconds at which a trouble is said again."""

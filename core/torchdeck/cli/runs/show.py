@@ -16,9 +16,9 @@ from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.layout import RunLayout
 from torchdeck.quantities import duration, moment
+from torchdeck.runs import reasons
 from torchdeck.runs.audit.lines import DEFECT, table_lines
 from torchdeck.runs.copied_code import code_sentence
-from torchdeck.runs.failures import reasons
 from torchdeck.runs.failures.troubleshooting import Recognised, diagnose
 from torchdeck.runs.follower import RunFollower
 from torchdeck.runs.links import Links

@@ -17,8 +17,8 @@ from torchdeck.config.rules.findings import Finding, Given, Rule
 from torchdeck.config.rules.placement_rules import PLACEMENT_RULES
 from torchdeck.config.rules.recipe_rules import RECIPE_RULES
 from torchdeck.config.schema import BUILTIN_RECIPES, RunConfig
+from torchdeck.config.spelling import nearest
 from torchdeck.config.toml.document import KeyPath
-from torchdeck.config.values.spelling import nearest
 
 # Contradictions of the options of DeepSpeed's ZeRO.
 

@@ -9,12 +9,12 @@ from torchdeck.config.cluster import ClusterNodes
 from torchdeck.config.keys import all_keys
 from torchdeck.config.problems import shown
 from torchdeck.config.rules.findings import Finding, Given, Rule
+from torchdeck.config.spelling import nearest
 from torchdeck.config.toml.document import KeyPath
+from torchdeck.config.values.gpu_models import gpu_model, gpu_names
 from torchdeck.config.values.node_names import NodeNameError, expand
 from torchdeck.config.values.ranges import RangeError, count_range, parse_range
-from torchdeck.config.values.spelling import nearest
 from torchdeck.contract.inventory import LOCALHOST
-from torchdeck.nodes.gpu_models import gpu_model, gpu_names
 
 _STRATEGY: KeyPath = ("distributed", "strategy")
 _NODES: KeyPath = ("distributed", "nodes")

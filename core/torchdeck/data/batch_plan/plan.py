@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -58,11 +58,18 @@ class BatchPlan:
     def fingerprint(self) -> str:
         """SHA-256 in hexadecimal over data set, tokenizer, settings and content."""
         if self._fingerprint is None:
-            from torchdeck.data.batch_plan.arrays import described
+            from torchdeck.data.batch_plan.arrays import describe
             from torchdeck.data.batch_plan.meta import plan_fingerprint
 
-            self._fingerprint = plan_fingerprint(self.meta, described(self))
+            described = [describe(name, array) for name, array in self.arrays()]
+            self._fingerprint = plan_fingerprint(self.meta, described)
         return self._fingerprint
+
+    def arrays(self) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+        """What is stored and hashed, by name; see `plan_arrays`."""
+        from torchdeck.data.batch_plan.arrays import plan_arrays
+
+        return plan_arrays(self._columns, self.names)
 
     def microbatches(self, epoch: int) -> int:
         """Microbatches of `epoch`, from 0.

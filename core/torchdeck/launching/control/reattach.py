@@ -13,7 +13,7 @@ from torchdeck.contract.atomic import write_bytes
 from torchdeck.contract.bounded_json import JsonError, parse_json
 from torchdeck.contract.inventory import LOCALHOST
 from torchdeck.contract.journal import JournalWriter, reader_of_node
-from torchdeck.contract.layout import Home, RunLayout
+from torchdeck.contract.layout import RUN_ID, Home, RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.control.reached_nodes import NodesNotKnownError, ReachedNodes
@@ -26,7 +26,6 @@ from torchdeck.nodes.probe.conversation import ProbeError
 from torchdeck.nodes.probe.remote_files import RemoteFiles, RemoteRuns
 from torchdeck.nodes.probe.talking import talk
 from torchdeck.nodes.ssh.errors import SshError
-from torchdeck.runs.folders.directory import RUN_ID
 from torchdeck.runs.links import NEEDS_LOGIN, REFUSED, UP
 
 LIMIT = 20.0

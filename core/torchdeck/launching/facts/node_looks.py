@@ -10,7 +10,7 @@ from torchdeck.agent.probe.network import interfaces, route_to
 from torchdeck.config.chosen_nodes import described_names
 from torchdeck.config.problems import ConfigError, Problem
 from torchdeck.config.schema import RunConfig
-from torchdeck.config.values.spelling import nearest
+from torchdeck.config.spelling import nearest
 from torchdeck.contract.inventory import LOCALHOST, NodeInfo
 from torchdeck.launching.absent_nodes import without_absent
 from torchdeck.launching.chosen_nodes import chosen

@@ -19,7 +19,7 @@ from torchdeck.launching.gate import Gate, NotTrustedError
 from torchdeck.launching.preflight.interpreter import check_interpreter
 from torchdeck.launching.shipping import ShippingError
 from torchdeck.nodes.interpreter import probe_interpreter
-from torchdeck.plan.predictions.heaviest_microbatch import heavy_microbatches
+from torchdeck.plan.memory.heaviest_microbatch import heavy_microbatches
 from torchdeck.tracing.request import REQUEST_VERSION, PlannedBatch, WantedTrace
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from torchdeck.agent.attempt.leases import lease_holder
+from torchdeck.agent.leases import lease_holder
 from torchdeck.contract.layout import Home
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.plan.check import Check, failed, ok, warning

@@ -11,7 +11,7 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.contract.plan.prediction import PredictedMemory
 from torchdeck.launching.prepare import Survey, missing
 from torchdeck.plan.check import Check, failed, ok, warning
-from torchdeck.plan.preview.memory import MemoryPreview, is_one, make_memory, ranks_text
+from torchdeck.plan.memory.fullness import MemoryPreview, is_one, make_memory, ranks_text
 from torchdeck.plan.shares import shares_of
 from torchdeck.quantities import size
 

@@ -88,7 +88,7 @@ def _named(book: NodeBook, name: str, around: Sequence[str]) -> list[str]:
     if name in book.groups:
         inside = (*around, name)
         return [node for text in book.groups[name].nodes for node in members(book, text, inside)]
-    from torchdeck.config.values.spelling import nearest  # which knows all of run.toml
+    from torchdeck.config.spelling import nearest  # which knows all of run.toml
 
     near = nearest(name, [*book.nodes, *book.groups])
     meant = f"; did you mean {near[0]}?" if near else ""

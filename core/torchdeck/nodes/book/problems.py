@@ -86,7 +86,7 @@ def _explained(path: KeyPath, detail: Mapping[str, Any], table: Mapping[str, Any
     if detail["type"] == "missing":
         return path[:-1], f"there is no {key} in it", f"{key} = …: {_right(fields[key])}"
     if detail["type"] == "extra_forbidden":
-        from torchdeck.config.values.spelling import nearest  # which knows all of run.toml
+        from torchdeck.config.spelling import nearest  # which knows all of run.toml
 
         near = nearest(key, fields)
         right = f"{near[0]}" if near else f"one of {', '.join(fields)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from torchdeck.contract.plan.prediction import PredictedMemory
-from torchdeck.plan.preview.memory import SERIOUSNESS, MemoryPreview, fullness
+from torchdeck.plan.memory.fullness import SERIOUSNESS, MemoryPreview, fullness
 from torchdeck.plan.preview.terms import FAMILIES
 from torchdeck.quantities import size
 

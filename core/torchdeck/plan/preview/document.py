@@ -31,10 +31,10 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from torchdeck.contract.plan.prediction import PredictedData
+from torchdeck.plan.memory.fullness import MemoryPreview
 from torchdeck.plan.preview.board import Board
 from torchdeck.plan.preview.data import DataPreview
 from torchdeck.plan.preview.headline import headline
-from torchdeck.plan.preview.memory import MemoryPreview
 from torchdeck.plan.preview.sizes import size_values
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchdeck.plan.preview.memory import MemoryPreview, fullness
+from torchdeck.plan.memory.fullness import MemoryPreview, fullness
 from torchdeck.quantities import size
 
 if TYPE_CHECKING:

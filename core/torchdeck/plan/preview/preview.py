@@ -4,32 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchdeck.config.schema import RunConfig
 from torchdeck.contract.inventory import Inventory
 from torchdeck.contract.plan.launch_plan import LaunchPlan
 from torchdeck.plan.batch import explain_batch
 from torchdeck.plan.known import Known
+from torchdeck.plan.memory.fullness import MemoryPreview, make_memory
 from torchdeck.plan.placement import NodeShare
 from torchdeck.plan.preview.board import Board, make_board
-from torchdeck.plan.preview.memory import MemoryPreview, make_memory
 from torchdeck.plan.shares import shares_of
 
 if TYPE_CHECKING:
     # numpy comes with these, and a script has none of it
     from torchdeck.plan.memory.spec import StrategySpec
     from torchdeck.plan.preview.data import DataPreview
-    from torchdeck.plan.preview.rank import RankPreview
     from torchdeck.plan.preview.traffic import Traffic
-
-FIRST_MICROBATCHES = 3
-"""Microbatches of a rank whose sample ids are shown."""
 
 
 @dataclass(frozen=True)
 class Preview:
-    """A plan laid out. Ranks that need the same stand together; `rank` has one alone."""
+    """A plan laid out. Ranks that need the same stand together; `make_rank` lays out a single one."""
 
     plan: LaunchPlan
     board: Board
@@ -47,24 +43,6 @@ class Preview:
     """The ranks on every node."""
     spec: StrategySpec | None = field(repr=False)
     """None where nothing is known of the training."""
-
-    def rank(self, rank: int, *, microbatches: int = FIRST_MICROBATCHES) -> RankPreview:
-        """Everything about one rank.
-
-        Raises:
-            ValueError: there is no such rank.
-        """
-        if not 0 <= rank < self.plan.world_size:
-            raise ValueError(f"there is no rank {rank}: ranks go from 0 to {self.plan.world_size - 1}")
-        from torchdeck.plan.preview.rank import make_rank
-
-        return make_rank(self, rank, microbatches)
-
-    def document(self) -> dict[str, Any]:
-        """All of it as plain values; `torchdeck.plan.preview.document` says what stands where."""
-        from torchdeck.plan.preview.document import document
-
-        return document(self)
 
 
 def make_preview(

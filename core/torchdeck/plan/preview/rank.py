@@ -56,8 +56,18 @@ class RankPreview:
         return value
 
 
-def make_rank(preview: Preview, rank: int, microbatches: int) -> RankPreview:
-    """All about `rank`, which is one of the plan's; with its first `microbatches` microbatches."""
+FIRST_MICROBATCHES = 3
+"""Microbatches of a rank whose sample ids are shown."""
+
+
+def make_rank(preview: Preview, rank: int, microbatches: int = FIRST_MICROBATCHES) -> RankPreview:
+    """All about one rank, with its first microbatches.
+
+    Raises:
+        ValueError: there is no such rank.
+    """
+    if not 0 <= rank < preview.plan.world_size:
+        raise ValueError(f"there is no rank {rank}: ranks go from 0 to {preview.plan.world_size - 1}")
     known, data, prediction = preview.known, preview.data, preview.plan.prediction
     order = None
     if preview.plan.batch is not None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from torchdeck.contract.plan.launch_plan import LaunchPlan, SmallerSize
+from torchdeck.plan.memory.fullness import MemoryPreview, make_memory
 from torchdeck.plan.preview.headline import verdict_line
-from torchdeck.plan.preview.memory import MemoryPreview, make_memory
 
 SHOWN = 8
 """Sizes that have a line; of more, the largest and the smallest."""

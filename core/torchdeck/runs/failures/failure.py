@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from torchdeck.contract.layout import RunLayout
-from torchdeck.runs.failures import reasons
+from torchdeck.runs import reasons
 from torchdeck.runs.failures.troubleshooting import Recognised, diagnose
 from torchdeck.runs.state import RankExit, RunState
 from torchdeck.runs.view import RunView

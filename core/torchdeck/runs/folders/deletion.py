@@ -11,11 +11,10 @@ from pathlib import Path
 
 from torchdeck.agent.snapshots.folder import free, read_manifest
 from torchdeck.contract.inventory import LOCALHOST
-from torchdeck.contract.layout import TRASH_PREFIX, Home, RunLayout
+from torchdeck.contract.layout import RUN_ID, TRASH_PREFIX, Home, RunLayout
 from torchdeck.contract.lock_file import is_held
 from torchdeck.contract.processes import processes_of_run
 from torchdeck.contract.refusal import Refusal
-from torchdeck.runs.folders.directory import RUN_ID
 from torchdeck.runs.folders.node_parts import note_left, remote_nodes
 from torchdeck.runs.follower import read_run
 from torchdeck.runs.links import Links, read_links

@@ -14,7 +14,6 @@ from torchdeck.contract.journal import LINE_LIMIT, NewerFormatError
 from torchdeck.contract.layout import FORMAT_VERSION, RunLayout
 from torchdeck.contract.refusal import Refusal
 
-RUN_ID = re.compile(r"\d{8}T\d{6}Z-[a-z0-9-]+-[0-9a-f]{6}")
 SLUG_LENGTH = 40
 ID_TRIES = 8
 

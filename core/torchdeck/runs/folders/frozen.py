@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torchdeck.config.toml.overridden_text import with_overrides
+from torchdeck.config.overridden_text import with_overrides
 from torchdeck.contract.journal import JournalReader
 from torchdeck.contract.layout import RunLayout
 

@@ -12,9 +12,8 @@ from pathlib import Path
 
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.inventory import LOCALHOST
-from torchdeck.contract.layout import Home, RunLayout
+from torchdeck.contract.layout import RUN_ID, Home, RunLayout
 from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
-from torchdeck.runs.folders.directory import RUN_ID
 
 
 def remote_nodes(layout: RunLayout) -> tuple[str, ...]:

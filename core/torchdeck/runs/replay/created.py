@@ -8,8 +8,7 @@ from collections.abc import Mapping
 
 from torchdeck.contract.atomic import read_json
 from torchdeck.contract.journal import Event
-from torchdeck.contract.layout import RunLayout
-from torchdeck.runs.folders.directory import RUN_ID
+from torchdeck.contract.layout import RUN_ID, RunLayout
 
 _COPIED = ("name", "kind", "target", "strategy", "world_size", "fingerprint")
 

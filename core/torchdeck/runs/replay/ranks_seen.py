@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from torchdeck.runs.failures.node_troubles import beat_time
+from torchdeck.runs.links import LinkState
 from torchdeck.runs.replay import fields as read
 from torchdeck.runs.replay.history import RunHistory
-from torchdeck.runs.state import Liveness, RankExit, RankView
+from torchdeck.runs.state import Liveness, NodeLiveness, RankExit, RankView
 
 _RANK = re.compile(r"[0-9]{1,7}", re.ASCII)
 _FRESH = 5.0
@@ -25,7 +25,7 @@ def rank_views(
     for node, beat in heartbeats.items():
         if read.whole(beat, "attempt") != history.attempt:
             continue
-        told = beat_time(node, beat, liveness)
+        told = beat_time(beat, liveness.nodes.get(node, NodeLiveness()).link)
         age = 0.0 if told is None or now - told < _FRESH else now - told
         rss = read.mapping(beat, "rss_bytes")
         for name, value in read.mapping(beat, "ranks").items():
@@ -49,3 +49,9 @@ def _rank_view(
         rss,
         exit_,
     )
+
+
+def beat_time(heartbeat: Mapping[str, Any], link: LinkState | None) -> float | None:
+    """When a node's heartbeat was written, unix seconds on our clock; None if it does not say."""
+    beat = read.moment(heartbeat, "t")
+    return beat if beat is None or link is None or link.clock_offset is None else beat - link.clock_offset

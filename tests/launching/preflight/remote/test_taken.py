@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.free_port import free_port
-from torchdeck.agent.attempt.leases import Leases
+from torchdeck.agent.leases import Leases
 from torchdeck.contract.plan.launch_plan import NodePlan
 from torchdeck.launching.preflight.remote.taken import check_leases, check_port_of
 from torchdeck.nodes.probe.conversation import Conversation

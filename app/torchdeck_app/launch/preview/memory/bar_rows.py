@@ -10,8 +10,8 @@ from PySide6.QtGui import QBrush, QPainter, QPen
 from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from torchdeck.contract.plan.prediction import PredictedMemory
+from torchdeck.plan.memory.fullness import fullness
 from torchdeck.plan.preview.headline import percent
-from torchdeck.plan.preview.memory import fullness
 from torchdeck.plan.preview.terms import VERDICT_SIGNS, family_of
 from torchdeck.quantities import size
 from torchdeck_app.launch.preview.memory.bar_layout import BarLayout, lay_out

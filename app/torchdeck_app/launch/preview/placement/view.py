@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QHBoxLayout, QMenu, QStackedWidget, QToolButton, Q
 
 from torchdeck.plan.preview import Preview
 from torchdeck.plan.preview.headline import placement_line
-from torchdeck.plan.preview.rank import RankPreview
+from torchdeck.plan.preview.rank import RankPreview, make_rank
 from torchdeck_app.bridge.operations import Operation, Operations
 from torchdeck_app.launch.preview.placement.board import PlacementBoard
 from torchdeck_app.launch.preview.placement.book_model import dragged_name
@@ -181,7 +181,7 @@ class PlacementView(QWidget):
         number = slot.rank
         self._asking = self._operations.run(
             f"looking at rank {number}",
-            lambda _progress, _cancel: preview.rank(number),
+            lambda _progress, _cancel: make_rank(preview, number),
             done=lambda rank: self.details.show_facts(rank_facts(model, slot, rank)),
             failed=lambda error: self._say(str(error)),
         )

@@ -8,8 +8,8 @@ from rich.text import Text
 
 from torchdeck.cli.plan.preview.bars import flowed, legend, stacked_bar
 from torchdeck.contract.plan.prediction import PredictedMemory
+from torchdeck.plan.memory.fullness import MemoryPreview, ranks_text
 from torchdeck.plan.preview.bars import capacity_in_sight, facts, magnified, most_needed, scale_of
-from torchdeck.plan.preview.memory import MemoryPreview, ranks_text
 from torchdeck.plan.preview.terms import by_family
 from torchdeck.quantities import size
 

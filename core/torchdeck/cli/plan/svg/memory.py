@@ -6,8 +6,8 @@ from torchdeck.cli.plan.svg.canvas import Canvas
 from torchdeck.cli.plan.svg.style import BODY, LINE
 from torchdeck.cli.plan.svg.text import text_width, wrapped
 from torchdeck.contract.plan.prediction import PredictedMemory
+from torchdeck.plan.memory.fullness import MemoryPreview, ranks_text
 from torchdeck.plan.preview.bars import capacity_in_sight, facts, magnified, most_needed, scale_of
-from torchdeck.plan.preview.memory import MemoryPreview, ranks_text
 from torchdeck.plan.preview.terms import by_family
 from torchdeck.quantities import size
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from torchdeck.contract.atomic import sync_folder
 from torchdeck.contract.bounded_file import open_regular
-from torchdeck.data.batch_plan.arrays import NAMES, TYPES, describe, plan_arrays
+from torchdeck.data.batch_plan.arrays import NAMES, TYPES, describe
 from torchdeck.data.batch_plan.columns import EpochColumns
 from torchdeck.data.batch_plan.errors import BatchPlanError
 from torchdeck.data.batch_plan.files.json_files import LARGEST, read_document
@@ -35,7 +35,7 @@ def write_columns(plan: BatchPlan, folder: Path, *, durable: bool) -> None:
     """Write `plan` into the empty folder `folder`; `durable` syncs it."""
     columns = []
     with (folder / COLUMNS_FILE).open("wb") as file:
-        for name, array in plan_arrays(plan):
+        for name, array in plan.arrays():
             file.write(b"\0" * (-file.tell() % _ALIGNED))
             columns.append(describe(name, array))
             file.write(array.data)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from torchdeck.plan.preview.memory import SERIOUSNESS
+from torchdeck.plan.memory.fullness import SERIOUSNESS
 from torchdeck.plan.preview.terms import TERMS, VERDICT_SIGNS
 from torchdeck_app.launch.preview.memory.colours import term_colour
 from torchdeck_app.launch.preview.verdicts import VERDICT_COLOURS

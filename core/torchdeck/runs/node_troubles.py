@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from torchdeck.runs.failures import reasons
+from torchdeck.runs import reasons
 from torchdeck.runs.links import CONNECTING, LOST, UP, LinkState
 from torchdeck.runs.replay import fields as read
 from torchdeck.runs.replay.history import RunHistory
+from torchdeck.runs.replay.ranks_seen import beat_time
 from torchdeck.runs.state import Liveness, NodeLiveness
 
 HEARTBEAT_LATE = 15.0
@@ -70,16 +71,6 @@ def clock_ahead(history: RunHistory, liveness: Liveness) -> float:
     return round(ahead, 1) if CLOCK_MATTERS < abs(ahead) < CLOCK_WRONG else 0.0
 
 
-def beat_time(node: str, heartbeat: Mapping[str, Any], liveness: Liveness) -> float | None:
-    """When a node's heartbeat was written, unix seconds on our clock; None if it does not say."""
-    return _by_our_clock(heartbeat, liveness.nodes.get(node, NodeLiveness()).link)
-
-
-def _by_our_clock(heartbeat: Mapping[str, Any], link: LinkState | None) -> float | None:
-    beat = read.moment(heartbeat, "t")
-    return beat if beat is None or link is None or link.clock_offset is None else beat - link.clock_offset
-
-
 def _lead(history: RunHistory) -> str:
     return next((node for node in history.agents if node not in history.nodes.followers), "")
 
@@ -110,7 +101,7 @@ def _of_node(
         return
     if link is not None and link.held:
         yield NodeTrouble(node, "disk", link.held, None, reasons.held_back(node, link.held))
-    beat = _by_our_clock(heartbeat, link)
+    beat = beat_time(heartbeat, link)
     if alive.any and not alive.agent:
         yield NodeTrouble(node, "agent", "gone", beat, reasons.agent_gone(node))
     elif beat is not None and now - beat > HEARTBEAT_LATE:

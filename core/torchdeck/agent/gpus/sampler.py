@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from torchdeck.agent.probe.gpus import listed_gpus
+from torchdeck.agent.gpus.nvidia_smi import listed_gpus
 
 SMI_TIMEOUT = 5.0
 """Seconds; a driver in trouble makes nvidia-smi hang."""
