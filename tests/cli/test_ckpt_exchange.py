@@ -89,8 +89,9 @@ def test_what_cannot_be_done_exits_with_1(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, str(folder), "-o", str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout == "1 False\n"
-    last = done.stderr.splitlines()[-1]
+    last, page = done.stderr.splitlines()[-2:]
     assert last.startswith("torchdeck ckpt export: ")
+    assert page == "help: torchdeck docs checkpoints#inspect-verify-convert"
     assert "trainer.json is not a checkpoint's trainer state" in last
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step_00000010"]
 

@@ -81,3 +81,28 @@ def test_without_a_build_it_says_how(
     monkeypatch.setattr(docs, "installed_site", lambda: tmp_path / "site")
     assert main(["docs"]) == 2
     assert "mkdocs build" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["plan", "check", "--no-gui"])
+def test_what_is_wrong_with_a_run_file_names_its_page(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The table of the key, once."""
+    run_file = tmp_path / "run.toml"
+    run_file.write_text('[run]\nrecipe = "byte-gpt"\n[training]\nsteps = 10\nlr = "high"\nclip = "low"\n')
+    assert main([command, str(run_file)]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == "help: torchdeck docs reference/run-toml#training"
+
+
+def test_a_recipe_that_is_not_trusted_names_the_page_about_trust(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], torchdeck_home: Path
+) -> None:
+    """As JSON there is no such line."""
+    (tmp_path / "mine.py").write_text("")
+    run_file = tmp_path / "run.toml"
+    run_file.write_text('[run]\nrecipe = "mine.py"\n[training]\nsteps = 10\n')
+    assert torchdeck_home.is_absolute()
+    assert main(["--no-gui", str(run_file)]) == 3
+    assert "help: torchdeck docs recipes#trust" in capsys.readouterr().err
+    assert main(["--no-gui", str(run_file), "--json"]) == 3
+    assert "help:" not in "".join(capsys.readouterr())

@@ -3,18 +3,28 @@
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 
 import pytest
 
+import torchdeck
 from torchdeck.cli.docs import find_page, pages
 from torchdeck.cli.main import COMMANDS
 from torchdeck.config.keys import all_keys
+from torchdeck.config.problems import Problem
+from torchdeck.contract.inventory import LOCALHOST
+from torchdeck.contract.refusal import Refusal
 from torchdeck.data import HOMES as DATA_NAMES
 from torchdeck.distributed import HOMES as DISTRIBUTED_NAMES
+from torchdeck.plan.check import PAGES as CHECK_PAGES
+from torchdeck.plan.check import failed
 from torchdeck.runs.failures.troubleshooting import chapter
 
 ROOT = Path(__file__).resolve().parents[2]
+NEED_MORE = ("distributed", "integrations", "recipes", "tracing")
+"""Rooms that need torch or TensorFlow; their errors reach the user through the logs of ranks."""
 LOADED = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*?\b(?:src|href)=[\"']?(https?:)?//")
 
 
@@ -80,3 +90,28 @@ def test_known_failures_are_on_the_page_about_failures(site: Path) -> None:
     sections = chapter()
     assert len(sections) > 10
     assert text.count("<h3") >= len(sections)
+
+
+def test_errors_name_pages_that_exist(site: Path) -> None:
+    """Every kind of error, every check before a start, every table of a run file, and every known failure."""
+    for module in walk_packages(torchdeck.__path__, "torchdeck."):
+        if module.name.split(".")[1] not in NEED_MORE:
+            import_module(module.name)
+    kinds = subclasses(Refusal)
+    assert len(kinds) > 40
+    named = {kind.__name__: kind.page for kind in kinds if kind.page}
+    assert len(named) > 20
+    named |= {f"check {name}": failed(name, LOCALHOST, "wrong", "mend it").page for name in CHECK_PAGES}
+    named |= {key.name: Problem(key.name, "", None, "wrong", "right").page for key in all_keys().values()}
+    named |= {advice.title: advice.page for advice in chapter()}
+    named["an error with a remedy"] = Refusal("wrong", fix="mend it").page
+    for name, page in named.items():
+        path = find_page(site, page)
+        assert path is not None, f"{name} names {page}"
+        file, _, anchor = path.partition("#")
+        assert not anchor or f'id="{anchor}"' in (site / file).read_text("utf-8"), f"{name} names {page}"
+
+
+def subclasses(kind: type[Refusal]) -> set[type[Refusal]]:
+    """All kinds below `kind`."""
+    return {below for each in kind.__subclasses__() for below in {each, *subclasses(each)}}

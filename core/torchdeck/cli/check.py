@@ -8,7 +8,7 @@ from typing import Any
 from torchdeck.cli import exit_codes
 from torchdeck.cli.check_matrix import print_matrix
 from torchdeck.cli.json_text import json_text
-from torchdeck.cli.refusals import print_problems, report
+from torchdeck.cli.refusals import print_pages, print_problems, report
 from torchdeck.cli.run_source import EXAMPLES, TRUST_HELP, add_run_source, load_run_source
 from torchdeck.cli.terminal_ui import WITHOUT_MEMORY, TerminalUi
 from torchdeck.contract.inventory import LOCALHOST
@@ -69,6 +69,7 @@ def _print(found: Checked) -> None:
     from rich.text import Text
 
     from torchdeck.cli.console import make_console
+    from torchdeck.launching.checked_plan import PreflightError
 
     checks, misfit = found.checks, found.misfit
     console = make_console(soft_wrap=True)
@@ -80,6 +81,8 @@ def _print(found: Checked) -> None:
             console.print(Text.assemble((f"{word:<7}", colour), f"  {check}"))
     if misfit is not None:
         print_problems(misfit.parts())
+        print_pages(misfit)
+    print_pages(PreflightError([check for check in checks if check.status == "failed"]))
     failures = sum(check.status == "failed" for check in checks) + (
         0 if misfit is None else len(misfit.problems)
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from torchdeck.cli.exit_codes import SUCCEEDED, USAGE
 from torchdeck.cli.json_text import json_text
-from torchdeck.cli.refusals import refuse, report
+from torchdeck.cli.refusals import print_pages, refuse, report
 from torchdeck.cli.run_source import load_run_source
 from torchdeck.cli.signals import FrontEndSignals
 from torchdeck.cli.terminal_ui import WITHOUT_MEMORY, TerminalUi
@@ -53,7 +53,10 @@ def start_and_watch(request: StartRequest, *, detach: bool, as_json: bool) -> in
         except ConfigError as error:
             return report(error, as_json=as_json)
         except Refusal as error:
-            return refuse([str(part) for part in error.parts()], as_json=as_json)
+            code = refuse([str(part) for part in error.parts()], as_json=as_json)
+            if not as_json:
+                print_pages(error)
+            return code
         if detach:
             return _leave(started.layout, as_json=as_json)
         _warn(started.warnings, as_json=as_json)

@@ -23,7 +23,15 @@ def report(error: Refusal, *, as_json: bool = False, command: str = "torchdeck")
         print(f"{command}: {error}", file=sys.stderr)
     else:
         refuse([str(part) for part in error.parts()], as_json=as_json, command=command)
+    if not as_json:
+        print_pages(error)
     return exit_codes.USAGE if error.is_usage else exit_codes.REFUSED
+
+
+def print_pages(error: Refusal) -> None:
+    """The pages of the documentation that help, each once."""
+    for page in dict.fromkeys(part.page for part in error.parts() if part.page):
+        print(f"help: torchdeck docs {page}", file=sys.stderr)
 
 
 def refuse(reasons: Sequence[str], *, as_json: bool, command: str = "torchdeck") -> int:

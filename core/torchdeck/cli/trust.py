@@ -47,6 +47,7 @@ def _told(act: Callable[[argparse.Namespace, TrustList], int]) -> Callable[[argp
     """A handler that says what goes wrong."""
 
     def handler(args: argparse.Namespace) -> int:
+        from torchdeck.cli.refusals import print_pages
         from torchdeck.contract.refusal import Refusal
         from torchdeck.runs.home import torchdeck_home
         from torchdeck.trust.trust_list import TrustList
@@ -55,6 +56,7 @@ def _told(act: Callable[[argparse.Namespace, TrustList], int]) -> Callable[[argp
             return act(args, TrustList(torchdeck_home()))
         except Refusal as error:
             print(f"torchdeck trust: {error}", file=sys.stderr)
+            print_pages(error)
             return exit_codes.REFUSED
 
     return handler

@@ -15,6 +15,8 @@ from torchdeck.contract.refusal import Refusal
 class UnknownKeyError(Refusal, ValueError):
     """A run file has no such key."""
 
+    page = "reference/run-toml"
+
 
 def json_schema() -> dict[str, Any]:
     """JSON schema (draft 2020-12) of a run file, `extends` and the built-in recipes' options included."""

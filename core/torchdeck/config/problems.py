@@ -13,6 +13,19 @@ from torchdeck.contract.refusal import Refusal
 OVERRIDE = "--set"
 """What stands for the file of a value given on the command line."""
 
+_TABLES = (
+    "run",
+    "training",
+    "distributed",
+    "cluster",
+    "estimate",
+    "checkpoint",
+    "telemetry",
+    "limits",
+    "launch",
+)
+"""Tables of a run file that have one heading in the reference."""
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -38,7 +51,15 @@ class Problem:
 
     def refusal(self) -> Refusal:
         """The same as an error of its own."""
-        return Refusal(self.wrong, fix=self.right, file=self.file, line=self.line, key=self.path)
+        return Refusal(
+            self.wrong, fix=self.right, file=self.file, line=self.line, key=self.path, page=self.page
+        )
+
+    @property
+    def page(self) -> str:
+        """The table of the key in the reference; [model] and [data] have several headings there."""
+        table = self.path.partition(".")[0]
+        return f"reference/run-toml#{table}" if table in _TABLES else "reference/run-toml"
 
 
 class ConfigError(Refusal, ValueError):

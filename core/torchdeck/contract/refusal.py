@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+GENERAL_PAGE = "trouble/failed#refused-before-the-start"
+"""The page of an error with a remedy whose kind has no page of its own."""
+
 
 class Refusal(Exception):  # noqa: N818 - an answer, not a fault of the program
     """What was asked for cannot be done.
@@ -20,6 +23,8 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a fault of the program
 
     is_usage: ClassVar[bool] = False
     """The request itself is wrong (exit status 2), such as a config or the name of a run."""
+    page: str = ""
+    """The page of the documentation that helps, as `torchdeck docs` takes it: `checkpoints#resume`."""
 
     def __init__(
         self,
@@ -31,6 +36,7 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a fault of the program
         line: int | None = None,
         key: str = "",
         node: str = "",
+        page: str = "",
     ) -> None:
         super().__init__(str(what))
         self.what = str(what)
@@ -38,6 +44,7 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a fault of the program
         self.fix = fix
         self.file, self.line, self.key = file, line, key
         self.node = node
+        self.page = page or self.page or (GENERAL_PAGE if fix else "")
 
     def __str__(self) -> str:
         """All of it on one line: where, what, why, what to do."""

@@ -28,12 +28,14 @@ from torchdeck.trust.writers import Writers, other_writers, other_writers_below
 class NotTrustedError(Refusal):
     """Something would be executed that may not run; `held` is what."""
 
+    page = TrustError.page
+
     def __init__(self, held: Sequence[Held]) -> None:
         super().__init__("; ".join(map(str, held)))
         self.held = tuple(held)
 
     def parts(self) -> tuple[Refusal, ...]:
-        return tuple(Refusal(each.what, fix=each.fix) for each in self.held)
+        return tuple(TrustError(each.what, fix=each.fix) for each in self.held)
 
 
 Below = Callable[[Path], Writers | None]

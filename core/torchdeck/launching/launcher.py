@@ -96,7 +96,7 @@ def create_run(
     try:
         plan_secrets(plan, {**os.environ, **(secrets or {})}, required=True)
     except MissingSecretError as error:
-        raise LaunchError(error.what, fix=error.fix) from error
+        raise LaunchError(error.what, fix=error.fix, page=error.page) from error
     shipped = shipped or ship(home)
     layout = create_run_directory(Home(home).runs, plan.name, time.time(), hidden=True)
     try:
@@ -168,7 +168,7 @@ def start_controller(
     try:
         found = run_secrets(layout, {**os.environ, **(secrets or {})}, required=first)
     except MissingSecretError as error:
-        raise LaunchError(error.what, fix=error.fix) from error
+        raise LaunchError(error.what, fix=error.fix, page=error.page) from error
     # -P: a folder called torchdeck in the working directory must not be taken for this one
     argv = [sys.executable, "-P", "-m", "torchdeck.cli.main", "--no-gui", "--plan", str(layout.root)]
     env = controller_environment(layout.home.root, found.names)

@@ -14,6 +14,8 @@ from torchdeck.nodes.probe.facts import Interface, NodeFacts
 class TrainingAddressError(Refusal):
     """No address can be chosen; `what` names the node."""
 
+    page = "machines#the-node-inventory"
+
     def __init__(self, what: str, fix: str) -> None:
         super().__init__(what, fix=fix)
 

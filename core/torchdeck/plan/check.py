@@ -7,9 +7,38 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from torchdeck.contract.inventory import LOCALHOST
-from torchdeck.contract.refusal import Refusal
+from torchdeck.contract.refusal import GENERAL_PAGE, Refusal
 
 Status = Literal["ok", "warning", "failed"]
+_SSH = "trouble/failed#a-node-is-not-reachable"
+_DISK = "trouble/failed#the-disk-is-full"
+PAGES = {
+    "address": _SSH,
+    "login": _SSH,
+    "ssh": _SSH,
+    "host name": _SSH,
+    "nodes": "machines#the-node-inventory",
+    "clock": "machines#checks-before-the-start",
+    "connections": "trouble/hangs#connections",
+    "port": "trouble/failed#a-port-is-taken",
+    "ports": "trouble/failed#a-port-is-taken",
+    "devices": "trouble/failed#a-device-is-in-use",
+    "memory": "trouble/does-not-fit#make-it-fit",
+    "shared memory": "trouble/failed#shared-memory-is-full",
+    "disk": _DISK,
+    "home": "index#where-runs-are-stored",
+    "trust": "recipes#trust",
+    "permissions": "recipes#trust",
+    "recipe": "recipes#your-own-model",
+    "code": "start/script#your-code-a-copy-per-run",
+    "data": "data#batch-plans",
+    "resume": "checkpoints#resume",
+    "shared files": "elastic#checkpoints-without-a-shared-file-system",
+    "torch": "trouble/failed#a-package-is-missing",
+    "deepspeed": "recipes#strategies",
+    "orphans": "machines#during-the-run",
+}
+"""Check → the page of the documentation that helps."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +61,13 @@ class Check:
 
     def refusal(self) -> Refusal:
         """Why the run does not start, if it has failed."""
-        return Refusal(self.what, fix=self.fix, node="" if self.node == LOCALHOST else self.node)
+        node = "" if self.node == LOCALHOST else self.node
+        return Refusal(self.what, fix=self.fix, node=node, page=self.page)
+
+    @property
+    def page(self) -> str:
+        """The page of the documentation that helps; empty if there is nothing to do."""
+        return PAGES.get(self.name, GENERAL_PAGE) if self.fix else ""
 
     def to_json(self) -> dict[str, Any]:
         """Its fields as plain values."""

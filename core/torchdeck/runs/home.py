@@ -13,6 +13,8 @@ from torchdeck.contract.refusal import Refusal
 class HomeError(Refusal):
     """The folder cannot be used; the message says why and what would help."""
 
+    page = "index#where-runs-are-stored"
+
 
 def torchdeck_home(named: Path | None = None) -> Path:
     """The folder everything of Torchdeck's lies in, made with mode 0700 when it is not there.

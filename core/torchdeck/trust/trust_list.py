@@ -29,6 +29,8 @@ _VERSION = 2
 class TrustError(Refusal):
     """Something cannot be trusted, or the list cannot be used; the message says why and what would help."""
 
+    page = "recipes#trust"
+
 
 class Standing(NamedTuple):
     """Whether something may run."""

@@ -31,6 +31,8 @@ _SAYS = "torchdeck batchplan build: "
 class BuildError(Refusal):
     """There is no batch plan; the message says why."""
 
+    page = "data#batch-plans"
+
 
 @dataclass(frozen=True)
 class PlanOptions:

@@ -27,6 +27,8 @@ _READ_SIZE = 1 << 16
 class ExchangeFailedError(Refusal):
     """Nothing was made; the message says why."""
 
+    page = "checkpoints#inspect-verify-convert"
+
 
 def exchange_in_process(
     request: Mapping[str, Any],

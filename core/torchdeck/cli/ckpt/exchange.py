@@ -9,6 +9,7 @@ from typing import Any
 
 from torchdeck.cli.ckpt.lookup import WHERE, CkptUsageError, OnNodesError, chosen
 from torchdeck.cli.exit_codes import USAGE
+from torchdeck.cli.refusals import print_pages
 from torchdeck.contract.refusal import Refusal
 from torchdeck.quantities import size
 
@@ -156,4 +157,6 @@ def _exchange(command: str, request: dict[str, Any], python: str | None) -> int:
 
 def _say(command: str, error: Exception, code: int) -> int:
     sys.stderr.write(f"torchdeck ckpt {command}: {error}\n")
+    if isinstance(error, Refusal):
+        print_pages(error)
     return code

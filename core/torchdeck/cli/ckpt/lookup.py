@@ -132,7 +132,7 @@ def _find_run(asked: str) -> RunLayout:
     try:
         return RunRegistry(torchdeck_home()).find(asked)
     except Refusal as error:
-        raise CkptUsageError(error.finding, fix=error.fix) from error
+        raise CkptUsageError(error.finding, fix=error.fix, page=error.page) from error
 
 
 def _directory_of(layout: RunLayout) -> Path:

@@ -17,6 +17,8 @@ Handler = Callable[[argparse.Namespace], int]
 class NodesUsageError(Refusal):
     """A command line that makes no sense with this node book; the message says why."""
 
+    page = "machines#the-node-inventory"
+
     is_usage = True
 
 
@@ -28,7 +30,7 @@ def book_file() -> Path:
     try:
         return book_path(torchdeck_home())
     except Refusal as error:
-        raise NodesUsageError(error.finding, fix=error.fix) from error
+        raise NodesUsageError(error.finding, fix=error.fix, page=error.page) from error
 
 
 def says_what_is_wrong(handler: Handler) -> Handler:
@@ -36,7 +38,7 @@ def says_what_is_wrong(handler: Handler) -> Handler:
 
     @wraps(handler)
     def guarded(args: argparse.Namespace) -> int:
-        from torchdeck.cli.refusals import print_problems
+        from torchdeck.cli.refusals import print_pages, print_problems
         from torchdeck.config.problems import ConfigError
 
         try:
@@ -46,6 +48,7 @@ def says_what_is_wrong(handler: Handler) -> Handler:
             return USAGE
         except Refusal as error:
             print(f"torchdeck: {error}", file=sys.stderr)
+            print_pages(error)
             return USAGE if error.is_usage else REFUSED
         except (TimeoutError, PermissionError) as error:
             print(f"torchdeck: {error}", file=sys.stderr)

@@ -11,7 +11,7 @@ from torchdeck.cli.nodes.chosen import chosen_nodes
 from torchdeck.cli.nodes.lookup import NodesUsageError
 from torchdeck.cli.nodes.lookup import says_what_is_wrong as says_what_is_wrong_with_nodes
 from torchdeck.cli.progress_line import progress_line
-from torchdeck.cli.refusals import refuse
+from torchdeck.cli.refusals import print_pages, refuse
 from torchdeck.cli.signals import FrontEndSignals
 from torchdeck.contract.refusal import Refusal
 
@@ -36,6 +36,8 @@ def attach_elsewhere(args: argparse.Namespace) -> int:
         with progress_line(ATTACHING) as progress:
             layout, unreached = reattach(reach, next(iter(chosen.entries)), args.id, progress)
     except (Refusal, OSError) as error:
+        if isinstance(error, Refusal) and not args.json:
+            print_pages(error)
         return refuse([str(error)], as_json=args.json)
     for why in unreached.values():
         print(f"torchdeck: not here yet: {why}", file=sys.stderr)

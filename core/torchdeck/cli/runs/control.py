@@ -12,7 +12,7 @@ from torchdeck.cli.exit_codes import REFUSED, SUCCEEDED
 from torchdeck.cli.headless import watch_run
 from torchdeck.cli.json_text import json_text
 from torchdeck.cli.nodes.connector import logins_of
-from torchdeck.cli.refusals import refuse, report
+from torchdeck.cli.refusals import print_pages, refuse, report
 from torchdeck.cli.runs.lookup import ID_HELP, find_run, says_what_is_wrong
 from torchdeck.cli.runs.stop_lost import stop_lost
 from torchdeck.cli.runs.stop_notes import StopNotes
@@ -225,6 +225,8 @@ def resume(args: argparse.Namespace) -> int:
         try:
             controller = begin_again(layout, "terminal", partial(logins_of, layout), _note)
         except Refusal as error:
+            if not args.json:
+                print_pages(error)
             return refuse([str(error)], as_json=args.json)
         except OSError as error:
             return refuse(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import wraps
 
 from torchdeck.cli.exit_codes import USAGE
+from torchdeck.cli.refusals import print_pages
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.refusal import Refusal
 from torchdeck.runs.home import torchdeck_home
@@ -37,6 +38,8 @@ def says_what_is_wrong(handler: Handler) -> Handler:
             return handler(args)
         except (Refusal, PermissionError) as error:
             print(f"torchdeck: {error}", file=sys.stderr)
+            if isinstance(error, Refusal):
+                print_pages(error)
             return USAGE
 
     return guarded

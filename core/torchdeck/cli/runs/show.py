@@ -113,6 +113,7 @@ def advice_lines(known: Recognised) -> Iterator[str]:
     yield ""
     for paragraph in known.advice.text.split("\n\n"):
         yield from (f"    {line}" for line in textwrap.wrap(paragraph.replace("`", ""), _WIDTH))
+    yield f"    help: torchdeck docs {known.advice.page}"
 
 
 def _say(line: str) -> None:

@@ -39,6 +39,8 @@ _LARGEST_MANIFEST = 64 << 20
 class CheckpointError(Refusal):
     """A checkpoint could not be saved or may not be loaded; the message says which, why, and what to do."""
 
+    page = "checkpoints#resume"
+
 
 @dataclass(frozen=True)
 class FileEntry:

@@ -30,6 +30,8 @@ TRIES = 3
 class CodeGoneError(RunDirectoryError):
     """What a plan executes is not there any more; the message says so."""
 
+    page = "start/script#your-code-a-copy-per-run"
+
 
 def capture(layout: RunLayout, plan: LaunchPlan, home: Path) -> LaunchPlan:
     """Copy what the plan lists into the run's directory; the plan with what was really copied.

@@ -39,6 +39,8 @@ _LONGEST = 4096
 class RulesError(Refusal):
     """A file of rules cannot be used; the message names it and says why."""
 
+    page = "start/script#your-code-a-copy-per-run"
+
 
 class Rules(NamedTuple):
     """Lines of one file, and the folder they are for."""

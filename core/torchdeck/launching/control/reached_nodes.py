@@ -40,6 +40,8 @@ QUIET_TICK = 0.1
 class NodesNotKnownError(Refusal):
     """A node of the run is not in the node book here; the message says which."""
 
+    page = "machines#the-node-inventory"
+
 
 class ReachedNodes:
     """Transports of a run, and what belongs to those that are links: what is sent, and links.json.

@@ -51,6 +51,8 @@ Check = Callable[[], None]
 class ReattachError(Refusal):
     """The run cannot be attached to from here; the message says why and what would help."""
 
+    page = "machines#during-the-run"
+
 
 class Reattached(NamedTuple):
     """A run that is here now."""
@@ -161,7 +163,7 @@ def _mirror(
     try:
         nodes = ReachedNodes(layout, plan, shipped, reach.credentials.to_json())
     except NodesNotKnownError as error:
-        raise ReattachError(error.finding, fix=error.fix) from error
+        raise ReattachError(error.finding, fix=error.fix, page=error.page) from error
     nodes.start()
     try:
         lead, *others = [each for each in nodes.transports if isinstance(each, SshTransport)]

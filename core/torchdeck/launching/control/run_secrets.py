@@ -23,6 +23,8 @@ READ_LIMIT = 10.0
 class MissingSecretError(Refusal):
     """A secret has no value; the message names it and says what to do."""
 
+    page = "start/script#secrets"
+
 
 class RunSecrets(NamedTuple):
     """Names and values."""

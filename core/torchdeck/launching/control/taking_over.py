@@ -19,7 +19,7 @@ from torchdeck.contract.plan.launch_plan import LaunchPlan, PlanFormatError
 from torchdeck.contract.plan.slots import fill
 from torchdeck.contract.refusal import Refusal
 from torchdeck.launching.file_lock import locked
-from torchdeck.launching.gate import Gate
+from torchdeck.launching.gate import Gate, NotTrustedError
 from torchdeck.launching.launcher import LaunchError, start_controller
 from torchdeck.launching.leader.nodes_alone import nodes_alone, seen_alone
 from torchdeck.runs.follower import RunFollower, read_run
@@ -38,6 +38,8 @@ TOLD_LIMIT = 30.0
 
 class NotResumableError(Refusal):
     """The run cannot be resumed; the message says why and what can be done."""
+
+    page = "checkpoints#resume"
 
 
 Logins = Callable[[], Mapping[str, Any]]
@@ -183,7 +185,7 @@ def _check_room(layout: RunLayout) -> None:
 def _check_trust(layout: RunLayout) -> None:
     """What was trusted at the start may be another by now."""
     if held := Gate(layout.home.root).held_again(_plan(layout)):
-        raise NotResumableError(held[0].what, fix=held[0].fix)
+        raise NotResumableError(held[0].what, fix=held[0].fix, page=NotTrustedError.page)
 
 
 def _plan(layout: RunLayout) -> LaunchPlan:

@@ -18,6 +18,8 @@ PART = ".part"
 class NotWholeError(Refusal):
     """What came is not what lies on the node; the message says which file."""
 
+    page = "machines#during-the-run"
+
 
 def fetch(files: RemoteFiles, path: str, target: Path, size: int, on_bytes: OnBytes) -> None:
     """Append to `target` what it lacks of the first `size` bytes of the node's file at `path`.

@@ -17,6 +17,8 @@ TAG = "tag:"
 class NodeNamesError(Refusal, ValueError):
     """A name leads to no node; the message says which, and what was perhaps meant."""
 
+    page = "machines#the-node-inventory"
+
     is_usage = True
 
 

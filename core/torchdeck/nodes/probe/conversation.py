@@ -32,6 +32,8 @@ _VERSION = 1
 class ProbeError(Refusal):
     """A node did not answer, or not as it should; the message says what it said."""
 
+    page = "trouble/failed#a-node-is-not-reachable"
+
 
 class PythonEndedError(ProbeError):
     """What was started as a node's Python has ended, or never was one: its interpreter, not the way to it."""

@@ -14,6 +14,8 @@ def reason(error: Exception) -> str:
 class SshError(Refusal):
     """Something about a connection to a node; `node` is which."""
 
+    page = "machines#ssh"
+
     def __init__(self, node: str, sentence: str) -> None:
         super().__init__(sentence, node=node)
 

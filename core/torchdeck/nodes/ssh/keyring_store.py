@@ -22,6 +22,8 @@ SERVICE = "torchdeck"
 class KeyringError(Refusal):
     """The keyring cannot be used; the message says why and what would help."""
 
+    page = "machines#ssh"
+
 
 class Keyring:
     """The secrets of a Torchdeck home that its user has put into the keyring.

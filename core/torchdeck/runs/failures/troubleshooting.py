@@ -42,6 +42,11 @@ class Advice:
     consequence: bool
     """It may have its cause in another rank, which is then to be looked for."""
 
+    @property
+    def page(self) -> str:
+        """The section's place in the documentation, as `torchdeck docs` takes it."""
+        return f"trouble/failed#{re.sub('[^a-z0-9]+', '-', self.title.lower()).strip('-')}"
+
 
 @dataclass(frozen=True)
 class Recognised:
