@@ -69,7 +69,7 @@ def _print(found: Checked) -> None:
     from rich.text import Text
 
     from torchdeck.cli.console import make_console
-    from torchdeck.launching.checked_plan import PreflightError
+    from torchdeck.plan.check import PreflightError
 
     checks, misfit = found.checks, found.misfit
     console = make_console(soft_wrap=True)
