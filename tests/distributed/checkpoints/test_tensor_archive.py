@@ -87,6 +87,13 @@ def _with_entry(name: str) -> io.BytesIO:
     return file
 
 
+def _with_dimensions(content: bytes) -> bytes:
+    """Shape and strides are 10,000 numbers of 2,000 bits each, whose product takes for ever."""
+    shape, strides = b"K\x00M\xe8\x03\x85", b"K\x01\x85"
+    many = b"(" + (b"\x8a\xff" + b"\x7f" * 255) * 10_000 + b"t"
+    return _replaced(strides, many)(_replaced(shape, b"K\x00" + many)(content))
+
+
 ZEROS = torch.zeros(1000)
 HOSTILE = {
     "a storage twice, equal but for case": (lambda: _with_entry("archive/DATA/0"), "equal but for case"),
@@ -108,6 +115,7 @@ HOSTILE = {
         lambda: _packed(ZEROS, _replaced(b"X\x01\x00\x00\x000", b"X\x01\x00\x00\x009")),
         "no storage of its size",
     ),
+    "10,000 dimensions": (lambda: _packed(ZEROS, _with_dimensions), "no sensible shape"),
     "sparse": (lambda: _saved(torch.eye(3).to_sparse()), "asks for torch._utils._rebuild_sparse_tensor"),
     "a plain pickle": (lambda: io.BytesIO(pickle.dumps({"a": 1})), "not a file that torch.save"),
     "nothing": (io.BytesIO, "not a file that torch.save"),

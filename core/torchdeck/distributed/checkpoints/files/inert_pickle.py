@@ -75,12 +75,13 @@ def no_garbage_collections() -> Iterator[None]:
 
 
 @no_garbage_collections()
-def read_pickle(content: bytes, allowed: Allowed) -> Any:
+def read_pickle(content: bytes, allowed: Allowed, *, most: int = MOST_INSTRUCTIONS) -> Any:
     """The value of a pickle: lists, tuples, dicts, texts, numbers, `Name` and `Record`.
 
     Args:
         content: the pickle.
         allowed: says of a name whether the pickle may contain it.
+        most: instructions that it may have.
 
     Raises:
         ValueError: it is damaged, asks for what is not allowed, or claims more than its bytes can say.
@@ -89,7 +90,7 @@ def read_pickle(content: bytes, allowed: Allowed) -> Any:
         raise ValueError(f"it has {len(content)} bytes, {LARGEST} at most are read")
     try:
         reader = _Reader(content, allowed)
-        value = reader.load()
+        value = reader.run(most)
         _check_size(value, reader.instructions + _SHARED)
     except ValueError:
         raise
@@ -138,14 +139,15 @@ class _Reader(pickle._Unpickler):  # noqa: SLF001 - the documented one calls wha
         self.instructions = 0
         self._allowed = allowed
 
-    def load(self) -> Any:
+    def run(self, most: int) -> Any:
+        """The value, made by `most` instructions at most."""
         read, dispatch = self.read, self.dispatch
-        for self.instructions in range(MOST_INSTRUCTIONS):
+        for self.instructions in range(most):
             instruction = read(1)
             if instruction == pickle.STOP:
                 return self.stack.pop()
             dispatch[instruction[0]](self)
-        raise ValueError(f"it has more than {MOST_INSTRUCTIONS:,} instructions")
+        raise ValueError(f"it has more than {most:,} instructions")
 
     def find_class(self, module: str, name: str) -> Any:
         asked = Name(module, name)

@@ -23,6 +23,10 @@ from torchdeck.distributed.checkpoints.files.inert_pickle import Name, Record, p
 _PICKLE = "/data.pkl"
 _LARGEST_PICKLE = 32 << 20
 """Bytes; it has 120 for each tensor."""
+_MOST_INSTRUCTIONS = 4_000_000
+"""Of a pickle, which torch reads again; it has 35 for each tensor."""
+_DIMENSIONS = 64
+"""No tensor of torch's has more."""
 _REBUILT = frozenset({Name("torch._utils", "_rebuild_tensor_v2"), Name("torch._utils", "_rebuild_tensor_v3")})
 _PLAIN = frozenset(
     {
@@ -56,7 +60,7 @@ def check_archive(file: IO[bytes] | Span) -> None:
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
         raise ValueError("it is damaged, or not a file that torch.save (since torch 1.6) wrote") from error
     storages = pickles[0].removesuffix(_PICKLE) + "/data/"
-    _check_tensors(read_pickle(content, _allowed), entries, storages)
+    _check_tensors(read_pickle(content, _allowed, most=_MOST_INSTRUCTIONS), entries, storages)
     file.seek(0)
 
 
@@ -140,7 +144,8 @@ def _check_tensor(args: tuple[Any, ...], entries: Mapping[str, int], storages: s
     storage, offset, shape, strides = args[:4]
     if type(shape) is not tuple or type(strides) is not tuple or len(shape) != len(strides):
         raise ValueError("a tensor in it is not described")
-    if any(type(number) is not int or number < 0 for number in (offset, *shape, *strides)):
+    numbers = (offset, *shape, *strides)
+    if len(shape) > _DIMENSIONS or any(type(each) is not int or not 0 <= each < 1 << 63 for each in numbers):
         raise ValueError("a tensor in it has no sensible shape")
     if math.prod(shape) > _elements(storage, entries, storages):
         raise ValueError(f"a tensor in it has {math.prod(shape)} elements, and fewer are stored")
