@@ -44,6 +44,9 @@ def test_a_run_is_stopped_whatever_its_journals_say(command: Command, tmp_path: 
         size = journal.stat().st_size
         with journal.open("r+b") as file:
             file.write(b"\xff" * size + b"\n" if damage == "noise" else b" " * (size - 1) + b"\n" + NEWER)
+    if damage == "newer":
+        wait_until(lambda: "newer Torchdeck" in run.controller_log.read_text(), 20, "the controller to end")
+        assert "Traceback" not in run.controller_log.read_text()
     stopped = command.run("runs", "stop", run.root.name, "--now")
     assert stopped.returncode == 0, stopped.stdout + stopped.stderr
     wait_until_gone(run)

@@ -10,12 +10,17 @@ from torchdeck.runs.view import RunView
 
 
 def keep_fencing(layout: RunLayout, view: RunView) -> None:
-    """Start a controller for a lost run with nodes that have not answered, if it has none."""
+    """Start a controller for a lost run with nodes that have not answered, if it has none.
+
+    Nodes that were taken out of the node inventory are gone for good.
+    """
     if not view.unfenced or not view.is_over or view.controller_alive:
         return
     from torchdeck.launching.control.taking_over import ensure_controller
+    from torchdeck.nodes.book.file import book_path, read_book
 
     try:
-        ensure_controller(layout)
+        if read_book(book_path(layout.home.root)).nodes.keys() >= set(view.unfenced):
+            ensure_controller(layout)
     except Refusal as error:
         print(f"torchdeck: run {view.id} has no controller: {error}", file=sys.stderr)

@@ -13,7 +13,7 @@ from torchdeck.cli.refusals import refuse
 from torchdeck.contract.layout import RunLayout
 from torchdeck.contract.refusal import Refusal
 from torchdeck.runs.follower import RunFollower
-from torchdeck.runs.links import UP, Links
+from torchdeck.runs.links import UP, Links, read_links
 
 if TYPE_CHECKING:
     from torchdeck.runs.view import RunView
@@ -31,13 +31,15 @@ def stop_lost(layout: RunLayout, view: RunView, args: argparse.Namespace) -> int
     lost, over = ", ".join(view.unfenced), f"run {view.id} is {view.state} already"
     print(f"torchdeck: {over}; waiting for {lost}, on which it may live on", file=sys.stderr)
     try:
-        left = ", ".join(_wait(layout, once=args.no_wait))
+        left = _wait(layout, once=args.no_wait)
     except Refusal as error:
         return refuse([f"{over}; {error}"], as_json=args.json)
     if left and not args.no_wait:
-        later = "is ended when it does, while this machine is on; else stop the run again then"
-        return refuse([f"{over}; node {left} does not answer: what may run there {later}"], as_json=args.json)
-    said = f"what may run on {left} is ended when it answers" if left else f"nothing of it lives on {lost}"
+        later = "what may run there is ended when it does, while this machine is on; else stop it again then"
+        return refuse([f"{over}; {_unanswered(left, read_links(layout))}: {later}"], as_json=args.json)
+    said = f"nothing of it lives on {lost}"
+    if left:
+        said = f"what may run on {', '.join(left)} is ended when it answers"
     print(json_text({"id": view.id, "why": said}) if args.json else f"{over}; {said}")
     return SUCCEEDED
 
@@ -55,6 +57,12 @@ def _wait(layout: RunLayout, *, once: bool) -> tuple[str, ...]:
             break
         time.sleep(POLL)
     return view.unfenced
+
+
+def _unanswered(nodes: tuple[str, ...], links: Links | None) -> str:
+    known = {} if links is None else links.nodes
+    reasons = {node: f" ({state.why or state.state})" for node, state in known.items()}
+    return ", ".join(f"{node} does not answer{reasons.get(node, '')}" for node in nodes)
 
 
 def _away(node: str, links: Links | None, waited: float) -> float:

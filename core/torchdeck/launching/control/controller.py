@@ -243,6 +243,9 @@ def _control(
         journal.append("superseded", by=by)
         nodes.let_go()
         return _watch(files, by)
+    except NewerFormatError as error:
+        nodes.let_go()
+        return _say(f"the run goes on without this controller: {error}", 3)
     except KeyboardInterrupt:
         return _say("the controller ends; the run goes on", 130)
     if missing:
