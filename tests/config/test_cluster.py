@@ -142,7 +142,7 @@ def test_it_is_documented_like_any_table() -> None:
     """In the reference, one key at a time, and in the JSON schema, which asks for a name."""
     assert "\n## [[cluster.nodes]]\n" in reference()
     assert "| `name` | a name such as" in reference()
-    assert "must be given" in reference()
+    assert "| required |" in reference()
     assert explain("cluster.nodes").startswith("[[cluster.nodes]]\n")
     assert "  host_memory  " in explain("[[cluster.nodes]]")
     assert "in a table [[cluster.nodes]] of the file" in explain("cluster.nodes.gpus")

@@ -26,12 +26,12 @@ class Rendezvous(Section):
     """How the processes of a run find each other."""
 
     backend: Literal["static", "c10d"] = option(
-        "torchrun's rendezvous. static keeps ranks known beforehand; under c10d nodes are numbered as they "
-        "meet, so rank order is not guaranteed.",
+        "torchrun's rendezvous. static: ranks are known in advance. c10d: nodes are numbered as "
+        "they arrive, so rank order is not guaranteed.",
         default="static",
     )
     port: Literal["auto"] | Port = option(
-        "Port on the first node where the ranks meet; auto takes a free one at launch.",
+        "Port of the rendezvous on the first node. auto: a free port, chosen at launch.",
         default="auto",
         right='"auto" or a port from 1 to 65535',
     )
@@ -44,24 +44,26 @@ class DdpOptions(Section):
         "Size of a bucket of gradients that is reduced at once.", default=25.0, unit="MiB", gt=0
     )
     find_unused_parameters: bool = option(
-        "Look for parameters that had no part in the loss: slower, needed when some have none.", default=False
+        "Detect parameters that did not contribute to the loss. Slower; needed if there are some.",
+        default=False,
     )
-    static_graph: bool = option("Promise that the same parameters are used in every step.", default=False)
+    static_graph: bool = option("Declare that every step uses the same parameters.", default=False)
     gradient_as_bucket_view: bool = option(
-        "Keep gradients inside the buckets, which saves 4 bytes a parameter.", default=True
+        "Store gradients in the buckets, which saves 4 bytes per parameter.", default=True
     )
     broadcast_parameters: bool = option(
-        "Give every rank the first rank's weights at the start; without it each must have made the same.",
+        "Send the first rank's weights to every rank at the start. Without it each rank must create "
+        "the same weights.",
         default=True,
     )
     comm_hook: Literal["none", "bf16", "powersgd"] = option(
-        "How gradients are made smaller on their way: not, cut to bf16, or by low-rank PowerSGD, which from "
-        "the 11th step on leaves out a part of them and makes it up later; what is left out is in "
-        "checkpoints, and starts anew at another world size.",
+        "Compression of gradients: none, bf16, or low-rank PowerSGD. From step 11 on PowerSGD omits "
+        "a part of the gradients and adds it later; checkpoints contain that part, and it is reset "
+        "at another world size.",
         default="none",
     )
     powersgd_rank: int = option(
-        "Rank of PowerSGD's approximation: smaller sends less.",
+        "Rank of PowerSGD's approximation. Smaller sends less.",
         default=2,
         ge=1,
         le=1024,
@@ -73,38 +75,37 @@ class FsdpOptions(Section):
     """Options of fully sharded data parallel (FSDP2)."""
 
     reshard_after_forward: bool = option(
-        "Free the gathered parameters after the forward pass (full sharding); false keeps them until the "
-        "backward pass (gradients and optimizer sharded alone): more memory, one gather less.",
+        "Free gathered parameters after the forward pass (full sharding). false keeps them until "
+        "the backward pass (only gradients and optimizer state are sharded): more memory, one "
+        "gather less.",
         default=True,
     )
     cpu_offload: bool = option(
-        "Keep weights, gradients and optimizer state in the machine's memory; the device computes.",
+        "Keep weights, gradients and optimizer state in main memory; the device computes.",
         default=False,
     )
     wrap: Literal["block", "size"] = option(
-        "What is gathered as one unit: the model's blocks, or modules of min_params and more.",
+        "Unit of gathering: the model's blocks, or modules of at least min_params.",
         default="block",
     )
     min_params: int = option(
-        'Smallest number of parameters of a unit under wrap = "size".',
+        'Smallest number of parameters of a unit with wrap = "size".',
         default=1_000_000,
         unit="parameters",
         ge=1,
         visible_if={"distributed.fsdp.wrap": ["size"]},
     )
     param_dtype: Dtype = option(
-        "Number format of gathered parameters; auto follows training.precision.", default="auto"
+        "Number format of gathered parameters. auto: as training.precision.", default="auto"
     )
-    reduce_dtype: Dtype = option(
-        "Number format in which gradients are reduced; auto is fp32.", default="auto"
-    )
+    reduce_dtype: Dtype = option("Number format in which gradients are reduced. auto: fp32.", default="auto")
 
 
 class HsdpOptions(Section):
     """Options of hybrid sharding: weights sharded inside groups of ranks, groups replicate each other."""
 
     shard: int | None = option(
-        "Ranks that shard the weights among them; absent: the ranks of one node.",
+        "Number of ranks that share one copy of the weights. Default: the ranks of one node.",
         default=None,
         unit="ranks",
         ge=1,
@@ -116,18 +117,14 @@ class DeepSpeedOptions(Section):
     """Options of DeepSpeed's ZeRO, which is an extra: pip install 'torchdeck[deepspeed]'."""
 
     zero_stage: int = option(
-        "What is divided among the ranks: optimizer state (1), gradients too (2), weights too (3).",
+        "State that is sharded: optimizer state (1), gradients too (2), weights too (3).",
         default=2,
         ge=1,
         le=3,
         right="1, 2 or 3",
     )
-    offload_optimizer: bool = option(
-        "Keep optimizer state in the machine's memory and step there.", default=False
-    )
-    offload_parameters: bool = option(
-        "Keep weights in the machine's memory too; for zero_stage = 3.", default=False
-    )
+    offload_optimizer: bool = option("Keep optimizer state in main memory and step there.", default=False)
+    offload_parameters: bool = option("Keep weights in main memory, too; for zero_stage = 3.", default=False)
     bucket_size_mb: float = option(
         "Size of a bucket of gradients that is reduced at once.", default=50.0, unit="MiB", gt=0
     )
@@ -137,25 +134,25 @@ class Distributed(Section):
     """How many ranks, on which devices, and the strategy that joins them."""
 
     strategy: Literal["single", "ddp", "fsdp", "hsdp", "deepspeed"] = option(
-        "One process, a replica on every rank (ddp), weights sharded over all ranks (fsdp), or inside "
-        "groups that replicate each other (hsdp), or DeepSpeed's ZeRO.",
+        "One process (single), a replica on every rank (ddp), weights sharded over all ranks (fsdp) "
+        "or inside groups that replicate each other (hsdp), or DeepSpeed's ZeRO (deepspeed).",
         default="ddp",
     )
     nodes: Names | RangeText = option(
-        "Machines of the run, the first one leads; absent: all that [cluster] describes, or this one. "
-        "A range in place of a list takes so many of the machines that are described, and lets the run go on "
-        "with fewer: those that do not answer are left out, and where one fails for good, the others start "
-        "again without it.",
+        "Nodes of the run; the first is the leader. Default: all nodes in [cluster], or this "
+        'machine. A range such as "2:4" instead of a list uses that many of the described nodes and'
+        " lets the run continue with fewer: nodes that do not answer are left out, and if one fails "
+        "for good, the others restart without it.",
         default=["localhost"],
         group="placement",
         right='a list of node names without repetition, such as ["localhost"] or ["gpu[00-15]"], or a range '
         'such as "1:2"',
     )
     spare: int = option(
-        "Nodes that run nothing until one fails for good: a spare takes its place, and the run continues "
-        "from its newest checkpoint with as many ranks as before. They are the last of a list, or so many "
-        "more than a range has. Nodes that do not answer at the start are left out, as many as there are "
-        "spares. GPUs of a spare are not reserved.",
+        "Spare nodes, which run nothing until another node fails for good. A spare node then takes "
+        "its place, and the run continues from its newest checkpoint with as many ranks as before. "
+        "Spare nodes are the last of a list, or that many more than a range has. As many nodes may "
+        "fail to answer at the start. GPUs of a spare node are not reserved.",
         default=0,
         unit="nodes",
         group="placement",
@@ -163,29 +160,30 @@ class Distributed(Section):
         le=4096,
     )
     nproc: Count | RangeText | None = option(
-        "Ranks on each node; absent: one for each device, or one on a machine without GPUs. "
-        'With a range such as "2:3" the run starts with the most, and where a rank fails for good it goes on '
-        "with one fewer from the newest checkpoint, its global batch kept. A failed attempt is first started "
-        "again at the same size, launch.max_restarts times at each size; when these are used up, or the same "
-        "rank fails twice with no new checkpoint in between, or its device is gone, that rank is given up.",
+        "Ranks per node. Default: one per device, or one on a machine without GPUs. With a range "
+        'such as "2:3" the run starts with the most. If a rank fails for good, it continues with '
+        "one fewer from the newest checkpoint and keeps its global batch. A failed attempt is first "
+        "restarted at the same size, launch.max_restarts times at each size. The rank is removed "
+        "when these are used up, when it fails twice with no new checkpoint in between, or when its "
+        "device is gone.",
         default=None,
         unit="ranks",
         group="placement",
         right='a whole number of ranks from 1 to 4096, or a range such as "2:3"',
     )
     devices: Literal["auto", "cpu"] | list[GpuIndex | str] = option(
-        "GPUs by index or UUID; auto takes all there are, or the CPU where there are none.",
+        "GPUs by index or UUID. auto: all GPUs, or the CPU if there are none.",
         default="auto",
         group="placement",
         right='"auto", "cpu", or a list of GPU indices or UUIDs, such as [0, 1]',
     )
     backend: Literal["auto", "gloo", "nccl"] = option(
-        "Library the ranks talk through; auto is nccl on GPUs and gloo on the CPU.",
+        "Communication library. auto: nccl on GPUs, gloo on the CPU.",
         default="auto",
         group="communication",
     )
     timeout: float = option(
-        "How long a collective may wait for the other ranks.",
+        "Timeout of a collective.",
         default=600.0,
         unit="s",
         ge=1,

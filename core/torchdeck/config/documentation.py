@@ -46,8 +46,8 @@ def reference() -> str:
     lines = [
         "# Keys of a run file",
         "",
-        "Made from the schema by `torchdeck schema --docs`; `torchdeck schema KEY` explains one key.",
-        "An integer is taken where a number is asked for; nothing else is converted.",
+        "Generated from the schema by `torchdeck schema --docs`; `torchdeck schema KEY` explains one key.",
+        "Integers are accepted as numbers; no other type is converted.",
         "",
         "| key | value | default | meaning |",
         "|---|---|---|---|",
@@ -127,7 +127,7 @@ def _known(name: str) -> Key:
 
 def _row(key: Key) -> str:
     condition = "".join(
-        f" With `{other}` = {' or '.join(shown(value) for value in values)}."
+        f" Only with `{other}` = {' or '.join(shown(value) for value in values)}."
         for other, values in key.visible_if.items()
         if other != "run.recipe"
     )
@@ -137,7 +137,7 @@ def _row(key: Key) -> str:
 
 def _default(key: Key) -> str:
     if key.required:
-        return "must be given"
+        return "required"
     return "none" if key.default is None else _shown(key.default, key.unit)
 
 

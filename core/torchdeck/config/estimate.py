@@ -13,7 +13,7 @@ class Estimate(Section):
     """A decoder-only transformer by its size, to estimate memory where the model itself is not at hand."""
 
     parameters: float | None = option(
-        "Parameters of the model, such as 7e9; blocks are scaled so that they add up to it.",
+        "Number of parameters, such as 7e9. Blocks are scaled to match it.",
         default=None,
         unit="parameters",
         ge=1,
@@ -21,7 +21,7 @@ class Estimate(Section):
         right="a whole number from 1 to 1e14, such as 7e9",
     )
     config: str | None = option(
-        "A Hugging Face config.json to read the numbers from; those written here hold before it.",
+        "A Hugging Face config.json to read the numbers from. Keys given here win.",
         default=None,
         path=True,
         min_length=1,
@@ -32,38 +32,42 @@ class Estimate(Section):
         default="llama",
     )
     layers: int | None = option(
-        "Transformer blocks; absent: from parameters and width.", default=None, ge=1, le=10_000
+        "Transformer blocks. Default: computed from parameters and width.", default=None, ge=1, le=10_000
     )
     width: int | None = option(
-        "Size of the hidden state; absent: from parameters and layers.", default=None, ge=1, le=2**20
+        "Size of the hidden state. Default: computed from parameters and layers.",
+        default=None,
+        ge=1,
+        le=2**20,
     )
     heads: int | None = option(
-        "Attention heads of a block; absent: one for each 128 of width.", default=None, ge=1, le=2**16
+        "Attention heads per block. Default: one for each 128 of width.", default=None, ge=1, le=2**16
     )
     kv_heads: int | None = option(
-        "Heads of keys and values; absent: as many as heads.", default=None, ge=1, le=2**16
+        "Key and value heads. Default: as many as heads.", default=None, ge=1, le=2**16
     )
     mlp_width: int | None = option(
-        "Inner size of a block's MLP; absent: 8/3 × width up to a multiple of 256 (llama), 4 × width (gpt2).",
+        "Inner size of a block's MLP. Default: 8/3 × width up to a multiple of 256 (llama), 4 × "
+        "width (gpt2).",
         default=None,
         ge=1,
         le=2**22,
     )
     vocabulary: int | None = option(
-        "Tokens there are; absent: 32000 (llama), 50257 (gpt2).", default=None, ge=1, le=2**24
+        "Vocabulary size. Default: 32000 (llama), 50257 (gpt2).", default=None, ge=1, le=2**24
     )
     context: int | None = option(
-        "Tokens in a sample; absent: 4096 (llama), 1024 (gpt2).", default=None, ge=1, le=2**24, unit="tokens"
+        "Tokens per sample. Default: 4096 (llama), 1024 (gpt2).", default=None, ge=1, le=2**24, unit="tokens"
     )
     tie_weights: bool | None = option(
-        "The output layer shares the embedding's weights; absent: false (llama), true (gpt2).", default=None
+        "The output layer shares the embedding's weights. Default: false (llama), true (gpt2).", default=None
     )
     attention: Literal["sdpa", "eager"] = option(
-        "Attention without its matrix kept (sdpa, flash), or with it (eager).", default="sdpa"
+        "Attention that does not store its matrix (sdpa, flash), or that does (eager).", default="sdpa"
     )
-    dropout: bool = option("Blocks drop activations, whose masks are kept for backward.", default=False)
+    dropout: bool = option("Blocks use dropout, whose masks are kept for the backward pass.", default=False)
     microbatch: int | None = option(
-        "Samples in one forward and backward of one rank; absent: 8. A recipe says training.microbatch.",
+        "Samples in one forward and backward pass of a rank. Default: 8. A recipe uses training.microbatch.",
         default=None,
         ge=1,
         le=2**20,
@@ -71,16 +75,16 @@ class Estimate(Section):
         group=_SCRIPT,
     )
     precision: Literal["fp32", "bf16", "fp16"] | None = option(
-        "Number format of forward and backward; absent: fp32. A recipe says training.precision.",
+        "Number format of forward and backward passes. Default: fp32. A recipe uses training.precision.",
         default=None,
         group=_SCRIPT,
     )
     checkpointing: bool | None = option(
-        "Blocks are computed again in backward; absent: false. A recipe says "
+        "Blocks are recomputed in the backward pass. Default: false. A recipe uses "
         "training.activation_checkpointing.",
         default=None,
         group=_SCRIPT,
     )
     optimizer: Literal["adamw", "adam", "sgd"] | None = option(
-        "The optimizer; absent: adamw. A recipe says training.optimizer.", default=None, group=_SCRIPT
+        "The optimizer. Default: adamw. A recipe uses training.optimizer.", default=None, group=_SCRIPT
     )

@@ -104,7 +104,8 @@ def _of_both(first: Key, other: Key) -> Key:
 
 EXTENDS = Key(
     ("extends",),
-    "Another file whose values hold where this one gives none; relative to this file, and chains are fine.",
+    "Base run file: its values apply unless this file sets them. The path is relative to this file; a base "
+    "may have a base of its own.",
     'the path of a run file, such as "base.toml"',
     types=("str",),
     optional=True,

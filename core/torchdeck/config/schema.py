@@ -53,14 +53,14 @@ class Run(Section):
     """The [run] table: what is executed."""
 
     recipe: str | None = option(
-        "A recipe: one that comes with Torchdeck, or a Python file that says model, data and loss.",
+        "A built-in recipe, or a Python file that defines model, data and loss.",
         default=None,
         path=True,
         min_length=1,
         right=f"{', '.join(map(shown, BUILTIN_RECIPES))}, or the path of a .py file",
     )
     script: str | None = option(
-        "A Python script that torchrun could start, unchanged.", default=None, path=True, min_length=1
+        "A Python script that torchrun can start, unchanged.", default=None, path=True, min_length=1
     )
     module: str | None = option(
         "A Python module to run as with python -m.",
@@ -75,20 +75,24 @@ class Run(Section):
         right='a table of strings, such as {NAME = "value"}',
     )
     secrets: list[str] = option(
-        "Environment variables whose values ranks get from the launching shell; they are written nowhere.",
+        "Environment variables whose values are passed from the launching shell to the ranks. They "
+        "are not written to any file.",
         default=[],
         right='a list of names of environment variables, such as ["WANDB_API_KEY"]',
     )
     working_dir: str | None = option(
-        "Folder the ranks start in; absent: the folder of run.toml.", default=None, path=True, min_length=1
+        "Folder in which the ranks start. Default: the folder of the run file.",
+        default=None,
+        path=True,
+        min_length=1,
     )
     sync: Literal["auto", "none"] = option(
-        "Whether each run executes a copy of its own of the working directory, which is sent to other nodes, "
-        "or the files where they lie, on every node under the same path.",
+        "auto: each run executes its own copy of the working directory, which is sent to other "
+        "nodes. none: the files are used in place, at the same path on every node.",
         default="auto",
     )
     interpreter: str | None = option(
-        "Python of the ranks, with torch in it; absent: the one that runs torchdeck.",
+        "Python of the ranks; it must have torch. Default: Torchdeck's own Python.",
         default=None,
         path=True,
         min_length=1,
@@ -100,58 +104,63 @@ class Checkpoint(Section):
     """The [checkpoint] table: when the state of training is saved, and which one a start goes on from."""
 
     every: int | Literal["auto"] | None = option(
-        "Steps between checkpoints; auto follows from how long a save takes and how often runs fail; absent: "
-        "only at a stop and at the end.",
+        "Steps between checkpoints. auto: computed from the duration of a save and from mtbf. "
+        "Default: only at a stop and at the end.",
         default=None,
         unit="steps",
         right='a number of steps from 1, or "auto"',
     )
     every_epochs: int | None = option(
-        "Epochs between checkpoints, in place of steps or beside them; absent: none.",
+        "Epochs between checkpoints, instead of steps or in addition. Default: none.",
         default=None,
         unit="epochs",
         ge=1,
     )
     mtbf: float = option(
-        'Mean time between failures of the whole run, which every = "auto" goes by.',
+        'Mean time between failures of the whole run, for every = "auto".',
         default=24.0,
         unit="h",
         gt=0,
     )
     max_stall: float = option(
-        'Largest fraction of the time that saving may take under every = "auto".',
+        'Largest fraction of the time that saving may take with every = "auto".',
         default=0.035,
         gt=0,
         le=0.5,
     )
     background: bool = option(
-        "Train on while a checkpoint is written; it needs memory on the machine for a copy of what is saved.",
+        "Continue training while a checkpoint is written. Needs main memory for a copy of the saved state.",
         default=False,
     )
-    keep_last: int = option("Newest checkpoints that are kept; one named final always is.", default=2, ge=1)
+    keep_last: int = option(
+        "Number of newest checkpoints to keep. The final one is always kept.", default=2, ge=1
+    )
     keep_every: int | None = option(
-        "Checkpoints whose step is a multiple of this are kept for ever; absent: none.",
+        "Checkpoints whose step is a multiple of this are kept forever. Default: none.",
         default=None,
         unit="steps",
         ge=1,
     )
     keep_best: int = option(
-        "Checkpoints with the best values of best_metric that are kept besides.", default=0, ge=0
+        "Number of checkpoints with the best values of best_metric to keep in addition.", default=0, ge=0
     )
     best_metric: str = option(
-        "What decides which checkpoints are best: a metric of evaluations.",
+        "Metric of evaluations that decides which checkpoints are best.",
         default="heldout_loss",
         min_length=1,
     )
-    best_is: Literal["lowest", "highest"] = option("Which values of best_metric are best.", default="lowest")
+    best_is: Literal["lowest", "highest"] = option(
+        "Whether the lowest or the highest value of best_metric is best.", default="lowest"
+    )
     directory: str | None = option(
-        "Folder of the checkpoints; absent: checkpoints in the run's directory.",
+        "Folder of the checkpoints. Default: checkpoints in the run's directory.",
         default=None,
         path=True,
         min_length=1,
     )
     resume: str = option(
-        "Go on from this run's newest complete checkpoint (auto), never, or from the one at a path.",
+        "auto: continue from this run's newest complete checkpoint. never: start anew. A path: "
+        "continue from that checkpoint.",
         default="auto",
         path=True,
         min_length=1,
@@ -159,8 +168,9 @@ class Checkpoint(Section):
     )
     final: bool = option("Save a checkpoint named final at the end.", default=True)
     replicas: int = option(
-        "Other nodes that keep a copy of what a node saves, if nodes have no common folder: with 1 the run "
-        "can continue from its newest checkpoint without any one node.",
+        "Number of other nodes that keep a copy of each node's part of a checkpoint, for nodes "
+        "without a shared folder. With 1, the run can continue from its newest checkpoint without "
+        "any one node.",
         default=0,
         unit="nodes",
         ge=0,
@@ -173,21 +183,22 @@ class Telemetry(Section):
 
     every: int = option("Steps between rows of metrics.", default=1, unit="steps", ge=1)
     stats_every: int | None = option(
-        "Steps between rows of statistics of gradients and weights, tensor by tensor; absent: none.",
+        "Steps between statistics of every gradient and weight tensor. Default: none.",
         default=None,
         unit="steps",
         ge=1,
     )
     profile_steps: tuple[int, int] | None = option(
-        "First and last step that torch.profiler records, as a trace in each rank's folder; absent: none.",
+        "First and last step that torch.profiler records, as a trace in each rank's folder. Default: none.",
         default=None,
         unit="steps",
         strict=False,
         right="two steps, the second not before the first, such as [10, 12]",
     )
-    stdout: bool = option("Read loss and other numbers from what a script prints.", default=True)
+    stdout: bool = option("Read loss and other numbers from the output of a script.", default=True)
     patterns: list[str] = option(
-        "Regular expressions tried on each line before the known ones; named groups name the numbers.",
+        "Regular expressions for lines of output, tried before the known formats. Named groups name "
+        "the metrics.",
         default=[],
         right="a list of regular expressions with named groups, such as ['loss=(?P<loss>\\S+)']",
     )
@@ -207,11 +218,14 @@ class Limits(Section):
         right='a size with its unit, such as "512MiB" or "2GB", or a number of bytes',
     )
     memory: Literal["refuse", "warn", "off"] = option(
-        "What happens when predicted memory does not fit: no start, a warning, or no prediction.",
+        "If predicted memory does not fit: refuse to start, warn, or do not predict.",
         default="refuse",
     )
     max_hours: float | None = option(
-        "Time after which the run saves a checkpoint and stops; absent: none.", default=None, unit="h", gt=0
+        "Time after which the run saves a checkpoint and stops. Default: no limit.",
+        default=None,
+        unit="h",
+        gt=0,
     )
 
 
@@ -219,19 +233,20 @@ class Launch(Section):
     """The [launch] table: how the run is supervised."""
 
     max_restarts: int = option(
-        "Times all ranks are started again after a failure; with a range of ranks or nodes, at each size.",
+        "How often all ranks are restarted after a failure; with a range of ranks or nodes, at each size.",
         default=0,
         ge=0,
         le=1000,
     )
-    restart_delay: float = option("Pause before such a start.", default=1.0, unit="s", ge=0, le=86_400)
+    restart_delay: float = option("Pause before a restart.", default=1.0, unit="s", ge=0, le=86_400)
     on_hang: Literal["watch", "stop", "restart"] = option(
-        "What happens when a rank stands still: it is flagged, and the run goes on, stops or restarts.",
+        "If a rank hangs: report it and keep watching, stop the run, or restart it.",
         default="watch",
         group="hangs",
     )
     hang_after: float = option(
-        "A rank stands still after this time, or 5 × its 99th percentile step time if that is more.",
+        "Time without progress after which a rank is hung, or 5 × its 99th percentile step time if "
+        "that is longer.",
         default=30.0,
         unit="s",
         ge=1,
@@ -239,7 +254,7 @@ class Launch(Section):
         group="hangs",
     )
     stop_grace: float = option(
-        "How long ranks may take to finish the step, save and exit.",
+        "Time that ranks have to finish the step, save and exit.",
         default=120.0,
         unit="s",
         ge=0,
@@ -247,11 +262,13 @@ class Launch(Section):
         group="stopping",
     )
     kill_grace: float = option(
-        "From SIGTERM to SIGKILL.", default=10.0, unit="s", ge=0, le=3600, group="stopping"
+        "Time between SIGTERM and SIGKILL.", default=10.0, unit="s", ge=0, le=3600, group="stopping"
     )
-    queue: bool = option("Wait for devices that another run holds instead of being refused.", default=False)
+    queue: bool = option(
+        "Wait for devices that another run holds, instead of refusing to start.", default=False
+    )
     node_grace: float = option(
-        "How long a node may be silent to the others before the run goes on or ends without it.",
+        "How long a node may be silent before the run continues or ends without it.",
         default=120.0,
         unit="s",
         ge=1,
@@ -259,13 +276,13 @@ class Launch(Section):
         group="several nodes",
     )
     unattended: Literal["stop", "continue"] = option(
-        "What the ranks of a node do that has not heard of the leading node for node_grace.",
+        "What the ranks of a node do if it has not heard from the leader for node_grace.",
         default="stop",
         group="several nodes",
     )
     trusted_network: bool = option(
-        "Everyone who reaches an address of the nodes may run code as you. torchrun's c10d rendezvous is "
-        "started only with it: it unpickles what anyone writes into its store.",
+        "Everyone who reaches an address of the nodes may execute code as you. Required for "
+        "torchrun's c10d rendezvous, which unpickles what anyone writes into its store.",
         default=False,
         group="several nodes",
     )
@@ -275,31 +292,35 @@ class RunConfig(Section):
     """A whole run.toml. Only [run] must be written; paths are absolute once `load_config` has read it."""
 
     name: str = option(
-        "Name of the run; absent: the file's name without .toml.",
+        "Name of the run. Default: the file's name without .toml.",
         default="run",
         min_length=1,
         max_length=100,
         pattern=r"^[^/\\\x00-\x1f\x7f]*[^/\\\x00-\x1f\x7f\s][^/\\\x00-\x1f\x7f]*$",
         right='a name of 1 to 100 characters without slashes, such as "first-try"',
     )
-    run: Run = table(Run, "What is executed: exactly one of recipe, script and module.")
+    run: Run = table(Run, "What to execute: exactly one of recipe, script and module.")
     model: dict[str, Any] = option(
-        "The recipe's model: options of a built-in recipe, or whatever a recipe file's build_model takes.",
+        "Options of the recipe's model: those of a built-in recipe, or whatever build_model of a "
+        "recipe file takes.",
         default={},
     )
     data: dict[str, Any] = option(
-        "The recipe's data: options of a built-in recipe, or whatever a recipe file's build_data takes.",
+        "Options of the recipe's data: those of a built-in recipe, or whatever build_data of a "
+        "recipe file takes.",
         default={},
     )
     training: Training = table(Training, "How a recipe trains.")
-    distributed: Distributed = table(Distributed, "How many ranks, where, and the strategy that joins them.")
-    cluster: Cluster = table(Cluster, "Machines described here, which need not be reached to plan for them.")
-    estimate: Estimate = table(
-        Estimate, "A model by its size, to estimate memory where the model itself cannot be traced."
+    distributed: Distributed = table(
+        Distributed, "Number of ranks, their nodes and devices, and the strategy."
     )
+    cluster: Cluster = table(
+        Cluster, "Descriptions of machines, which need not be reachable to plan for them."
+    )
+    estimate: Estimate = table(Estimate, "Size of a model that cannot be traced, to estimate its memory.")
     checkpoint: Checkpoint = table(
-        Checkpoint, "When the state of training is saved, and what a start goes on from."
+        Checkpoint, "When checkpoints are saved, which are kept, and where a start continues."
     )
     telemetry: Telemetry = table(Telemetry, "What is measured, and how often.")
-    limits: Limits = table(Limits, "When a run is stopped for the sake of the machine or the clock.")
+    limits: Limits = table(Limits, "When a run is stopped to protect the machine, or after a time.")
     launch: Launch = table(Launch, "How the run is supervised.")

@@ -15,42 +15,48 @@ class Training(Section):
     """How a recipe trains. A script or module reads its own arguments instead."""
 
     steps: int | None = option(
-        "Optimizer steps in all; give this or epochs.", default=None, unit="steps", ge=1, group="length"
+        "Number of optimizer steps. Set this or epochs.", default=None, unit="steps", ge=1, group="length"
     )
     epochs: float | None = option(
-        "Passes over the training data, 0.5 is half of one; give this or steps.",
+        "Passes over the training data; 0.5 is half of one. Set this or steps.",
         default=None,
         unit="epochs",
         gt=0,
         group="length",
     )
     microbatch: int = option(
-        "Samples in one forward and backward pass of one rank.", default=8, unit="samples", ge=1
+        "Batch size per GPU: samples in one forward and backward pass of a rank.",
+        default=8,
+        unit="samples",
+        ge=1,
     )
     accumulation: int = option(
-        "Microbatches a rank accumulates before the optimizer steps; ranks synchronise at the last one only.",
+        "Gradient accumulation: microbatches per optimizer step on each rank. Ranks synchronise at "
+        "the last one only.",
         default=1,
         unit="microbatches",
         ge=1,
     )
     batch_plan: str | None = option(
-        "Folder of a batch plan: order and microbatches of the data, in place of training.microbatch. One "
-        "that packs or cuts samples needs a recipe with collate(samples, layout=None).",
+        "Folder of a batch plan, which fixes order and microbatches of the data and replaces "
+        "training.microbatch. A plan that packs or truncates samples needs a recipe with "
+        "collate(samples, layout=None).",
         default=None,
         path=True,
         min_length=1,
         right="a folder that torchdeck batchplan build has written",
     )
     balance: Literal["none", "tokens", "attention"] = option(
-        "Which rank takes which microbatch of a batch plan's step: in turn, or so that tokens or attention "
-        "cost are even. With training.accumulation = 1 a step leaves no choice, and only totals even out.",
+        "How the microbatches of a step in a batch plan are shared among ranks: in turn, or so that "
+        "tokens or attention cost are even. With training.accumulation = 1 there is no choice per "
+        "step; only the totals even out.",
         default="none",
     )
 
     optimizer: Literal["adamw", "adam", "sgd"] = option("The optimizer.", default="adamw", group="optimizer")
     lr: float = option("Peak learning rate, at the reference batch.", default=1e-3, gt=0, group="optimizer")
     weight_decay: float = option(
-        "Weight decay of matrices; vectors have none.", default=0.01, ge=0, group="optimizer"
+        "Weight decay of matrices. Vectors have none.", default=0.01, ge=0, group="optimizer"
     )
     betas: tuple[Beta, Beta] = option(
         "Adam's two averaging coefficients, each at least 0 and below 1.",
@@ -69,14 +75,14 @@ class Training(Section):
         visible_if={"training.optimizer": ["sgd"]},
     )
     clip: float | None = option(
-        "Largest norm of the whole gradient; absent: it is not clipped.",
+        "Gradient clipping: largest norm of the whole gradient. Default: no clipping.",
         default=None,
         gt=0,
         group="optimizer",
     )
 
     schedule: Literal["constant", "linear", "cosine"] = option(
-        "How the learning rate goes on after the warm-up, until the last step.",
+        "Learning rate schedule after the warm-up.",
         default="constant",
         group="schedule",
     )
@@ -88,7 +94,7 @@ class Training(Section):
         group="schedule",
     )
     min_lr_ratio: float = option(
-        "Where the schedule ends, as a fraction of the peak.",
+        "Final learning rate, as a fraction of the peak.",
         default=0.1,
         ge=0,
         le=1,
@@ -96,12 +102,13 @@ class Training(Section):
         visible_if={"training.schedule": ["linear", "cosine"]},
     )
     scaling: Literal["none", "linear", "sqrt"] = option(
-        "How the learning rate follows the global batch: not, in proportion, or by the square root.",
+        "How the learning rate is scaled with the global batch size: not, in proportion, or by the "
+        "square root.",
         default="none",
         group="schedule",
     )
     reference_batch: int | None = option(
-        "Global batch at which lr holds as written; absent: microbatch × accumulation, one rank's.",
+        "Global batch size at which lr is used as written. Default: microbatch × accumulation of one rank.",
         default=None,
         unit="samples",
         ge=1,
@@ -110,12 +117,14 @@ class Training(Section):
     )
 
     precision: Literal["fp32", "bf16", "fp16"] = option(
-        "Number format of forward and backward; weights stay fp32, fp16 comes with a loss scaler.",
+        "Mixed precision: number format of forward and backward passes. Weights stay fp32; fp16 "
+        "uses a loss scaler.",
         default="fp32",
         group="speed",
     )
     activation_checkpointing: bool = option(
-        "Keep only what enters a block and compute the rest again in backward: less memory, more time.",
+        "Keep only the inputs of each block and recompute the rest in the backward pass: less "
+        "memory, more time.",
         default=False,
         group="memory",
     )
@@ -126,39 +135,39 @@ class Training(Section):
         group="speed",
     )
     seed: int = option(
-        "Seed of weights, order of samples and dropout.", default=0, ge=0, le=2**63 - 1, group="seed"
+        "Seed of weights, sample order and dropout.", default=0, ge=0, le=2**63 - 1, group="seed"
     )
 
     eval_every: int | None = option(
-        "Steps between evaluations on held-out data, which also run at the end; absent: none.",
+        "Steps between evaluations on held-out data, which also run at the end. Default: no evaluations.",
         default=None,
         unit="steps",
         ge=1,
         group="evaluation",
     )
     eval_batches: int = option(
-        "Microbatches of held-out data for one evaluation, on all ranks together.",
+        "Microbatches of held-out data per evaluation, over all ranks.",
         default=16,
         unit="microbatches",
         ge=1,
         group="evaluation",
     )
     patience: int | None = option(
-        "Evaluations in a row without a better held-out loss after which training ends; absent: it goes on.",
+        "End training after this many evaluations in a row without a better held-out loss. Default: never.",
         default=None,
         unit="evaluations",
         ge=1,
         group="evaluation",
     )
     min_delta: float = option(
-        "By how much a held-out loss must be lower than the best so far to count as better.",
+        "Minimum decrease of the held-out loss that counts as better.",
         default=0.0,
         ge=0,
         group="evaluation",
     )
     ema: float | None = option(
-        "Decay of a moving average of the weights, which evaluations then use and checkpoints keep; "
-        "absent: none.",
+        "Decay of a moving average of the weights, which evaluations use and checkpoints keep. "
+        "Default: no average.",
         default=None,
         gt=0,
         lt=1,
@@ -166,8 +175,7 @@ class Training(Section):
     )
 
     check_every: int | None = option(
-        "Steps between comparisons of the weights on all ranks, which stop a run whose replicas drift apart; "
-        "absent: never.",
+        "Steps between comparisons of the weights on all ranks. A run with replica divergence is stopped.",
         default=100,
         unit="steps",
         ge=1,

@@ -9,22 +9,22 @@ class BdhModel(Section):
     """The [model] table of recipe bdh: BDH-GPU, whose layers share their weights."""
 
     layers: int = option(
-        "Rounds of attention and neurons; all use the same weights.", default=4, ge=1, le=1024
+        "Rounds of attention and neurons; all share the same weights.", default=4, ge=1, le=1024
     )
-    heads: int = option(
-        "Heads of the attention; neurons are divided evenly among them.", default=4, ge=1, le=1024
+    heads: int = option("Attention heads; neurons are divided evenly among them.", default=4, ge=1, le=1024)
+    width: int = option(
+        "Size d of the vector that is passed from layer to layer.", default=64, ge=1, le=65_536
     )
-    width: int = option("Size of the vector that passes from layer to layer, d.", default=64, ge=1, le=65_536)
     neurons: int = option(
-        "Neurons of all heads together, n: the model has 3·n·d weights besides embedding and readout.",
+        "Number n of neurons of all heads. The model has 3·n·d weights in addition to embedding and readout.",
         default=1024,
         unit="neurons",
         ge=2,
         le=16_777_216,
     )
-    context: int = option("Length of a sample.", default=128, unit="tokens", ge=1, le=1_048_576)
+    context: int = option("Tokens per sample.", default=128, unit="tokens", ge=1, le=1_048_576)
     vocabulary: int = option(
-        "Tokens there are: 256 for text, which is read as bytes; more for data.tokens.",
+        "Vocabulary size: 256 for text, which is read as bytes; more for data.tokens.",
         default=256,
         unit="tokens",
         ge=2,

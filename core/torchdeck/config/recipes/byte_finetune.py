@@ -11,11 +11,11 @@ class ByteFinetuneModel(ByteGptModel):
     """The [model] table of recipe byte-finetune: that of byte-gpt, and where its weights come from."""
 
     context: int = option(
-        "Longest sample; longer ones lose their end.", default=256, unit="tokens", ge=1, le=1_048_576
+        "Longest sample; longer ones are cut at the end.", default=256, unit="tokens", ge=1, le=1_048_576
     )
     init_from: str | None = option(
-        "Weights to start with: a checkpoint of a byte-gpt of the same sizes, or a .safetensors file; "
-        "absent: fresh ones. A run that resumes does not read it.",
+        "Initial weights: a checkpoint of a byte-gpt of the same sizes, or a .safetensors file. "
+        "Default: new weights. A resume does not read it.",
         default=None,
         path=True,
         min_length=1,
@@ -27,8 +27,9 @@ class PairsData(Section):
     """The [data] table of recipe byte-finetune: prompts and responses."""
 
     source: str = option(
-        'Samples: .jsonl with prompt and response, or text; a text file with one a line; or "stdlib", the '
-        "functions of Python's own standard library, their docstrings as prompts.",
+        "Samples: .jsonl with prompt and response, or with text; a text file with one sample per "
+        'line; or "stdlib": the functions of Python\'s own standard library, with their docstrings '
+        "as prompts.",
         default="stdlib",
         path=True,
         min_length=1,
@@ -36,6 +37,6 @@ class PairsData(Section):
     )
     heldout: float = heldout_option(0.05)
     max_samples: int | None = option(
-        "Use no more samples than this; absent: all.", default=None, unit="samples", ge=1
+        "Use at most this many samples. Default: all.", default=None, unit="samples", ge=1
     )
     workers: int = workers_option()

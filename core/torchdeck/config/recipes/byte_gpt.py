@@ -10,12 +10,12 @@ class ByteGptModel(Section):
 
     layers: int = option("Transformer blocks.", default=4, ge=1, le=1024)
     heads: int = option(
-        "Attention heads of a block; width is divided evenly among them.", default=4, ge=1, le=1024
+        "Attention heads per block; width is divided evenly among them.", default=4, ge=1, le=1024
     )
     width: int = option("Size of the hidden state.", default=128, ge=1, le=65_536)
-    context: int = option("Length of a sample.", default=128, unit="tokens", ge=1, le=1_048_576)
+    context: int = option("Tokens per sample.", default=128, unit="tokens", ge=1, le=1_048_576)
     vocabulary: int = option(
-        "Tokens there are: 256 for text, which is read as bytes; more for data.tokens.",
+        "Vocabulary size: 256 for text, which is read as bytes; more for data.tokens.",
         default=256,
         unit="tokens",
         ge=2,

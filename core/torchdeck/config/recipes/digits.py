@@ -12,7 +12,7 @@ class DigitsModel(Section):
     """The [model] table of recipe digits: a convolutional network of three stages."""
 
     width: int = option(
-        "Channels of the first stage, in groups of 4; the later ones have twice as many.",
+        "Channels of the first stage, in groups of 4; later stages have twice as many.",
         default=32,
         unit="channels",
         ge=4,
@@ -27,12 +27,13 @@ class DigitsData(Section):
     """The [data] table of recipe digits: scikit-learn's handwritten digits."""
 
     augmentation: Literal["none", "mild", "moderate", "aggressive"] = option(
-        "How strongly pictures are turned, scaled and changed, anew in every epoch.", default="mild"
+        "How strongly images are rotated, scaled and changed; different in every epoch.", default="mild"
     )
     augment_per: Literal["sample", "rank"] = option(
-        "Whether a picture is changed in the same way at any world size, or each rank in a way of its own.",
+        "sample: an image is changed in the same way at any world size. rank: each rank changes it "
+        "in its own way.",
         default="sample",
     )
-    augmentation_seed: int = option("What the changes are drawn from.", default=0, ge=0)
+    augmentation_seed: int = option("Seed of the augmentation.", default=0, ge=0)
     heldout: float = heldout_option(0.2)
     workers: int = workers_option()

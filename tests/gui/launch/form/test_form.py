@@ -202,7 +202,7 @@ def test_help_has_its_lines_and_no_more(user: User) -> None:
     height = user.form.help.height()
     user.line("distributed.nproc").setFocus()
     assert user.form.help.text.text().endswith("…")
-    assert "that rank is given up" in user.form.help.text.toolTip().replace("\n", " ")
+    assert "when its device is gone" in user.form.help.text.toolTip().replace("\n", " ")
     assert user.form.help.height() == height
 
 
