@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import resource
 import select
@@ -14,12 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from support.few_examples import cases
 from support.waiting import wait_until
-from torchdeck.agent.lead.channel import FOLLOWER, GREETING_LIMIT, LEAD, Channel, ChannelError
+from torchdeck.agent.lead.channel import FOLLOWER, LEAD, Channel, ChannelError
 from torchdeck.agent.lead.listener import (
     ADDRESS_LIMIT,
     LOG_INTERVAL,
@@ -88,69 +84,6 @@ def closed(connection: socket.socket) -> bool:
         return False
     except OSError as error:
         return error.errno == errno.ECONNRESET
-
-
-NONCE = "0123456789abcdef"
-ODD = st.sampled_from(["\ud800", "\x1b]52;c;x\x07", "beta", "", "é", "a" * 300, "lead", NONCE])
-PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | ODD | st.text(max_size=20)
-ANYTHING = st.recursive(
-    PLAIN, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ODD, inner, max_size=3), max_leaves=8
-)
-HELLO = {"v": 1, "node": "beta", "nonce": NONCE}
-
-
-@st.composite
-def greetings(draw: st.DrawFn) -> bytes:
-    """Something like a hello or a proof, with any of its fields wrong, or a line that is nothing."""
-    kind = draw(st.sampled_from(["hello", "proof", "object", "deep", "digits", "bytes", "long"]))
-    if kind in ("hello", "proof"):
-        value: object = HELLO if kind == "hello" else {"proof": "00" * 32}
-        wrong = draw(
-            st.dictionaries(st.sampled_from(["v", "node", "nonce", "proof", "x"]), ANYTHING, max_size=2)
-        )
-        value = {**HELLO, **wrong} if kind == "hello" else {"proof": "00" * 32, **wrong}
-    elif kind == "object":
-        value = draw(ANYTHING)
-    else:
-        depth = draw(st.integers(1, 2 * GREETING_LIMIT))
-        opening = draw(st.sampled_from([b"[", b'{"v":', b'[{"v":']))
-        return {
-            "deep": opening * (depth // len(opening)),
-            "digits": b'{"v":' + b"9" * depth + b"}",
-            "bytes": draw(st.binary(max_size=200)),
-            "long": b" " * depth + b"{}",
-        }[kind]
-    return json.dumps(value).encode()
-
-
-@settings(max_examples=cases(50))
-@given(
-    st.lists(greetings(), max_size=4), st.integers(1, 64), st.booleans(), st.sampled_from([LEAD, FOLLOWER])
-)
-def test_no_line_of_a_stranger_ends_anything_but_its_connection(
-    lines: list[bytes], pieces: int, ended: bool, role: str
-) -> None:
-    """To the leader, and from a false leader to a node: in pieces, whole or cut off."""
-    near, far = socket.socketpair()
-    channel = Channel(near, role, TOKEN, "run", "beta" if role == FOLLOWER else "")
-    content = b"\n".join(lines) + (b"\n" if ended else b"")
-    far.settimeout(0)
-    size = len(content) // pieces + 1
-    said = ""
-    try:
-        for at in range(0, len(content), size):
-            far.send(content[at : at + size])
-            assert channel.receive() == []
-            channel.flush()
-            assert not channel.ready
-        far.close()
-        channel.receive()
-    except ChannelError as error:
-        said = str(error)
-    finally:
-        far.close()
-        channel.close()
-    assert said.isprintable()
 
 
 @pytest.mark.parametrize(
